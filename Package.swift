@@ -1,0 +1,104 @@
+// swift-tools-version:6.1
+// SPDX-License-Identifier: Apache-2.0
+
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),  // SE-0335
+    .enableUpcomingFeature("InternalImportsByDefault"),  // SE-0409
+    .enableUpcomingFeature("MemberImportVisibility"),  // SE-0444
+]
+
+let package = Package(
+    name: "quittance",
+    platforms: [.macOS(.v15)],
+    products: [
+        .library(name: "AppStoreModel", targets: ["AppStoreModel"]),
+        .library(name: "ReceiptCoding", targets: ["ReceiptCoding"]),
+        .library(name: "AppStoreTrust", targets: ["AppStoreTrust"]),
+        .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
+        .executable(name: "quittance", targets: ["quittance"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.0"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
+    ],
+    targets: [
+        .target(name: "AppStoreModel"),
+        .target(name: "ReceiptCoding", dependencies: ["AppStoreModel"]),
+        .target(
+            name: "AppStoreTrust",
+            dependencies: [
+                "AppStoreModel",
+                "ReceiptCoding",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        .target(
+            name: "PurchaseServer",
+            dependencies: [
+                "AppStoreModel",
+                "AppStoreTrust",
+                "ReceiptCoding",
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ]
+        ),
+        .executableTarget(
+            name: "quittance",
+            dependencies: [
+                "AppStoreModel",
+                "AppStoreTrust",
+                "PurchaseServer",
+                "ReceiptCoding",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ]
+        ),
+        .target(name: "TestData", path: "Tests/TestData"),
+        .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "TestData"]),
+        .testTarget(name: "ReceiptCodingTests", dependencies: ["AppStoreModel", "ReceiptCoding", "TestData"]),
+        .testTarget(
+            name: "AppStoreTrustTests",
+            dependencies: [
+                "AppStoreModel",
+                "AppStoreTrust",
+                "ReceiptCoding",
+                "TestData",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        .testTarget(
+            name: "PurchaseServerTests",
+            dependencies: [
+                "AppStoreModel",
+                "PurchaseServer",
+                "TestData",
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdTesting", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ]
+        ),
+        .testTarget(name: "QuittanceTests", dependencies: ["AppStoreModel", "TestData", "quittance"]),
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+for target in package.targets {
+    target.swiftSettings = settings
+}

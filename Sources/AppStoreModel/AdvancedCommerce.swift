@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What an Advanced Commerce API purchase consists of: `advancedCommerceInfo` of a transaction (1.14).
+public struct AdvancedCommerceTransactionInfo: Codable, Hashable, Sendable {
+    /// The name and description that the customer saw.
+    public var descriptors: AdvancedCommerceDescriptors?
+    /// Estimated tax in milliunits of the transaction's currency.
+    public var estimatedTax: Int64?
+    public var items: [AdvancedCommerceTransactionItem]?
+    /// The subscription's period: ISO 8601 duration, `P1W` to `P1Y`.
+    public var period: String?
+    /// The UUID of the app's own request.
+    public var requestReferenceId: String?
+    public var taxCode: String?
+    /// The price without tax in milliunits of the transaction's currency.
+    public var taxExclusivePrice: Int64?
+    /// A decimal number as text, such as `0.15`.
+    public var taxRate: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A name and a description for customers: Apple's `Descriptors`.
+public struct AdvancedCommerceDescriptors: Codable, Hashable, Sendable {
+    public var description: String?
+    public var displayName: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// One item of an Advanced Commerce API transaction.
+public struct AdvancedCommerceTransactionItem: Codable, Hashable, Sendable {
+    public var SKU: String?
+    public var description: String?
+    public var displayName: String?
+    public var offer: AdvancedCommerceOffer?
+    /// Milliunits of the transaction's currency.
+    public var price: Int64?
+    public var refunds: [AdvancedCommerceRefund]?
+    public var revocationDate: Timestamp?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A discount on an item: Apple's `Offer`.
+public struct AdvancedCommerceOffer: Codable, Hashable, Sendable {
+    /// ISO 8601 duration of one discounted period.
+    public var period: String?
+    /// How many periods are discounted, 1 to 12.
+    public var periodCount: Int?
+    /// Milliunits of the transaction's currency.
+    public var price: Int64?
+    public var reason: Open<AdvancedCommerceOfferReason>?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// Why a discount is given.
+public enum AdvancedCommerceOfferReason: String, CaseIterable, Sendable {
+    case acquisition = "ACQUISITION"
+    case winBack = "WIN_BACK"
+    case retention = "RETENTION"
+}
+
+/// A refund of an item: Apple's `Refund`.
+public struct AdvancedCommerceRefund: Codable, Hashable, Sendable {
+    /// Milliunits of the transaction's currency.
+    public var refundAmount: Int64?
+    public var refundDate: Timestamp?
+    public var refundReason: Open<AdvancedCommerceRefundReason>?
+    public var refundType: Open<AdvancedCommerceRefundType>?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// Why an item was refunded.
+public enum AdvancedCommerceRefundReason: String, CaseIterable, Sendable {
+    case unintendedPurchase = "UNINTENDED_PURCHASE"
+    case fulfillmentIssue = "FULFILLMENT_ISSUE"
+    case unsatisfiedWithPurchase = "UNSATISFIED_WITH_PURCHASE"
+    case legal = "LEGAL"
+    case other = "OTHER"
+    case modifyItemsRefund = "MODIFY_ITEMS_REFUND"
+    /// Sandbox and TestFlight only.
+    case simulateRefundDecline = "SIMULATE_REFUND_DECLINE"
+}
+
+/// How much of an item was refunded.
+public enum AdvancedCommerceRefundType: String, CaseIterable, Sendable {
+    case full = "FULL"
+    case prorated = "PRORATED"
+    case custom = "CUSTOM"
+}

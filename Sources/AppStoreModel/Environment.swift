@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Where a purchase was made: Apple's `environment`.
+///
+/// Whoever verifies says which environments it accepts; a document's own word about it is only ever compared.
+public enum Environment: String, CaseIterable, Sendable {
+    /// Real purchases in the App Store.
+    case production = "Production"
+    /// The App Store's test environment, used by TestFlight and App Review too.
+    case sandbox = "Sandbox"
+    /// StoreKit Testing in Xcode: signed on the developer's own machine, not by Apple.
+    case xcode = "Xcode"
+    /// Apple's name for local test data in its server libraries; not signed by Apple.
+    case localTesting = "LocalTesting"
+}

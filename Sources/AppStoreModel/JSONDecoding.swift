@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The members of an object that this version does not know.
+///
+/// A payload that has a property of this type keeps what Apple adds later, with its synthesised `Codable` conformance:
+/// ``JSONValue/decode(_:)`` fills it, and ``JSONValue/init(encoding:)`` puts its members back into the object.
+public struct UnknownMembers: Hashable, Sendable {
+    /// In the order of the document.
+    public var members: [JSONValue.Member]
+
+    public init(_ members: [JSONValue.Member] = []) {
+        self.members = members
+    }
+
+    /// The member called `name`, or `nil` where there is none.
+    public subscript(name: String) -> JSONValue? {
+        members.last { $0.name == name }?.value
+    }
+}
+
+extension UnknownMembers: Codable {
+    /// Other coders than ``JSONValue``'s have no place to look for unknown members, so there are none.
+    public init(from decoder: any Decoder) {
+        self.init()
+    }
+
+    public func encode(to encoder: any Encoder) {}
+}
+
+extension JSONValue {
+    /// Decodes a payload from this document.
+    ///
+    /// - Throws: `DecodingError`, which names the member that is missing or of another type.
+    public func decode<Payload: Decodable>(_ type: Payload.Type) throws -> Payload {
+        try JSONValueDecoder(value: self, codingPath: []).decode(type)
+    }
+}
+
+private struct JSONValueDecoder: Decoder {
+    let value: JSONValue
+    let codingPath: [any CodingKey]
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func decode<T: Decodable>(_ type: T.Type) throws -> T {
+        // The two leaves that fill most payloads, without the detour through a container.
+        if type == String.self, case .string(let text) = value, let result = text as? T { return result }
+        if type == JSONValue.self, let result = value as? T { return result }
+        return try T(from: self)
+    }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        guard case .object(let members) = value else { throw mismatch([String: JSONValue].self, "an object") }
+        return KeyedDecodingContainer(Members(members: members, codingPath: codingPath))
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        guard case .array(let elements) = value else { throw mismatch([JSONValue].self, "an array") }
+        return Elements(elements: elements, codingPath: codingPath)
+    }
+
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
+
+    func mismatch(_ type: any Any.Type, _ expected: String) -> DecodingError {
+        .typeMismatch(
+            type, .init(codingPath: codingPath, debugDescription: "Expected \(expected), found \(value.kind)."))
+    }
+}
+
+extension JSONValue {
+    /// What this is, for people.
+    fileprivate var kind: String {
+        switch self {
+        case .null: "null"
+        case .bool: "a boolean"
+        case .number(let literal): "the number \(literal.prefix(40))"
+        case .string: "text"
+        case .array: "an array"
+        case .object: "an object"
+        }
+    }
+}
+
+extension JSONValueDecoder: SingleValueDecodingContainer {
+    func decodeNil() -> Bool { value == .null }
+
+    func decode(_ type: Bool.Type) throws -> Bool {
+        guard case .bool(let bool) = value else { throw mismatch(type, "a boolean") }
+        return bool
+    }
+
+    func decode(_ type: String.Type) throws -> String {
+        guard case .string(let text) = value else { throw mismatch(type, "text") }
+        return text
+    }
+
+    func decode(_ type: Double.Type) throws -> Double {
+        guard case .number(let literal) = value, let number = Double(literal), number.isFinite else {
+            throw mismatch(type, "a number")
+        }
+        return number
+    }
+
+    func decode(_ type: Float.Type) throws -> Float { Float(try decode(Double.self)) }
+    func decode(_ type: Int.Type) throws -> Int { try integer() }
+    func decode(_ type: Int8.Type) throws -> Int8 { try integer() }
+    func decode(_ type: Int16.Type) throws -> Int16 { try integer() }
+    func decode(_ type: Int32.Type) throws -> Int32 { try integer() }
+    func decode(_ type: Int64.Type) throws -> Int64 { try integer() }
+    func decode(_ type: UInt.Type) throws -> UInt { try integer() }
+    func decode(_ type: UInt8.Type) throws -> UInt8 { try integer() }
+    func decode(_ type: UInt16.Type) throws -> UInt16 { try integer() }
+    func decode(_ type: UInt32.Type) throws -> UInt32 { try integer() }
+    func decode(_ type: UInt64.Type) throws -> UInt64 { try integer() }
+
+    private func integer<Integer: FixedWidthInteger>() throws -> Integer {
+        guard case .number(let literal) = value, let number = Integer(literal) else {
+            throw mismatch(Integer.self, "a whole number of \(Integer.bitWidth) bits")
+        }
+        return number
+    }
+}
+
+private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    let members: [JSONValue.Member]
+    let codingPath: [any CodingKey]
+
+    var allKeys: [Key] { members.compactMap { Key(stringValue: $0.name) } }
+
+    private func value(_ key: Key) -> JSONValue? {
+        let name = key.stringValue
+        return members.last { $0.name == name }?.value
+    }
+
+    private func decoder(_ key: Key) throws -> JSONValueDecoder {
+        guard let value = value(key) else {
+            throw DecodingError.keyNotFound(
+                key, .init(codingPath: codingPath, debugDescription: "The member \(key.stringValue) is missing."))
+        }
+        return JSONValueDecoder(value: value, codingPath: codingPath + [key])
+    }
+
+    func contains(_ key: Key) -> Bool { value(key) != nil }
+
+    // Only an optional asks; with nothing there the answer is the same as with null.
+    func decodeNil(forKey key: Key) -> Bool { (value(key) ?? .null) == .null }
+
+    func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
+        if type == UnknownMembers.self, let unknown = unknownMembers(besides: key) as? T { return unknown }
+        return try decoder(key).decode(type)
+    }
+
+    func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
+        guard let value = value(key), value != .null else { return nil }
+        return try JSONValueDecoder(value: value, codingPath: codingPath + [key]).decode(type)
+    }
+
+    func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
+        switch value(key) {
+        case .string(let text): return text
+        case nil, .null: return nil
+        case .some(let value): return try JSONValueDecoder(value: value, codingPath: codingPath + [key]).decode(type)
+        }
+    }
+
+    private func unknownMembers(besides key: Key) -> UnknownMembers {
+        UnknownMembers(members.filter { Key(stringValue: $0.name) == nil || $0.name == key.stringValue })
+    }
+
+    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try decoder(key).decode(type) }
+    func decode(_ type: String.Type, forKey key: Key) throws -> String { try decoder(key).decode(type) }
+    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try decoder(key).decode(type) }
+    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { try decoder(key).decode(type) }
+    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try decoder(key).decode(type) }
+    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try decoder(key).decode(type) }
+    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try decoder(key).decode(type) }
+    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try decoder(key).decode(type) }
+    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try decoder(key).decode(type) }
+    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try decoder(key).decode(type) }
+    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try decoder(key).decode(type) }
+    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try decoder(key).decode(type) }
+    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try decoder(key).decode(type) }
+    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try decoder(key).decode(type) }
+
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try decoder(key).container(keyedBy: type)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        try decoder(key).unkeyedContainer()
+    }
+
+    func superDecoder() -> any Decoder { JSONValueDecoder(value: .object(members), codingPath: codingPath) }
+    func superDecoder(forKey key: Key) throws -> any Decoder { try decoder(key) }
+}
+
+private struct Elements: UnkeyedDecodingContainer {
+    let elements: [JSONValue]
+    let codingPath: [any CodingKey]
+    private(set) var currentIndex = 0
+
+    var count: Int? { elements.count }
+    var isAtEnd: Bool { currentIndex >= elements.count }
+
+    init(elements: [JSONValue], codingPath: [any CodingKey]) {
+        self.elements = elements
+        self.codingPath = codingPath
+    }
+
+    private struct Index: CodingKey {
+        let intValue: Int?
+        var stringValue: String { "[\(intValue ?? 0)]" }
+        init(intValue: Int) { self.intValue = intValue }
+        init?(stringValue: String) { nil }
+    }
+
+    private mutating func next() throws -> JSONValueDecoder {
+        guard !isAtEnd else {
+            throw DecodingError.valueNotFound(
+                JSONValue.self, .init(codingPath: codingPath, debugDescription: "The array has no more elements."))
+        }
+        defer { currentIndex += 1 }
+        return JSONValueDecoder(
+            value: elements[currentIndex], codingPath: codingPath + [Index(intValue: currentIndex)])
+    }
+
+    mutating func decodeNil() -> Bool {
+        guard !isAtEnd, elements[currentIndex] == .null else { return false }
+        currentIndex += 1
+        return true
+    }
+
+    mutating func decode<T: Decodable>(_ type: T.Type) throws -> T { try next().decode(type) }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try next().container(keyedBy: type)
+    }
+
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer { try next().unkeyedContainer() }
+    mutating func superDecoder() throws -> any Decoder { try next() }
+}
+
+extension JSONValue: Decodable {
+    /// Decodes from any coder; from ``decode(_:)`` without loss.
+    public init(from decoder: any Decoder) throws {
+        if let decoder = decoder as? JSONValueDecoder {
+            self = decoder.value
+            return
+        }
+        let container = try decoder.singleValueContainer()
+        if container.decodeNil() {
+            self = .null
+        } else if let bool = try? container.decode(Bool.self) {
+            self = .bool(bool)
+        } else if let integer = try? container.decode(Int64.self) {
+            self = .number("\(integer)")
+        } else if let number = try? container.decode(Double.self) {
+            self = .number("\(number)")
+        } else if let text = try? container.decode(String.self) {
+            self = .string(text)
+        } else if let elements = try? container.decode([JSONValue].self) {
+            self = .array(elements)
+        } else {
+            let members = try container.decode([String: JSONValue].self)
+            self = .object(members.sorted { $0.key < $1.key }.map { .init($0.key, $0.value) })
+        }
+    }
+}

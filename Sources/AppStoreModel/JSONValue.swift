@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A JSON document as it was written: members in their order, numbers digit by digit (RFC 8259).
+///
+/// Foundation's readers keep neither, and both matter here: what Apple signed is shown as it is, and a `download_id`
+/// beyond 2^53 keeps all its digits.
+public enum JSONValue: Hashable, Sendable {
+    case null
+    case bool(Bool)
+    /// The literal, as written.
+    case number(String)
+    case string(String)
+    case array([JSONValue])
+    case object([Member])
+
+    /// One name and its value in an object.
+    public struct Member: Hashable, Sendable {
+        public var name: String
+        public var value: JSONValue
+
+        public init(_ name: String, _ value: JSONValue) {
+            self.name = name
+            self.value = value
+        }
+    }
+}
+
+extension JSONValue {
+    /// The member called `name`, or `nil` where there is none or this is no object. Of duplicates the last counts, as
+    /// it does for Apple.
+    public subscript(name: String) -> JSONValue? {
+        guard case .object(let members) = self else { return nil }
+        return members.last { $0.name == name }?.value
+    }
+
+    /// The text of a string, else `nil`.
+    public var string: String? {
+        guard case .string(let text) = self else { return nil }
+        return text
+    }
+
+    /// A number that is a whole `Int64`, else `nil`.
+    public var integer: Int64? {
+        guard case .number(let literal) = self else { return nil }
+        return Int64(literal)
+    }
+
+    /// The elements of an array, else `nil`.
+    public var array: [JSONValue]? {
+        guard case .array(let elements) = self else { return nil }
+        return elements
+    }
+
+    /// The members of an object, else `nil`.
+    public var members: [Member]? {
+        guard case .object(let members) = self else { return nil }
+        return members
+    }
+}
+
+// MARK: - Reading
+
+/// Why a text is not JSON.
+public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What was expected or found.
+    public var message: String
+    /// Where: bytes from the start of the text.
+    public var offset: Int
+
+    public var description: String { "\(message) at byte \(offset)" }
+}
+
+extension JSONValue {
+    /// How deep arrays and objects may nest: Apple's deepest answer has six levels; the reader recurses once a level.
+    public static let depthLimit = 64
+
+    /// Reads one JSON document and nothing after it but white space.
+    ///
+    /// - Throws: ``JSONError`` where the text is not JSON by RFC 8259, is not UTF-8, or nests deeper than ``depthLimit``.
+    public init(parsing text: some Sequence<UInt8>) throws(JSONError) {
+        var reader = JSONReader(Array(text))
+        self = try reader.document()
+    }
+}
+
+private struct JSONReader {
+    private let text: [UInt8]
+    private var position = 0
+
+    init(_ text: [UInt8]) {
+        self.text = text
+    }
+
+    mutating func document() throws(JSONError) -> JSONValue {
+        let value = try value(depth: 0)
+        skipWhiteSpace()
+        guard position == text.count else { throw error("Something follows the document") }
+        return value
+    }
+
+    private func error(_ message: String) -> JSONError {
+        JSONError(message: message, offset: position)
+    }
+
+    private var next: UInt8? {
+        position < text.count ? text[position] : nil
+    }
+
+    private mutating func skipWhiteSpace() {
+        while let byte = next, byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 { position += 1 }
+    }
+
+    private mutating func take(_ character: Unicode.Scalar) -> Bool {
+        guard let byte = next, UInt32(byte) == character.value else { return false }
+        position += 1
+        return true
+    }
+
+    private mutating func value(depth: Int) throws(JSONError) -> JSONValue {
+        skipWhiteSpace()
+        switch next {
+        case UInt8(ascii: "{"): return try object(depth: depth)
+        case UInt8(ascii: "["): return try array(depth: depth)
+        case UInt8(ascii: "\""): return .string(try string())
+        case UInt8(ascii: "t"): return try word("true", .bool(true))
+        case UInt8(ascii: "f"): return try word("false", .bool(false))
+        case UInt8(ascii: "n"): return try word("null", .null)
+        case .some: return .number(try number())
+        case nil: throw error("The document ends early")
+        }
+    }
+
+    private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
+        guard depth < JSONValue.depthLimit else { throw error("Nested deeper than \(JSONValue.depthLimit) levels") }
+        position += 1
+        var members: [JSONValue.Member] = []
+        skipWhiteSpace()
+        if take("}") { return .object(members) }
+        repeat {
+            skipWhiteSpace()
+            guard next == UInt8(ascii: "\"") else { throw error("Expected the name of a member") }
+            let name = try string()
+            skipWhiteSpace()
+            guard take(":") else { throw error("Expected ':' after a name") }
+            members.append(.init(name, try value(depth: depth + 1)))
+            skipWhiteSpace()
+        } while take(",")
+        guard take("}") else { throw error("Expected ',' or '}'") }
+        return .object(members)
+    }
+
+    private mutating func array(depth: Int) throws(JSONError) -> JSONValue {
+        guard depth < JSONValue.depthLimit else { throw error("Nested deeper than \(JSONValue.depthLimit) levels") }
+        position += 1
+        var elements: [JSONValue] = []
+        skipWhiteSpace()
+        if take("]") { return .array(elements) }
+        repeat {
+            elements.append(try value(depth: depth + 1))
+            skipWhiteSpace()
+        } while take(",")
+        guard take("]") else { throw error("Expected ',' or ']'") }
+        return .array(elements)
+    }
+
+    private mutating func word(_ word: StaticString, _ value: JSONValue) throws(JSONError) -> JSONValue {
+        let matches = word.withUTF8Buffer { text[position...].starts(with: $0) }
+        guard matches else { throw error("Not a JSON value") }
+        position += word.utf8CodeUnitCount
+        return value
+    }
+
+    // number = [ "-" ] int [ frac ] [ exp ], RFC 8259 section 6
+    private mutating func number() throws(JSONError) -> String {
+        let start = position
+        _ = take("-")
+        if !take("0"), digits() == 0 { throw error("Not a JSON value") }
+        if take("."), digits() == 0 { throw error("Expected a digit after '.'") }
+        if take("e") || take("E") {
+            if !take("+") { _ = take("-") }
+            guard digits() > 0 else { throw error("Expected a digit in the exponent") }
+        }
+        return String(decoding: text[start..<position], as: UTF8.self)
+    }
+
+    private mutating func digits() -> Int {
+        let start = position
+        while let byte = next, byte >= 0x30, byte <= 0x39 { position += 1 }
+        return position - start
+    }
+
+    private mutating func string() throws(JSONError) -> String {
+        position += 1
+        let start = position
+        while let byte = next {
+            switch byte {
+            case UInt8(ascii: "\""):
+                defer { position += 1 }
+                return try utf8(text[start..<position])
+            case UInt8(ascii: "\\"):
+                return try escapedString(from: start)
+            case 0..<0x20:
+                throw error("Control character in a string")
+            default:
+                position += 1
+            }
+        }
+        throw error("A string does not end")
+    }
+
+    private func utf8(_ bytes: some Sequence<UInt8>) throws(JSONError) -> String {
+        guard let string = String(validating: bytes, as: UTF8.self) else { throw error("A string is not UTF-8") }
+        return string
+    }
+
+    /// Goes on from the first backslash of a string that began at `start`.
+    private mutating func escapedString(from start: Int) throws(JSONError) -> String {
+        var bytes = Array(text[start..<position])
+        while let byte = next {
+            position += 1
+            switch byte {
+            case UInt8(ascii: "\""): return try utf8(bytes)
+            case UInt8(ascii: "\\"): bytes.append(contentsOf: String(try escape()).utf8)
+            case 0..<0x20: throw error("Control character in a string")
+            default: bytes.append(byte)
+            }
+        }
+        throw error("A string does not end")
+    }
+
+    private mutating func escape() throws(JSONError) -> Unicode.Scalar {
+        guard let byte = next else { throw error("A string does not end") }
+        position += 1
+        switch byte {
+        case UInt8(ascii: "\""): return "\""
+        case UInt8(ascii: "\\"): return "\\"
+        case UInt8(ascii: "/"): return "/"
+        case UInt8(ascii: "b"): return "\u{8}"
+        case UInt8(ascii: "f"): return "\u{c}"
+        case UInt8(ascii: "n"): return "\n"
+        case UInt8(ascii: "r"): return "\r"
+        case UInt8(ascii: "t"): return "\t"
+        case UInt8(ascii: "u"): return try unicodeEscape()
+        default: throw error("Unknown escape")
+        }
+    }
+
+    private mutating func unicodeEscape() throws(JSONError) -> Unicode.Scalar {
+        let unit = try fourHexDigits()
+        if let scalar = Unicode.Scalar(unit) { return scalar }
+        guard unit < 0xdc00, take("\\"), take("u") else { throw error("Half a surrogate pair") }
+        let low = try fourHexDigits()
+        guard low >= 0xdc00, low <= 0xdfff,
+            let scalar = Unicode.Scalar(0x10000 + (unit - 0xd800) << 10 + (low - 0xdc00))
+        else { throw error("Half a surrogate pair") }
+        return scalar
+    }
+
+    private mutating func fourHexDigits() throws(JSONError) -> UInt32 {
+        var value: UInt32 = 0
+        for _ in 0..<4 {
+            guard let byte = next, let digit = Character(Unicode.Scalar(byte)).hexDigitValue, byte < 0x80 else {
+                throw error("Expected four hexadecimal digits")
+            }
+            position += 1
+            value = value << 4 | UInt32(digit)
+        }
+        return value
+    }
+}

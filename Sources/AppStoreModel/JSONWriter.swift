@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Writes JSON in the order in which it is told, without a tree in between.
+///
+/// Apple's answers have an order that people know; `JSONEncoder` has none, and costs ten times as much.
+package struct JSONWriter {
+    package private(set) var bytes: [UInt8] = []
+    private var needsComma = false
+
+    package init(reservingCapacity capacity: Int = 0) {
+        bytes.reserveCapacity(capacity)
+    }
+
+    package mutating func object(_ members: (inout JSONWriter) throws -> Void) rethrows {
+        open("{")
+        try members(&self)
+        close("}")
+    }
+
+    package mutating func array<Element>(
+        _ elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) throws -> Void
+    ) rethrows {
+        open("[")
+        for element in elements { try write(&self, element) }
+        close("]")
+    }
+
+    /// Writes a name; its value must follow.
+    package mutating func name(_ name: StaticString) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        name.withUTF8Buffer { bytes.append(contentsOf: $0) }
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    package mutating func name(_ name: String) {
+        separate()
+        quote(name)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    package mutating func string(_ text: String) {
+        separate()
+        quote(text)
+    }
+
+    package mutating func number(_ number: some FixedWidthInteger) {
+        separate()
+        Self.append(number, to: &bytes)
+    }
+
+    package mutating func bool(_ bool: Bool) {
+        literal(bool ? "true" : "false")
+    }
+
+    package mutating func null() {
+        literal("null")
+    }
+
+    /// Writes text that is a JSON value already.
+    package mutating func literal(_ text: String) {
+        separate()
+        bytes.append(contentsOf: text.utf8)
+    }
+
+    /// Writes a string that `text` appends, and that needs no escapes.
+    package mutating func plainString(_ text: (inout [UInt8]) -> Void) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        text(&bytes)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    package mutating func value(_ value: JSONValue) {
+        switch value {
+        case .null: null()
+        case .bool(let bool): self.bool(bool)
+        case .number(let text): literal(text)
+        case .string(let text): string(text)
+        case .array(let elements): array(elements) { $0.value($1) }
+        case .object(let members):
+            object { writer in
+                for member in members {
+                    writer.name(member.name)
+                    writer.value(member.value)
+                }
+            }
+        }
+    }
+
+    /// Appends the decimal digits of `number`.
+    package static func append(_ number: some FixedWidthInteger, to bytes: inout [UInt8]) {
+        var rest = number.magnitude
+        if number < 0 { bytes.append(UInt8(ascii: "-")) }
+        let start = bytes.count
+        repeat {
+            let (quotient, digit) = rest.quotientAndRemainder(dividingBy: 10)
+            bytes.append(UInt8(ascii: "0") + UInt8(digit))
+            rest = quotient
+        } while rest != 0
+        bytes[start...].reverse()
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        needsComma = true
+    }
+
+    private mutating func open(_ bracket: Unicode.Scalar) {
+        separate()
+        bytes.append(UInt8(ascii: bracket))
+        needsComma = false
+    }
+
+    private mutating func close(_ bracket: Unicode.Scalar) {
+        bytes.append(UInt8(ascii: bracket))
+        needsComma = true
+    }
+
+    private mutating func quote(_ text: String) {
+        bytes.append(UInt8(ascii: "\""))
+        var text = text
+        text.withUTF8 { utf8 in
+            // Nearly nothing needs an escape, so the common case is one look and one copy.
+            if utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+                bytes.append(contentsOf: utf8)
+            } else {
+                for byte in utf8 { escape(byte) }
+            }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func escape(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+            bytes.append(UInt8(ascii: "\\"))
+            bytes.append(byte)
+        case UInt8(ascii: "\n"): bytes.append(contentsOf: #"\n"#.utf8)
+        case UInt8(ascii: "\r"): bytes.append(contentsOf: #"\r"#.utf8)
+        case UInt8(ascii: "\t"): bytes.append(contentsOf: #"\t"#.utf8)
+        case 0..<0x20:
+            let digits = Array("0123456789abcdef".utf8)
+            bytes.append(contentsOf: #"\u00"#.utf8)
+            bytes.append(digits[Int(byte >> 4)])
+            bytes.append(digits[Int(byte & 15)])
+        default: bytes.append(byte)
+        }
+    }
+}
+
+extension JSONValue {
+    /// The document as compact JSON on one line.
+    public var compactText: String {
+        var writer = JSONWriter()
+        writer.value(self)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}

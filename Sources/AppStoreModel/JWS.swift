@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A JSON Web Signature in compact serialization (RFC 7515 section 3.1), taken apart and not trusted.
+///
+/// Whoever wants to rely on the payload verifies it (`AppStoreTrust`).
+public struct JWS: Sendable {
+    /// The longest token that is read. Apple's notifications, with two tokens inside, stay below 30 KB.
+    public static let lengthLimit = 1 << 20
+
+    /// `header.payload` exactly as received: the bytes that the signature covers.
+    public let signingInput: ArraySlice<UInt8>
+
+    /// The protected header.
+    public let header: Header
+
+    /// The payload's bytes: for everything that the App Store signs, a JSON object.
+    public let payload: [UInt8]
+
+    /// The signature's bytes; for ES256 r and s of 32 bytes each (RFC 7518 section 3.4).
+    public let signature: [UInt8]
+
+    /// The members of the protected header that Apple uses.
+    public struct Header: Hashable, Sendable {
+        /// The signature algorithm: `ES256` for everything that the App Store signs.
+        public var alg: String
+
+        /// The signer's certificates, leaf first (RFC 7515 section 4.1.6). Each is standard base64 of DER.
+        public var x5c: [String]
+
+        /// The key's name. Absent from the App Store since March 2022; `Apple_Xcode_Key` from Xcode.
+        public var kid: String?
+    }
+}
+
+/// Why a text is no compact JWS.
+public struct JWSError: Error, Hashable, Sendable, CustomStringConvertible {
+    public var description: String
+}
+
+extension JWS {
+    /// Takes a compact JWS apart.
+    ///
+    /// - Throws: ``JWSError`` where it is not three parts of base64url with a JSON header that names an algorithm.
+    public init(_ text: some Collection<UInt8>) throws(JWSError) {
+        guard text.count <= Self.lengthLimit else {
+            throw JWSError(description: "Longer than \(Self.lengthLimit) bytes.")
+        }
+        let text = Array(text)
+        let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count == 3 else {
+            throw JWSError(description: "A compact JWS has three parts with dots between; this has \(parts.count).")
+        }
+        header = try Header(base64URL: parts[0])
+        payload = try Self.decode(parts[1], "payload")
+        signature = try Self.decode(parts[2], "signature")
+        signingInput = text[..<parts[1].endIndex]
+    }
+
+    fileprivate static func decode(_ part: ArraySlice<UInt8>, _ name: String) throws(JWSError) -> [UInt8] {
+        guard !part.isEmpty, let bytes = Base64.decodeURL(part) else {
+            throw JWSError(description: "The \(name) is not base64url.")
+        }
+        return bytes
+    }
+}
+
+extension JWS.Header {
+    /// The most certificates that are read. Apple sends three.
+    private static let certificateLimit = 10
+
+    init(base64URL: ArraySlice<UInt8>) throws(JWSError) {
+        let bytes = try JWS.decode(base64URL, "header")
+        let json: JSONValue
+        do {
+            json = try JSONValue(parsing: bytes)
+        } catch {
+            throw JWSError(description: "The header is not JSON: \(error).")
+        }
+        guard let alg = json["alg"]?.string else {
+            throw JWSError(description: "The header names no algorithm (alg).")
+        }
+        self.alg = alg
+        kid = json["kid"]?.string
+        x5c = []
+        guard let chain = json["x5c"] else { return }
+        guard let elements = chain.array, elements.count <= Self.certificateLimit else {
+            throw JWSError(description: "x5c is no array of at most \(Self.certificateLimit) certificates.")
+        }
+        for element in elements {
+            guard let certificate = element.string else { throw JWSError(description: "x5c holds more than text.") }
+            x5c.append(certificate)
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The kinds of documents that are signed with the App Store's keys.
+public enum SignedKind: String, CaseIterable, Sendable {
+    /// A PKCS#7 app receipt.
+    case receipt
+    /// `JWSTransaction`.
+    case transaction
+    /// `JWSRenewalInfo`.
+    case renewalInfo
+    /// `JWSAppTransaction`.
+    case appTransaction
+    /// The `signedPayload` of a version 2 server notification.
+    case notification
+    /// The `signedPayload` of a real-time retention messaging request.
+    case retentionRequest
+}
+
+/// A payload that comes as a JWS of one kind.
+public protocol SignedPayload: Decodable, Sendable {
+    static var signedKind: SignedKind { get }
+}
+
+extension JWSTransactionDecodedPayload: SignedPayload {
+    public static var signedKind: SignedKind { .transaction }
+}
+
+extension SignedKind {
+    /// Recognises the payload of a JWS by the members that only its kind has; `nil` where it is none of them.
+    public init?(recognizing payload: JSONValue) {
+        if payload["notificationType"] != nil {
+            self = .notification
+        } else if payload["receiptType"] != nil {
+            self = .appTransaction
+        } else if payload["userLocale"] != nil {
+            self = .retentionRequest
+        } else if payload["bundleId"] != nil || payload["transactionId"] != nil {
+            self = .transaction
+        } else if payload["environment"] != nil {
+            // Renewal info is the one kind that names no app.
+            self = .renewalInfo
+        } else {
+            return nil
+        }
+    }
+}
+
+/// What a payload says about the app that it belongs to, in whatever place its kind has for it.
+package struct SignedClaims: Hashable, Sendable {
+    package var bundleId: String?
+    package var appAppleId: Int64?
+    package var environment: Open<Environment>?
+
+    package init(_ kind: SignedKind, _ payload: JSONValue) {
+        let subject =
+            kind == .notification
+            ? payload["data"] ?? payload["summary"] ?? payload["externalPurchaseToken"] ?? payload["appData"] : payload
+        bundleId = subject?["bundleId"]?.string
+        appAppleId = subject?["appAppleId"]?.integer
+        let name = subject?[kind == .appTransaction ? "receiptType" : "environment"]?.string
+        environment = name.map(Open.init(rawValue:)) ?? Self.environment(ofExternalPurchase: subject)
+    }
+
+    /// A token for external purchases names no environment: its identifier starts with `SANDBOX` there.
+    private static func environment(ofExternalPurchase token: JSONValue?) -> Open<Environment>? {
+        token?["externalPurchaseId"]?.string.map { Open($0.hasPrefix("SANDBOX") ? .sandbox : .production) }
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// An instant as Apple sends it: whole milliseconds since 1970-01-01T00:00:00Z.
+public struct Timestamp: Hashable, Sendable {
+    public var milliseconds: Int64
+
+    public init(milliseconds: Int64) {
+        self.milliseconds = milliseconds
+    }
+}
+
+extension Timestamp: Comparable {
+    public static func < (left: Self, right: Self) -> Bool { left.milliseconds < right.milliseconds }
+}
+
+extension Timestamp: Codable {
+    /// Decodes an integer. Xcode signs fractional milliseconds; they are truncated towards the past.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        if let whole = try? container.decode(Int64.self) {
+            self.init(milliseconds: whole)
+            return
+        }
+        let fractional = try container.decode(Double.self)
+        guard let whole = Int64(exactly: fractional.rounded(.down)) else {
+            throw DecodingError.dataCorruptedError(
+                in: container, debugDescription: "\(fractional) is no time in milliseconds.")
+        }
+        self.init(milliseconds: whole)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(milliseconds)
+    }
+}
+
+// MARK: - ISO 8601
+
+extension Timestamp {
+    /// Reads an ISO 8601 date and time in UTF-8, as receipts and people write it.
+    ///
+    /// Accepts `YYYY-MM-DDTHH:MM:SS`, an optional fraction of which milliseconds are kept, then `Z`, `+HHMM` or `+HH:MM`.
+    /// Returns `nil` for anything else, also for a date that the calendar does not have.
+    public init?(iso8601 text: some Collection<UInt8>) {
+        var digits = DateDigits(text)
+        guard let year = digits.number(4), digits.take("-"), let month = digits.number(2), digits.take("-"),
+            let day = digits.number(2), digits.take("T"), let hour = digits.number(2), digits.take(":"),
+            let minute = digits.number(2), digits.take(":"), let second = digits.number(2),
+            let fraction = digits.fraction(), let offset = digits.zone(), digits.isAtEnd,
+            let date = CalendarDate(year: year, month: month, day: day, hour: hour, minute: minute, second: second)
+        else { return nil }
+        self.init(milliseconds: (date.secondsSince1970 - Int64(offset)) * 1000 + Int64(fraction))
+    }
+
+    /// Reads an ISO 8601 date and time; see ``init(iso8601:)-(Collection)``.
+    public init?(iso8601 text: String) {
+        self.init(iso8601: text.utf8)
+    }
+
+    /// `YYYY-MM-DDTHH:MM:SSZ`, with milliseconds only where there are any.
+    public var iso8601: String {
+        var text: [UInt8] = []
+        let date = CalendarDate(self)
+        date.appendDay(to: &text)
+        text.append(UInt8(ascii: "T"))
+        date.appendTime(to: &text)
+        if date.millisecond != 0 {
+            text.append(UInt8(ascii: "."))
+            CalendarDate.append(date.millisecond, width: 3, to: &text)
+        }
+        text.append(UInt8(ascii: "Z"))
+        return String(decoding: text, as: UTF8.self)
+    }
+}
+
+/// A cursor over the digits of a date.
+private struct DateDigits<Text: Collection<UInt8>> {
+    private var rest: Text.SubSequence
+
+    init(_ text: Text) {
+        rest = text[...]
+    }
+
+    var isAtEnd: Bool { rest.isEmpty }
+
+    mutating func take(_ character: Unicode.Scalar) -> Bool {
+        guard let first = rest.first, UInt32(first) == character.value else { return false }
+        rest.removeFirst()
+        return true
+    }
+
+    mutating func number(_ width: Int) -> Int? {
+        var value = 0
+        for _ in 0..<width {
+            guard let digit = rest.first, digit >= 0x30, digit <= 0x39 else { return nil }
+            rest.removeFirst()
+            value = value * 10 + Int(digit - 0x30)
+        }
+        return value
+    }
+
+    /// Milliseconds of an optional `.` with up to nine digits, which is all that any clock writes.
+    mutating func fraction() -> Int? {
+        guard take(".") else { return 0 }
+        var milliseconds = 0
+        var count = 0
+        while count < 9, let digit = number(1) {
+            if count < 3 { milliseconds = milliseconds * 10 + digit }
+            count += 1
+        }
+        guard count > 0 else { return nil }
+        for _ in 0..<max(0, 3 - count) { milliseconds *= 10 }
+        return milliseconds
+    }
+
+    /// Seconds east of UTC.
+    mutating func zone() -> Int? {
+        if take("Z") { return 0 }
+        let sign: Int
+        if take("+") { sign = 1 } else if take("-") { sign = -1 } else { return nil }
+        guard let hours = number(2) else { return nil }
+        _ = take(":")
+        guard let minutes = number(2), hours <= 23, minutes <= 59 else { return nil }
+        return sign * (hours * 3600 + minutes * 60)
+    }
+}

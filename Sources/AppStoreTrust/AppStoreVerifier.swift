@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import ReceiptCoding
+
+/// Checks what the App Store signed, and is the only maker of ``Verified``.
+///
+/// Says beforehand which roots, apps and environments it trusts; nothing in a document changes that. It has no clock and
+/// opens no connection.
+public struct AppStoreVerifier: Sendable {
+    /// The certificates that may anchor a signer's chain.
+    public var roots: TrustRoots
+
+    /// The apps that are accepted.
+    public var apps: AcceptedApps
+
+    /// The environments that are accepted.
+    public var environments: Set<Environment>
+
+    public init(apps: AcceptedApps, environments: Set<Environment>, roots: TrustRoots = .apple) {
+        self.apps = apps
+        self.environments = environments
+        self.roots = roots
+    }
+}
+
+/// The apps whose purchases a verifier accepts.
+public enum AcceptedApps: Sendable {
+    /// Whatever app it is. Whoever asks for this compares the bundle id afterwards, as callers of verifyReceipt must.
+    case any
+    case only([AppIdentity])
+}
+
+/// An app, as the App Store knows it.
+public struct AppIdentity: Hashable, Sendable {
+    /// The bundle id, such as `com.example.notes`.
+    public var bundleId: String
+
+    /// The app's Apple ID. Compared where a production document brings one along; `nil` to leave that out.
+    public var appAppleId: Int64?
+
+    public init(bundleId: String, appAppleId: Int64? = nil) {
+        self.bundleId = bundleId
+        self.appAppleId = appAppleId
+    }
+}
+
+extension AppStoreVerifier {
+    /// Compares what a genuine document says about its app and environment with what is accepted, in this order.
+    ///
+    /// - Returns: The environment, which is one of the accepted ones.
+    func requireAccepted(_ claims: SignedClaims, _ kind: SignedKind) throws(VerificationError) -> Environment {
+        if case .only(let accepted) = apps { try requireApp(claims, kind, among: accepted) }
+        guard let environment = claims.environment else {
+            throw VerificationError(.otherEnvironment, "The document names no environment.")
+        }
+        guard let known = environment.known, environments.contains(known) else {
+            let expected = environments.map(\.rawValue).sorted().joined(separator: " or ")
+            throw VerificationError(.otherEnvironment, "The environment is \(environment), accepted is \(expected).")
+        }
+        return known
+    }
+
+    private func requireApp(
+        _ claims: SignedClaims, _ kind: SignedKind, among accepted: [AppIdentity]
+    ) throws(VerificationError) {
+        var candidates = accepted
+        if kind.namesBundle {
+            candidates = accepted.filter { $0.bundleId == claims.bundleId }
+            guard !candidates.isEmpty else {
+                let expected = accepted.map(\.bundleId).joined(separator: " or ")
+                let found = claims.bundleId.map { "is for \($0)" } ?? "names no app"
+                throw VerificationError(.otherApp, "The document \(found), accepted is \(expected).")
+            }
+        }
+        // Sandbox documents have another number or none.
+        guard let found = claims.appAppleId, claims.environment?.known == .production else { return }
+        guard candidates.contains(where: { $0.appAppleId ?? found == found }) else {
+            let expected = candidates.compactMap(\.appAppleId).map(String.init).joined(separator: " or ")
+            throw VerificationError(
+                .otherApp, "The document is for the app with Apple ID \(found), accepted is \(expected).")
+        }
+    }
+}
+
+extension SignedKind {
+    /// Whether documents of this kind say which app they are for by its bundle id.
+    fileprivate var namesBundle: Bool { self != .renewalInfo && self != .retentionRequest }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Crypto
+public import ReceiptCoding
+
+/// What identifies a device to its receipts: on iOS the 16 bytes of `identifierForVendor`, on macOS the 6 bytes of the
+/// primary MAC address.
+public struct DeviceIdentifier: Hashable, Sendable {
+    let octets: [UInt8]
+
+    /// Reads a UUID or a MAC address in hexadecimal, with or without `-` or `:`. `nil` for anything else.
+    public init?(_ text: String) {
+        var digits: [UInt8] = []
+        for character in text where character != "-" && character != ":" {
+            guard character.isASCII, let digit = character.hexDigitValue else { return nil }
+            digits.append(UInt8(digit))
+        }
+        guard digits.count == 32 || digits.count == 12 else { return nil }
+        octets = stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+    }
+}
+
+extension Verified<AppReceipt> {
+    /// Checks that the receipt was issued to `device`: SHA-1 of device id, opaque value and bundle id, as Apple's
+    /// “Validating receipts on the device” describes it. SHA-1 stays here, whatever the receipt is signed with.
+    ///
+    /// - Throws: ``VerificationError`` with `otherDevice`. That can be legitimate: a device that was restored has another
+    ///   identifier until it refreshes its receipt.
+    public func requireDevice(_ device: DeviceIdentifier) throws(VerificationError) {
+        var hash = Insecure.SHA1()
+        hash.update(data: device.octets)
+        hash.update(data: payload.opaqueValue)
+        hash.update(data: payload.bundleIdOctets)
+        // The digest's own comparison takes the same time wherever the first difference is.
+        guard hash.finalize() == Array(payload.deviceHash) else {
+            throw VerificationError(.otherDevice, "The receipt was not issued to this device.")
+        }
+    }
+}

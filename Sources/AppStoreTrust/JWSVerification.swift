@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import Crypto
+import ReceiptCoding
+import X509
+
+extension AppStoreVerifier {
+    /// Verifies a compact JWS of the kind that `Payload` has.
+    ///
+    /// - Parameters:
+    ///   - jws: The token as received: ASCII of three parts with dots between.
+    ///   - now: The instant at which certificates are judged where the payload does not say when it was signed.
+    /// - Throws: ``VerificationError``, `otherKind` where the token is genuine but of another kind.
+    public func verify<Payload: SignedPayload>(
+        _ jws: some Collection<UInt8>, as type: Payload.Type, at now: Timestamp
+    ) async throws(VerificationError) -> Verified<Payload> {
+        let verified = try await verify(jws: jws, at: now)
+        return try verified.read(as: type)
+    }
+
+    /// Verifies a compact JWS of whatever kind, whose payload is then read as plain JSON.
+    ///
+    /// Signature first, payload second: until the signature is known to be right, the payload serves only to find the
+    /// date at which to judge the certificates. That is safe, because whoever lies about the date still needs Apple's key.
+    ///
+    /// - Parameters:
+    ///   - jws: The token as received: ASCII of three parts with dots between.
+    ///   - now: The instant at which certificates are judged where the payload does not say when it was signed.
+    /// - Throws: ``VerificationError``.
+    public func verify(
+        jws: some Collection<UInt8>, at now: Timestamp
+    ) async throws(VerificationError) -> Verified<JSONValue> {
+        let token = try SignedToken(jws)
+        let chain = try await SignerChain.check(
+            leaf: token.leaf, intermediate: token.intermediate, roots: roots)
+        try token.requireSignature(by: chain, at: now)
+        return try accept(token, Array(jws))
+    }
+
+    @inline(never)
+    private func accept(_ token: SignedToken, _ document: [UInt8]) throws(VerificationError) -> Verified<JSONValue> {
+        guard let kind = SignedKind(recognizing: token.payload) else {
+            throw VerificationError(
+                .malformed, "The payload is genuine, but nothing that the App Store is known to sign.")
+        }
+        let claims = SignedClaims(kind, token.payload)
+        let environment = try requireAccepted(claims, kind)
+        return Verified(
+            token.payload, kind, from: document, environment: environment, bundleId: claims.bundleId,
+            signedDate: token.signedDate)
+    }
+}
+
+extension Verified<JSONValue> {
+    @inline(never)
+    fileprivate func read<Known: SignedPayload>(as type: Known.Type) throws(VerificationError) -> Verified<Known> {
+        guard kind == type.signedKind else {
+            throw VerificationError(.otherKind, "Expected a \(type.signedKind), found a \(kind).")
+        }
+        return try map { payload throws(VerificationError) in
+            do {
+                return try payload.decode(type)
+            } catch {
+                throw VerificationError(.malformed, "The payload does not fit its kind: \(error).", cause: error)
+            }
+        }
+    }
+}
+
+/// A token whose parts have the form that the App Store gives them. Nothing in it is trusted.
+private struct SignedToken {
+    let leaf: Certificate
+    let intermediate: Certificate
+    let payload: JSONValue
+    let signedDate: Timestamp?
+    private let jws: JWS
+
+    @inline(never)
+    init(_ text: some Collection<UInt8>) throws(VerificationError) {
+        do {
+            jws = try JWS(text)
+        } catch {
+            throw VerificationError(.malformed, error.description)
+        }
+        guard jws.header.alg == "ES256" else {
+            throw VerificationError(
+                .unsupportedAlgorithm, "The algorithm is \(jws.header.alg), the App Store's is ES256.")
+        }
+        do {
+            payload = try JSONValue(parsing: jws.payload)
+        } catch {
+            throw VerificationError(.malformed, "The payload is not JSON: \(error).")
+        }
+        signedDate = Self.signedDate(of: payload)
+        // Leaf first (RFC 7515 section 4.1.6). The third is the signer's idea of a root, which nobody asked for.
+        guard !jws.header.x5c.isEmpty else {
+            throw VerificationError(.malformed, "The header brings no certificates (x5c).")
+        }
+        guard jws.header.x5c.count == 3 else {
+            throw VerificationError(.untrustedChain, Self.chainLengthMessage(jws.header))
+        }
+        leaf = try Self.certificate(jws.header.x5c[0], "leaf certificate (x5c[0])")
+        intermediate = try Self.certificate(jws.header.x5c[1], "intermediate certificate (x5c[1])")
+    }
+
+    /// Checks that the signer's certificates were valid when the token was signed, and the signature itself.
+    @inline(never)
+    func requireSignature(by chain: SignerChain, at now: Timestamp) throws(VerificationError) {
+        try chain.requireValidity(at: signedDate ?? now)
+        guard let key = P256.Signing.PublicKey(chain.leaf.publicKey) else {
+            throw VerificationError(
+                .unsupportedAlgorithm, "The signer's key is not on the curve P-256, as ES256 needs.")
+        }
+        guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature) else {
+            throw VerificationError(.invalidSignature, "The signature has \(jws.signature.count) bytes, ES256 has 64.")
+        }
+        guard key.isValidSignature(signature, for: SHA256.hash(data: jws.signingInput)) else {
+            throw VerificationError(
+                .invalidSignature, "The signature is not of this header and payload by this signer.")
+        }
+    }
+
+    /// `signedDate`, or what an app transaction has in its place.
+    private static func signedDate(of payload: JSONValue) -> Timestamp? {
+        guard let date = payload["signedDate"] ?? payload["receiptCreationDate"] else { return nil }
+        return try? date.decode(Timestamp.self)
+    }
+
+    private static func certificate(_ base64: String, _ name: String) throws(VerificationError) -> Certificate {
+        guard let der = Base64.decode(base64.utf8) else {
+            throw VerificationError(.malformed, "The \(name) is not base64.")
+        }
+        return try Certificate(from: der, name)
+    }
+
+    private static func chainLengthMessage(_ header: JWS.Header) -> String {
+        if header.kid == "Apple_Xcode_Key" {
+            return "Signed by StoreKit Testing in Xcode, not by the App Store."
+        }
+        return "The header brings \(header.x5c.count) certificates (x5c), the App Store's bring 3."
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import SwiftASN1
+import X509
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The root certificates that may anchor a signer's chain.
+public struct TrustRoots: Sendable {
+    let certificates: [Certificate]
+
+    init(_ certificates: [Certificate]) {
+        self.certificates = certificates
+    }
+
+    /// Apple's three roots, which come with this library.
+    public static let apple = TrustRoots(
+        AppleRoots.all.compactMap { root in
+            Base64.decode(root.utf8).flatMap { try? Certificate(derEncoded: $0) }
+        })
+
+    /// Reads roots from a file's bytes: one certificate as DER, or one or more as PEM.
+    ///
+    /// - Throws: ``VerificationError`` with `malformed` where there is no certificate.
+    public init(reading file: some Collection<UInt8>) throws(VerificationError) {
+        let pemStart = "-----BEGIN"
+        do {
+            if let text = String(validating: file, as: UTF8.self), text.contains(pemStart) {
+                let parts = text.components(separatedBy: pemStart).dropFirst()
+                certificates = try parts.map { try Certificate(pemEncoded: pemStart + $0) }
+            } else {
+                certificates = [try Certificate(derEncoded: Array(file))]
+            }
+        } catch {
+            throw VerificationError(.malformed, "The root is neither DER nor PEM of a certificate.", cause: error)
+        }
+    }
+
+    /// These roots and `other`.
+    public func union(_ other: TrustRoots) -> TrustRoots {
+        TrustRoots(certificates + other.certificates)
+    }
+}

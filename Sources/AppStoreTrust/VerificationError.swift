@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Why a signed document was not accepted.
+public struct VerificationError: Error, Sendable {
+    /// What to do about it. Listed in the order in which it is decided: the first that applies is reported.
+    @nonexhaustive
+    public enum Code: String, CaseIterable, Sendable {
+        /// The bytes are no document of this form: find out what was really sent.
+        case malformed
+        /// Signed with an algorithm that the App Store does not use: it is not from there.
+        case unsupportedAlgorithm
+        /// The signer's certificates do not lead to a trusted root with Apple's marks: forged, or signed by Xcode.
+        case untrustedChain
+        /// A certificate was not valid when the document was signed.
+        case certificateExpired
+        /// The signature does not match: the document was changed, or put together.
+        case invalidSignature
+        /// Genuine, but a document of another kind than asked for: pass it where it belongs.
+        case otherKind
+        /// Genuine, but about an app that is not accepted here.
+        case otherApp
+        /// Genuine, but from an environment that is not accepted here.
+        case otherEnvironment
+        /// Genuine, but not issued to the device that was named.
+        case otherDevice
+    }
+
+    public var code: Code
+    /// A sentence with evidence: what was expected and what was found. Never holds the document itself.
+    public var message: String
+    /// What a part of the check reported, where there is more than the message.
+    public var cause: (any Error)?
+
+    public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
+        self.code = code
+        self.message = message
+        self.cause = cause
+    }
+}
+
+extension VerificationError: CustomStringConvertible {
+    public var description: String { "\(code.rawValue): \(message)" }
+}

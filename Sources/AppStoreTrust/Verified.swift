@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// A payload whose signature, signer and app were checked. Only ``AppStoreVerifier`` makes one.
+public struct Verified<Payload: Sendable>: Sendable {
+    public let payload: Payload
+
+    public let kind: SignedKind
+
+    /// The compact JWS or the receipt exactly as received. This is what to keep, not a re-encoding.
+    public let document: [UInt8]
+
+    /// One of the accepted environments.
+    public let environment: Environment
+
+    /// One of the accepted apps. `nil` for the kinds that name none, renewal info and retention requests: bind those to
+    /// a verified transaction by their `originalTransactionId`.
+    public let bundleId: String?
+
+    /// When it was signed: the instant at which its certificates were judged. `nil` where the document does not say, and
+    /// they were judged at the time that the caller gave.
+    public let signedDate: Timestamp?
+
+    init(
+        _ payload: Payload, _ kind: SignedKind, from document: [UInt8], environment: Environment, bundleId: String?,
+        signedDate: Timestamp?
+    ) {
+        self.payload = payload
+        self.kind = kind
+        self.document = document
+        self.environment = environment
+        self.bundleId = bundleId
+        self.signedDate = signedDate
+    }
+
+    /// The same document with its payload read as something else.
+    func map<Other>(
+        _ transform: (Payload) throws(VerificationError) -> Other
+    ) throws(VerificationError) -> Verified<Other> {
+        Verified<Other>(
+            try transform(payload), kind, from: document, environment: environment, bundleId: bundleId,
+            signedDate: signedDate)
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import HTTPTypes
+import Hummingbird
+import Logging
+
+/// The one place where an error becomes an answer: `{"error": {"code", "message", "retryable"}}`.
+///
+/// What nobody foresaw is 500, logged here, and tells the caller nothing.
+struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
+    func handle(
+        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        do {
+            return try await next(request, context)
+        } catch let error as any HTTPResponseError {
+            return Self.response(error.status)
+        } catch {
+            context.logger.error("Request failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+            return Self.response(.internalServerError)
+        }
+    }
+
+    private static func response(_ status: HTTPResponse.Status) -> Response {
+        let (code, message) =
+            switch status {
+            case .notFound: ("notFound", "There is nothing at this path.")
+            case .methodNotAllowed: ("methodNotAllowed", "This path takes another method.")
+            case .contentTooLarge: ("tooLarge", "The body is longer than this route accepts.")
+            case .badRequest: ("badRequest", "The request could not be read.")
+            default:
+                status.kind == .serverError ? ("internal", "Something failed here.") : ("refused", status.reasonPhrase)
+            }
+        var json = JSONWriter()
+        json.object { json in
+            json.name("error")
+            json.object { json in
+                json.member("code", code)
+                json.member("message", message)
+                json.name("retryable")
+                json.bool(status.kind == .serverError)
+            }
+        }
+        return Response(status, json: json.bytes)
+    }
+}

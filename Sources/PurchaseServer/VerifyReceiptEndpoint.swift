@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import ReceiptCoding
+
+/// Apple's verifyReceipt for one environment, answered from the receipt alone.
+///
+/// As with Apple's, any app's receipt is answered; the caller compares `bundle_id`.
+struct VerifyReceiptEndpoint: Sendable {
+    let environment: Environment
+
+    private let verifier = AppStoreVerifier(apps: .any, environments: [.production, .sandbox])
+
+    init(environment: Environment) {
+        self.environment = environment
+    }
+
+    func answer(_ body: [UInt8], at now: Timestamp) async -> VerifyReceiptResponse {
+        do {
+            let request = try VerifyReceiptRequest(parsing: body)
+            guard let receipt = Base64.decode(request.receiptData.utf8) else {
+                throw VerifyReceiptStatus.malformedReceipt
+            }
+            return try answer(await verifier.verify(receipt: receipt, at: now), at: now)
+        } catch let status as VerifyReceiptStatus {
+            return VerifyReceiptResponse(status: status)
+        } catch {
+            return VerifyReceiptResponse(status: Self.status(of: error))
+        }
+    }
+
+    private func answer(
+        _ receipt: Verified<AppReceipt>, at now: Timestamp
+    ) throws(VerifyReceiptStatus) -> VerifyReceiptResponse {
+        guard receipt.environment == environment else {
+            throw environment == .production ? .sandboxReceipt : .productionReceipt
+        }
+        return VerifyReceiptResponse(
+            status: .valid, environment: environment, receipt: Receipt(receipt.payload, requestDate: now))
+    }
+
+    /// A receipt that cannot be read is malformed; whatever else is wrong with it, the App Store did not make it so.
+    private static func status(of error: any Error) -> VerifyReceiptStatus {
+        (error as? VerificationError)?.code == .malformed ? .malformedReceipt : .unauthenticReceipt
+    }
+}

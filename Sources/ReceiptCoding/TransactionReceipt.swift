@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), taken apart and not trusted: one
+/// purchase in an old-style property list that Apple never documented.
+public struct TransactionReceipt: Hashable, Sendable {
+    /// The largest transaction receipt that is read. Genuine ones have 3 KB.
+    public static let sizeLimit = 1 << 16
+
+    /// `signature`: a version byte, the signature and the signer's certificate. Absent from test data without one.
+    public let signature: [UInt8]?
+
+    /// The bytes that `signature` covers, after its version byte: a property list in its turn.
+    public let purchaseInfo: [UInt8]
+
+    /// What `purchaseInfo` says, such as `product-id` or `transaction-id`. Names have hyphens here and underscores in
+    /// verifyReceipt answers; every value is text.
+    public let purchase: [String: String]
+
+    /// `environment`: `Sandbox`, or nothing in production. It stands outside of what is signed, so it proves nothing.
+    public let environment: String?
+
+    /// `pod` and `signing-status`, of which nothing is known, and whatever else stands outside of what is signed.
+    public let otherEntries: [String: String]
+}
+
+extension TransactionReceipt {
+    /// Decodes a transaction receipt: the property list, not its base64.
+    ///
+    /// - Throws: ``ReceiptDecodingError`` where the bytes are no such list, or where it has no purchase.
+    public init(decoding bytes: some Sequence<UInt8>) throws(ReceiptDecodingError) {
+        var entries = try PropertyList.dictionary(Array(bytes))
+        guard let info = entries.removeValue(forKey: "purchase-info") else {
+            throw ReceiptDecodingError("A transaction receipt has a purchase-info, this has not")
+        }
+        purchaseInfo = try Self.base64(info, "purchase-info")
+        signature =
+            if let text = entries.removeValue(forKey: "signature") { try Self.base64(text, "signature") } else { nil }
+        purchase = try PropertyList.dictionary(purchaseInfo)
+        environment = entries.removeValue(forKey: "environment")
+        otherEntries = entries
+    }
+
+    private static func base64(_ text: String, _ name: String) throws(ReceiptDecodingError) -> [UInt8] {
+        guard let bytes = Base64.decode(text.utf8) else { throw ReceiptDecodingError("The \(name) is not base64") }
+        return bytes
+    }
+}
+
+/// The part of old-style (NeXTSTEP) property lists that transaction receipts use: `{ "key" = "value"; … }`.
+private struct PropertyList {
+    private let bytes: [UInt8]
+    private var position = 0
+
+    static func dictionary(_ bytes: [UInt8]) throws(ReceiptDecodingError) -> [String: String] {
+        guard bytes.count <= TransactionReceipt.sizeLimit else {
+            throw ReceiptDecodingError("\(bytes.count) bytes are more than a transaction receipt may have")
+        }
+        var list = PropertyList(bytes: bytes)
+        var entries: [String: String] = [:]
+        try list.expect("{")
+        while !list.take("}") {
+            let key = try list.string()
+            try list.expect("=")
+            let value = try list.string()
+            try list.expect(";")
+            guard entries.updateValue(value, forKey: key) == nil else {
+                throw ReceiptDecodingError("The entry \(key) stands there twice")
+            }
+        }
+        list.skipWhiteSpace()
+        guard list.position == bytes.count else { throw list.error("Something follows the property list") }
+        return entries
+    }
+
+    private mutating func skipWhiteSpace() {
+        while position < bytes.count, [0x20, 0x09, 0x0a, 0x0d].contains(bytes[position]) { position += 1 }
+    }
+
+    private mutating func take(_ character: Unicode.Scalar) -> Bool {
+        skipWhiteSpace()
+        guard position < bytes.count, bytes[position] == UInt8(ascii: character) else { return false }
+        position += 1
+        return true
+    }
+
+    private mutating func expect(_ character: Unicode.Scalar) throws(ReceiptDecodingError) {
+        guard take(character) else { throw error("Expected '\(character)'") }
+    }
+
+    private mutating func string() throws(ReceiptDecodingError) -> String {
+        try expect("\"")
+        var text: [UInt8] = []
+        while position < bytes.count {
+            let byte = bytes[position]
+            position += 1
+            switch byte {
+            case UInt8(ascii: "\""):
+                guard let text = String(validating: text, as: UTF8.self) else { throw error("A text is not UTF-8") }
+                return text
+            case UInt8(ascii: "\\"):
+                guard position < bytes.count else { throw error("A text does not end") }
+                text.append(bytes[position])
+                position += 1
+            default:
+                text.append(byte)
+            }
+        }
+        throw error("A text does not end")
+    }
+
+    private func error(_ message: String) -> ReceiptDecodingError {
+        ReceiptDecodingError(message, offset: position)
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+extension Receipt {
+    /// What verifyReceipt answers about a receipt, from the receipt alone.
+    ///
+    /// - Parameter requestDate: The instant of the answer, where it is one.
+    public init(_ receipt: AppReceipt, requestDate: Timestamp?) {
+        self.init()
+        receiptType = receipt.receiptType?.rawValue
+        appItemId = receipt.appItemId ?? 0
+        bundleId = receipt.bundleId
+        applicationVersion = receipt.applicationVersion
+        downloadId = receipt.downloadId ?? 0
+        versionExternalIdentifier = receipt.versionExternalIdentifier ?? 0
+        receiptCreationDate = receipt.receiptCreationDate
+        self.requestDate = requestDate
+        originalPurchaseDate = receipt.originalPurchaseDate
+        originalApplicationVersion = receipt.originalApplicationVersion
+        preorderDate = receipt.preorderDate
+        expirationDate = receipt.expirationDate
+        inApp = receipt.inAppPurchases.map(LatestReceiptInfo.init)
+    }
+}
+
+extension LatestReceiptInfo {
+    /// What verifyReceipt answers about a purchase in a receipt, from the receipt alone.
+    public init(_ purchase: InAppPurchase) {
+        self.init()
+        quantity = purchase.quantity
+        productId = purchase.productId
+        transactionId = purchase.transactionId
+        originalTransactionId = purchase.originalTransactionId
+        purchaseDate = purchase.purchaseDate
+        originalPurchaseDate = purchase.originalPurchaseDate
+        expiresDate = purchase.expiresDate
+        cancellationDate = purchase.cancellationDate
+        webOrderLineItemId = purchase.webOrderLineItemId.map { String($0) }
+        isTrialPeriod = purchase.isTrialPeriod
+        isInIntroOfferPeriod = purchase.isInIntroOfferPeriod
+        promotionalOfferId = purchase.promotionalOfferId
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ArgumentParser
+import ReceiptCoding
+
+struct Inspect: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show what a document says. Decodes everything, trusts nothing.",
+        discussion: """
+            Reads an app receipt (binary or base64), an old transaction receipt, a compact JWS of any kind, a \
+            {"signedPayload": …} notification, a verifyReceipt request or answer; or many, one a line.
+
+            Exit status: 0 shown; 2 unreadable input or wrong usage.
+            """)
+
+    @Argument(help: "The file with the document; - or nothing for standard input.")
+    var file: String?
+
+    @Flag(help: "Print one JSON document for each input, and nothing else.")
+    var json = false
+
+    func run() throws {
+        let documents: [Result<Document, InputError>]
+        do {
+            documents = Input.documents(in: try Input.read(file))
+        } catch {
+            documents = [.failure(error)]
+        }
+        var failed = false
+        for (index, document) in documents.enumerated() {
+            do {
+                let finding = try Finding(document.get())
+                Terminal.print(json ? finding.json : "Not verified: ".styled(.dim) + finding.text)
+            } catch {
+                failed = true
+                let line = documents.count > 1 ? "line \(index + 1): " : ""
+                Terminal.complain("quittance: \(line)\("\(error)".printable)")
+                if json { Terminal.print(Self.json(error)) }
+            }
+        }
+        if failed { throw ExitCode(2) }
+    }
+
+    private static func json(_ error: any Error) -> String {
+        var writer = JSONWriter()
+        writer.object { json in
+            json.member("code", "malformed")
+            json.member("reason", "\(error)")
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}
+
+/// A document that was decoded.
+private enum Finding {
+    case receipt(SignedReceipt, AppReceipt)
+    case transactionReceipt(TransactionReceipt)
+    case token(JWS, JSONValue)
+    case json(JSONValue)
+
+    init(_ document: Document) throws {
+        switch document {
+        case .receipt(let bytes):
+            let container = try SignedReceipt(decoding: bytes)
+            self = .receipt(container, try AppReceipt(decoding: container.payload))
+        case .transactionReceipt(let receipt):
+            self = .transactionReceipt(receipt)
+        case .jws(let bytes):
+            let jws = try JWS(bytes)
+            do {
+                self = .token(jws, try JSONValue(parsing: jws.payload))
+            } catch {
+                throw InputError(description: "The token's payload is not JSON: \(error).")
+            }
+        case .json(let json):
+            self = .json(json)
+        }
+    }
+
+    var text: String {
+        switch self {
+        case .receipt(let container, let receipt):
+            Report.receipt(receipt, in: container)
+        case .transactionReceipt(let receipt): Report.transactionReceipt(receipt)
+        case .token(let jws, let payload):
+            Report.payload(payload, SignedKind(recognizing: payload)) + Report.header(jws.header)
+        case .json(let json): "JSON that nobody signed\n" + Report.members(json)
+        }
+    }
+
+    var json: String {
+        var writer = JSONWriter()
+        writer.object { json in
+            switch self {
+            case .receipt(let container, let receipt): json.finding(container, receipt)
+            case .transactionReceipt(let receipt): json.finding(receipt)
+            case .token(let jws, let payload):
+                json.member("kind", SignedKind(recognizing: payload)?.rawValue ?? "unknown")
+                json.name("header")
+                json.object { json in
+                    json.member("alg", jws.header.alg)
+                    json.member("kid", jws.header.kid)
+                    json.name("x5c")
+                    json.array(jws.header.x5c) { $0.string($1) }
+                }
+                json.name("payload")
+                json.value(payload)
+            case .json(let value):
+                json.member("kind", "json")
+                json.name("payload")
+                json.value(value)
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func finding(_ container: SignedReceipt, _ receipt: AppReceipt) {
+        member("kind", SignedKind.receipt.rawValue)
+        member("digestAlgorithm", "\(container.signer.digestAlgorithm)")
+        member("certificates", number: container.certificates.count)
+        name("payload")
+        Receipt(receipt, requestDate: nil).write(to: &self)
+        name("otherAttributes")
+        array(receipt.otherAttributes) { json, attribute in
+            json.object { json in
+                json.member("type", number: attribute.type)
+                json.member("version", number: attribute.version)
+                json.member("value", Base64.encode(attribute.value))
+            }
+        }
+    }
+
+    fileprivate mutating func finding(_ receipt: TransactionReceipt) {
+        member("kind", "transactionReceipt")
+        member("environment", receipt.environment)
+        name("payload")
+        object { json in
+            for (name, value) in receipt.purchase.sorted(by: { $0.key < $1.key }) {
+                json.name(name.split(separator: "-").joined(separator: "_"))
+                json.string(value)
+            }
+        }
+    }
+}

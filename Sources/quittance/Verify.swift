@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import Foundation
+import ReceiptCoding
+
+struct Verify: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Check that the App Store signed a document, for your app and environment.",
+        discussion: """
+            Reads an app receipt (binary or base64), a compact JWS of any kind, a {"signedPayload": …} notification or a \
+            verifyReceipt request; or many, one a line.
+
+            Exit status: 0 verified; 1 refused, with code and reason on standard error; 2 unreadable input or wrong usage.
+
+              quittance verify receipt.b64 --bundle-id com.example.notes
+              quittance verify - --bundle-id com.example.notes --environment sandbox --json < transaction.jws
+            """)
+
+    @Argument(help: "The file with the document; - or nothing for standard input.")
+    var file: String?
+
+    @Option(name: .customLong("bundle-id"), help: "The app that is accepted. May be given more than once.")
+    var bundleIds: [String]
+
+    @Option(help: "The app's Apple ID, compared where a production document names one.")
+    var appAppleId: Int64?
+
+    @Option(
+        name: .customLong("environment"),
+        help:
+            "The environment that is accepted: production (the default), sandbox, xcode or localTesting. May be repeated.",
+        transform: Environment.option)
+    var environments: [Environment] = []
+
+    @Option(
+        name: .customLong("root"),
+        help: "A root certificate to trust instead of Apple's, PEM or DER. May be given more than once.",
+        completion: .file())
+    var roots: [String] = []
+
+    @Flag(help: "Trust Apple's roots besides those named with --root.")
+    var alsoAppleRoots = false
+
+    @Option(
+        help:
+            "The time at which certificates are judged where the document has no signing date, in ISO 8601. Default: now.",
+        transform: { text in
+            guard let instant = Timestamp(iso8601: text) else {
+                throw ValidationError("--at takes a time like 2026-01-31T12:00:00Z, not \(text).")
+            }
+            return instant
+        })
+    var at: Timestamp?
+
+    @Option(
+        name: .customLong("device"),
+        help: "Also check that a receipt was issued to this device: identifierForVendor (iOS) or MAC address (macOS).",
+        transform: { text in
+            guard let device = DeviceIdentifier(text) else {
+                throw ValidationError("--device takes a UUID or a MAC address, not \(text).")
+            }
+            return device
+        })
+    var device: DeviceIdentifier?
+
+    @Flag(help: "Print one JSON document for each input, and nothing else.")
+    var json = false
+
+    func validate() throws {
+        guard !bundleIds.isEmpty else {
+            throw ValidationError("Name the app that you expect: --bundle-id com.example.notes")
+        }
+    }
+
+    func run() async throws {
+        let verifier = try verifier()
+        let now = at ?? Clock.now()
+        let documents: [Result<Document, InputError>]
+        do {
+            documents = Input.documents(in: try Input.read(file))
+        } catch {
+            documents = [.failure(error)]
+        }
+        var status: Int32 = 0
+        for (index, document) in documents.enumerated() {
+            let verdict = await Verdict(document, verifier: verifier, device: device, at: now)
+            status = max(status, verdict.exitStatus)
+            if !verdict.isVerified {
+                let line = documents.count > 1 ? "line \(index + 1): " : ""
+                Terminal.complain("quittance: \(line)refused, \(verdict.refusal)")
+            }
+            if json { Terminal.print(verdict.json) } else if let text = verdict.text { Terminal.print(text) }
+        }
+        if status != 0 { throw ExitCode(status) }
+    }
+
+    private func verifier() throws -> AppStoreVerifier {
+        var trusted: TrustRoots? = alsoAppleRoots || roots.isEmpty ? .apple : nil
+        for path in roots {
+            let root: TrustRoots
+            do {
+                root = try TrustRoots(reading: Data(contentsOf: URL(fileURLWithPath: path)))
+            } catch {
+                throw ValidationError(
+                    "--root \(path): \((error as? VerificationError)?.message ?? error.localizedDescription)")
+            }
+            trusted = trusted?.union(root) ?? root
+        }
+        return AppStoreVerifier(
+            apps: .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) }),
+            environments: environments.isEmpty ? [.production] : Set(environments),
+            roots: trusted ?? .apple)
+    }
+}
+
+extension Environment {
+    /// Reads an option's value: Apple's word, in any case.
+    static func option(_ text: String) throws -> Environment {
+        guard let match = allCases.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
+            throw ValidationError("--environment takes production, sandbox, xcode or localTesting, not \(text).")
+        }
+        return match
+    }
+}
+
+/// What came of one document.
+private enum Verdict {
+    case receipt(Verified<AppReceipt>)
+    case token(Verified<JSONValue>)
+    case refused(VerificationError)
+    case unreadable(InputError)
+
+    init(
+        _ document: Result<Document, InputError>, verifier: AppStoreVerifier, device: DeviceIdentifier?,
+        at now: Timestamp
+    ) async {
+        do {
+            switch try document.get() {
+            case .receipt(let bytes):
+                let receipt = try await verifier.verify(receipt: bytes, at: now)
+                if let device { try receipt.requireDevice(device) }
+                self = .receipt(receipt)
+            case .jws(let bytes):
+                self = .token(try await verifier.verifyAndRead(bytes, at: now))
+            case .transactionReceipt:
+                self = .refused(
+                    VerificationError(
+                        .unsupportedAlgorithm, "Old transaction receipts are read by inspect, but not verified yet."))
+            case .json:
+                self = .unreadable(
+                    InputError(description: "This JSON is signed by nobody, so there is nothing to verify."))
+            }
+        } catch let error as VerificationError {
+            self = .refused(error)
+        } catch {
+            self = .unreadable(error as? InputError ?? InputError(description: "\(error)"))
+        }
+    }
+
+    var isVerified: Bool { exitStatus == 0 }
+
+    var exitStatus: Int32 {
+        switch self {
+        case .receipt, .token: 0
+        case .refused: 1
+        case .unreadable: 2
+        }
+    }
+
+    /// Code and reason, for people.
+    var refusal: String {
+        let (code, reason) = codeAndReason
+        return "\(code): \(reason.printable)"
+    }
+
+    private var codeAndReason: (code: String, reason: String) {
+        switch self {
+        case .receipt, .token: ("verified", "")
+        case .refused(let error): (error.code.rawValue, error.message)
+        case .unreadable(let error): (VerificationError.Code.malformed.rawValue, error.description)
+        }
+    }
+
+    var json: String {
+        var writer = JSONWriter()
+        writer.object { json in
+            json.name("verified")
+            json.bool(isVerified)
+            switch self {
+            case .receipt(let receipt):
+                json.summary(of: receipt)
+                json.name("payload")
+                Receipt(receipt.payload, requestDate: nil).write(to: &json)
+            case .token(let token):
+                json.summary(of: token)
+                json.name("payload")
+                json.value(token.payload)
+            case .refused, .unreadable:
+                json.member("code", codeAndReason.code)
+                json.member("reason", codeAndReason.reason)
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// For people; nothing for a refusal, which standard error tells.
+    var text: String? {
+        switch self {
+        case .receipt(let receipt): "Verified: ".styled(.green) + Report.receipt(receipt.payload)
+        case .token(let token): "Verified: ".styled(.green) + Report.payload(token.payload, token.kind)
+        case .refused, .unreadable: nil
+        }
+    }
+}
+
+extension AppStoreVerifier {
+    /// Verifies a token of any kind, and that its payload can be read as what it is.
+    fileprivate func verifyAndRead(
+        _ jws: [UInt8], at now: Timestamp
+    ) async throws(VerificationError) -> Verified<JSONValue> {
+        let token = try await verify(jws: jws, at: now)
+        if token.kind == .transaction { _ = try await verify(jws, as: JWSTransactionDecodedPayload.self, at: now) }
+        return token
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func summary<Payload>(of verified: Verified<Payload>) {
+        member("kind", verified.kind.rawValue)
+        member("environment", verified.environment.rawValue)
+        // Null says that this kind names no app, so that there was nothing to compare.
+        name("bundleId")
+        if let bundleId = verified.bundleId { string(bundleId) } else { null() }
+        name("signedDate")
+        if let signedDate = verified.signedDate { number(signedDate.milliseconds) } else { null() }
+    }
+}

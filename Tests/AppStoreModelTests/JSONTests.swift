@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Testing
+
+@Suite struct JSONTests {
+    @Test(arguments: [
+        #"{}"#, #"[]"#, #"null"#, #"-0"#, #"{"b":1,"a":[true,false,null]}"#,
+        #"{"download_id":503312345678901234567890,"e":1.50E+02}"#,
+        #"{"same":1,"same":2}"#, #"["\"\\\n\u0001","é😀"]"#,
+    ])
+    func `compact JSON comes back as it was`(text: String) throws {
+        #expect(try JSONValue(parsing: text.utf8).compactText == text)
+    }
+
+    @Test(arguments: [
+        (#" {"a" : [ 1 , "x" ] } "#, #"{"a":[1,"x"]}"#), (#""\u00e9\ud83d\ude00\/""#, #""é😀/""#),
+        ("\"\\b\\f\"", #""\u0008\u000c""#),
+    ])
+    func `white space and needless escapes go, what is said stays`(text: String, expected: String) throws {
+        #expect(try JSONValue(parsing: text.utf8).compactText == expected)
+    }
+
+    @Test(arguments: [
+        "", " ", "{", "}", "[", "[1", "[1,]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "01", "1.", ".5",
+        "-", "+1", "1e", "1e+", "0x1", "NaN", "Infinity", "nul", "tru", "\"", "\"\\", "\"\\x\"", "\"\\u12\"",
+        "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800\\u0041\"", "\"\u{1}\"", "\"\n\"", "1 2", "{} x", "\u{feff}{}", "[1 2]",
+        "\"\\u00g0\"",
+    ])
+    func `what RFC 8259 does not allow is refused`(text: String) {
+        #expect(throws: JSONError.self) { try JSONValue(parsing: text.utf8) }
+    }
+
+    @Test(arguments: [[0x22, 0xff, 0x22], [0x22, 0xc0, 0x80, 0x22], [0x22, 0xed, 0xa0, 0x80, 0x22], [0x80]] as [[UInt8]])
+    func `bytes that are not UTF-8 are refused`(bytes: [UInt8]) {
+        #expect(throws: JSONError.self) { try JSONValue(parsing: bytes) }
+    }
+
+    @Test func `nesting is read to its limit and no deeper`() throws {
+        let limit = JSONValue.depthLimit
+        let deepest = String(repeating: "[", count: limit) + String(repeating: "]", count: limit)
+        #expect(try JSONValue(parsing: deepest.utf8).compactText == deepest)
+        for opening in ["[", #"{"a":"#] {
+            let bomb = String(repeating: opening, count: 1_000_000)
+            #expect(throws: JSONError.self) { try JSONValue(parsing: bomb.utf8) }
+        }
+    }
+
+    @Test func `of duplicate members the last counts`() throws {
+        let json = try JSONValue(parsing: #"{"a":1,"a":2}"#.utf8)
+        #expect(json["a"]?.integer == 2)
+        #expect(try json.decode([String: Int].self) == ["a": 2])
+    }
+
+    struct Payload: Codable, Hashable {
+        struct Inner: Codable, Hashable {
+            var id: Int64?
+            var unknownMembers = UnknownMembers()
+        }
+
+        var name: String?
+        var ratio: Double?
+        var items: [Inner]?
+        var raw: JSONValue?
+        var word: Open<Environment>?
+        var unknownMembers = UnknownMembers()
+    }
+
+    @Test(arguments: [
+        #"{}"#, #"{"name":"x","ratio":1.5,"items":[{"id":9223372036854775807},{}],"raw":[12345678901234567890123.0]}"#,
+        #"{"word":"Moon","later":{"z":1,"a":[2]},"unknownMembers":3}"#,
+        #"{"items":[{"id":1,"new":null}],"new":1e3}"#,
+    ])
+    func `what a payload does not know survives decoding and encoding`(text: String) throws {
+        let json = try JSONValue(parsing: text.utf8)
+        let payload = try json.decode(Payload.self)
+        #expect(try JSONValue(encoding: payload).compactText == text)
+    }
+
+    @Test(arguments: [
+        (#"{"name":1}"#, "name"), (#"{"items":{}}"#, "items"), (#"{"items":[{"id":1.5}]}"#, "id"),
+        (#"{"items":[{"id":99999999999999999999}]}"#, "id"), (#"{"items":[3]}"#, "[0]"), (#"{"word":7}"#, "word"),
+    ])
+    func `a member of another type is an error that names it`(text: String, member: String) throws {
+        let json = try JSONValue(parsing: text.utf8)
+        let error = try #require(throws: DecodingError.self) { try json.decode(Payload.self) }
+        guard case .typeMismatch(_, let context) = error else {
+            Issue.record("\(error)")
+            return
+        }
+        #expect(context.codingPath.last?.stringValue == member)
+    }
+
+    @Test(arguments: [Double.nan, .infinity, -.infinity])
+    func `a number that JSON cannot write is an error`(number: Double) {
+        #expect(throws: EncodingError.self) { try JSONValue(encoding: [number]) }
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Testing
+
+@Suite struct JWSTests {
+    // {"alg":"ES256","x5c":["AA=="]}
+    private static let header = "eyJhbGciOiJFUzI1NiIsIng1YyI6WyJBQT09Il19"
+
+    @Test func `a token is taken apart without a change`() throws {
+        let jws = try JWS("\(Self.header).e30.AQID".utf8)
+        #expect(jws.header.alg == "ES256")
+        #expect(jws.header.x5c == ["AA=="])
+        #expect(jws.header.kid == nil)
+        #expect(jws.payload == Array("{}".utf8))
+        #expect(jws.signature == [1, 2, 3])
+        #expect(Array(jws.signingInput) == Array("\(Self.header).e30".utf8))
+    }
+
+    @Test(arguments: [
+        "", ".", "..", "a", "a.b", "\(header).e30", "\(header).e30.AQID.x", "\(header)..AQID", "\(header).e30.",
+        ".e30.AQID", "\(header).e30=.AQID", "\(header).e3.AQID\n", "\(header).e/.AQID", "\(header).e+.AQID",
+        "\(header).e.AQID", "e30.e30.AQID", "bm90.e30.AQID",
+        // x5c is no array, holds a number, holds eleven.
+        "eyJhbGciOiJFUzI1NiIsIng1YyI6MX0.e30.AQID", "eyJhbGciOiJFUzI1NiIsIng1YyI6WzFdfQ.e30.AQID",
+        "eyJhbGciOiJFUzI1NiIsIng1YyI6WyIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiXX0.e30.AQID",
+    ])
+    func `what is no compact JWS is refused`(text: String) {
+        #expect(throws: JWSError.self) { try JWS(text.utf8) }
+    }
+
+    @Test func `a token longer than the limit is refused before it is read`() {
+        let long = [UInt8](repeating: UInt8(ascii: "a"), count: JWS.lengthLimit + 1)
+        #expect(throws: JWSError.self) { try JWS(long) }
+    }
+}
+
+@Suite struct Base64Tests {
+    @Test(arguments: [("AA==", [0]), ("AAE=", [0, 1]), ("AAEC", [0, 1, 2]), ("+/+/", [251, 255, 191]), ("AB==", [0])])
+    func `standard base64 is read, with set bits behind the last byte`(text: String, bytes: [UInt8]) {
+        #expect(Base64.decode(text.utf8) == bytes)
+    }
+
+    @Test(arguments: [
+        "", "A", "AA", "AAE", "AA=", "AA===", "AAAA=", "AAAA====", "====", "=AAA", "A=AA", "AA=A", " AAA", "AA\nAA", "AAA\n",
+        "-_-_", "AA==AA==", "data:AAAA", "AAA%3D", "ÄÄ==",
+    ])
+    func `whatever the App Store does not take is refused`(text: String) {
+        #expect(Base64.decode(text.utf8) == nil)
+    }
+
+    @Test(arguments: [("AA", [0]), ("-_-_", [251, 255, 191]), ("AAE", [0, 1]), ("", [])])
+    func `base64url is read without padding`(text: String, bytes: [UInt8]) {
+        #expect(Base64.decodeURL(text.utf8) == bytes)
+    }
+
+    @Test(arguments: ["A", "AAAAA", "AA==", "+/+/", "AA\n", "A A"])
+    func `base64url with padding or letters of the other alphabet is refused`(text: String) {
+        #expect(Base64.decodeURL(text.utf8) == nil)
+    }
+}

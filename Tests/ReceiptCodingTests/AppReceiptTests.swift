@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ReceiptCoding
+import TestData
+import Testing
+
+@Suite struct AppReceiptTests {
+    /// Two attributes and their set, in DER: type 3 with `value`, and a type that nobody knows.
+    private static func payload(type: [UInt8] = [2, 1, 3], value: [UInt8]) -> [UInt8] {
+        let attribute = type + [2, 1, 1, 4, UInt8(value.count)] + value
+        let sequence = [0x30, UInt8(attribute.count)] + attribute
+        return [0x31, UInt8(sequence.count)] + sequence
+    }
+
+    @Test func `a payload of four attributes says what they say`() throws {
+        let payload = hex(
+            """
+            3167300b02010302010104030c0137301b02010002010104130c1150726f64756374696f6e53616e64626f78301b0201020201010413\
+            0c11636f6d2e6578616d706c652e6e6f746573301e02010c02010104161614323032342d30332d30315431323a30303a30305a
+            """)
+        let receipt = try AppReceipt(decoding: payload[...])
+        #expect(receipt.applicationVersion == "7")
+        #expect(receipt.receiptType == .productionSandbox)
+        #expect(receipt.bundleId == "com.example.notes")
+        #expect(receipt.receiptCreationDate?.iso8601 == "2024-03-01T12:00:00Z")
+        #expect(receipt.inAppPurchases.isEmpty)
+        #expect(receipt.otherAttributes.isEmpty)
+        #expect(Array(receipt.bundleIdOctets) == hex("0c11636f6d2e6578616d706c652e6e6f746573"))
+    }
+
+    @Test(arguments: [
+        (hex("020103"), hex("0c00")),  // an empty text
+        (hex("020106"), hex("deadbeef")),  // a type that is known to nobody
+        (hex("02084fffffffffffffff"), hex("00")),  // a type beyond 32 bits
+        (hex("020114"), []),  // a value without a byte
+        (hex("020101"), hex("020100")),  // an identifier 0
+        (hex("020115"), hex("1614") + Array("4001-01-01T00:00:00Z".utf8)),  // Xcode's distant future
+    ])
+    func `what no property carries is kept as type, version and bytes`(type: [UInt8], value: [UInt8]) throws {
+        let receipt = try AppReceipt(decoding: Self.payload(type: type, value: value)[...])
+        #expect(receipt.otherAttributes.count == 1)
+        #expect(receipt.otherAttributes.first?.version == 1)
+        #expect(receipt.otherAttributes.first.map { Array($0.value) } == value)
+        var empty = AppReceipt()
+        empty.otherAttributes = receipt.otherAttributes
+        #expect(receipt == empty)
+    }
+
+    @Test(arguments: [
+        ("a number as text", hex("020103"), hex("020107")),
+        ("a text as a date", hex("02010c"), hex("160454756573")),
+        ("a text as a number", hex("020101"), hex("0c0137")),
+        ("a number of nine bytes", hex("020101"), hex("0209010000000000000000")),
+        ("a text that is not UTF-8", hex("020103"), hex("0c02c328")),
+        ("a text that is cut off", hex("020103"), hex("0c0537")),
+        ("a purchase that is no set", hex("020111"), hex("020100")),
+        ("a trial that is neither true nor false", hex("020111"), hex("310e300c020206b10201010403020102")),
+        ("no text at all", hex("020103"), []),
+    ])
+    func `a value of another form is an error that names its attribute`(
+        name: String, type: [UInt8], value: [UInt8]
+    ) throws {
+        let error = try #require(throws: ReceiptDecodingError.self) {
+            try AppReceipt(decoding: Self.payload(type: type, value: value)[...])
+        }
+        #expect(error.description.contains("ttribute"))
+    }
+
+    @Test(arguments: [
+        [], hex("30"), hex("31"), hex("3180"), hex("31800000ff").dropLast(2), hex("3184ffffffff"), hex("3189010101010101010101"),
+        hex("310130"), hex("31023000"), hex("31053003020103"), hex("1f"), hex("3f8101"), [0x31, 0x80] + Array(repeating: 0x30, count: 64),
+    ] as [[UInt8]])
+    func `bytes that are no payload are an error`(bytes: [UInt8]) {
+        #expect(throws: ReceiptDecodingError.self) { try AppReceipt(decoding: bytes[...]) }
+    }
+
+    @Test func `indefinite lengths nest to the limit and no deeper`() throws {
+        for depth in [30, 100, 1_000_000] {
+            let value = Array(repeating: [0x30, 0x80] as [UInt8], count: depth).joined() + Array(repeating: 0, count: 2 * depth)
+            let bytes = [0x31, 0x80] + Array(value) + [0, 0]
+            let error = try #require(throws: ReceiptDecodingError.self) { try AppReceipt(decoding: bytes[...]) }
+            #expect(error.description.contains("deeper") == (depth > 31), "\(depth): \(error)")
+        }
+    }
+}
+
+@Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct GenuineReceiptTests {
+    struct Genuine: Sendable, CustomTestStringConvertible {
+        var file: String
+        var type: ReceiptType
+        var bundleId: String
+        var created: String
+        var purchases: Int
+        var digest: OID
+        var certificates = 3
+        var testDescription: String { file }
+    }
+
+    static let genuine = [
+        Genuine(
+            file: "receipts/sandbox-2025-sha256-2-purchases.b64", type: .productionSandbox, bundleId: "dev.bonzer.weeka.app",
+            created: "2025-12-26T18:39:47Z", purchases: 2, digest: .sha256),
+        Genuine(
+            file: "receipts/sandbox-2020-sha1-187-purchases.b64", type: .productionSandbox, bundleId: "com.nutcall.alert",
+            created: "2020-05-06T18:28:49Z", purchases: 187, digest: .sha1),
+        Genuine(
+            file: "receipts/sandbox-2018-sha1-120-purchases.b64", type: .productionSandbox, bundleId: "com.sumiapp.GridDiary",
+            created: "2018-01-05T02:55:39Z", purchases: 120, digest: .sha1),
+        Genuine(
+            file: "receipts/sandbox-2014-sha1-2-purchases.b64", type: .productionSandbox, bundleId: "com.sumiapp.GridDiary",
+            created: "2014-09-02T03:29:06Z", purchases: 2, digest: .sha1),
+        Genuine(
+            file: "receipts/ios-production-2016-sha1-1-purchase.b64", type: .production, bundleId: "com.devsisters.gb",
+            created: "2016-09-27T11:55:36Z", purchases: 1, digest: .sha1),
+        Genuine(
+            file: "receipts/mac-production-2017-sha1.der", type: .production, bundleId: "com.ideasoncanvas.MindNodeMac",
+            created: "2017-09-04T09:01:20Z", purchases: 0, digest: .sha1),
+        Genuine(
+            file: "receipts/mac-production-2023-sha1-g7.der", type: .production, bundleId: "com.ideasoncanvas.MindNodeMac",
+            created: "2023-02-22T12:56:25Z", purchases: 0, digest: .sha1),
+        Genuine(
+            file: "receipts/xcode-ber.b64", type: .xcode, bundleId: "net.zachariadis.cyclemaps", created: "2020-07-22T17:33:15Z", purchases: 1, digest: .sha256,
+            certificates: 1),
+    ]
+
+    @Test(arguments: genuine)
+    func `a genuine receipt says what is known of it`(genuine: Genuine) throws {
+        let container = try SignedReceipt(decoding: TestData.receipt(genuine.file))
+        let receipt = try AppReceipt(decoding: container.payload)
+        #expect(receipt.receiptType == genuine.type)
+        #expect(receipt.bundleId == genuine.bundleId)
+        #expect(receipt.receiptCreationDate?.iso8601 == genuine.created)
+        #expect(receipt.inAppPurchases.count == genuine.purchases)
+        #expect(container.signer.digestAlgorithm == genuine.digest)
+        #expect(container.certificates.count == genuine.certificates)
+    }
+}
+
+func hex(_ text: String) -> [UInt8] {
+    let digits = text.compactMap { $0.hexDigitValue.map(UInt8.init) }
+    return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+}
