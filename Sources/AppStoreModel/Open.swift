@@ -27,9 +27,6 @@ where Known: RawRepresentable & Sendable, Known.RawValue: Hashable & Codable & S
 
     /// The word, or `nil` when this version does not know it.
     public var known: Known? { Known(rawValue: rawValue) }
-
-    public static func == (value: Self, word: Known) -> Bool { value.rawValue == word.rawValue }
-    public static func != (value: Self, word: Known) -> Bool { value.rawValue != word.rawValue }
 }
 
 extension Open: Codable {
@@ -47,3 +44,11 @@ extension Open: CustomStringConvertible {
     /// The wire value as text.
     public var description: String { "\(rawValue)" }
 }
+
+// Optional on the left, since nearly every member of Apple's payloads may be missing.
+
+/// Whether there is a value and it is `word`.
+public func == <Known>(value: Open<Known>?, word: Known) -> Bool { value?.rawValue == word.rawValue }
+
+/// Whether there is no value or it is another than `word`.
+public func != <Known>(value: Open<Known>?, word: Known) -> Bool { value?.rawValue != word.rawValue }

@@ -66,10 +66,10 @@ private struct UnverifiedReceipt {
     init(_ document: [UInt8]) throws(VerificationError) {
         do {
             container = try SignedReceipt(decoding: document)
-            creationDate = try AppReceipt.creationDate(in: container.payload)
         } catch {
             throw VerificationError(.malformed, "Not an app receipt: \(error).", cause: error)
         }
+        creationDate = AppReceipt.creationDate(in: container.payload)
         try Self.requireAlgorithms(container.signer)
         (leaf, intermediate) = try Self.chain(of: container)
     }

@@ -3,7 +3,7 @@
 import AppStoreModel
 import ReceiptCoding
 import SwiftASN1
-@_spi(DisableValidityCheck) import X509
+@_spi(DisableValidityCheck) package import X509
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -15,15 +15,15 @@ import Foundation
 ///
 /// Whether a chain is right does not depend on the time; from when to when it holds is kept beside it, so that one chain
 /// can be judged at the signing time of many documents.
-struct SignerChain: Sendable {
-    let leaf: Certificate
+package struct SignerChain: Sendable {
+    package let leaf: Certificate
 
     private let intermediate: Certificate
 
     /// Checks the path from `leaf` over `intermediate` to one of `roots`: exactly three certificates, each signed by the
     /// next, valid as a path by RFC 5280, with Apple's marks on the first two. The root that a document brings along
     /// plays no part: only configured roots may anchor a chain.
-    static func check(
+    package static func check(
         leaf: Certificate, intermediate: Certificate, roots: TrustRoots
     ) async throws(VerificationError) -> SignerChain {
         try requireMarks(leaf: leaf, intermediate: intermediate)

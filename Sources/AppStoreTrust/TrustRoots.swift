@@ -2,7 +2,7 @@
 
 import AppStoreModel
 import SwiftASN1
-import X509
+package import X509
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -12,7 +12,7 @@ import Foundation
 
 /// The root certificates that may anchor a signer's chain.
 public struct TrustRoots: Sendable {
-    let certificates: [Certificate]
+    package let certificates: [Certificate]
 
     init(_ certificates: [Certificate]) {
         self.certificates = certificates

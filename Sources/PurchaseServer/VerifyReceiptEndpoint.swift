@@ -22,11 +22,21 @@ struct VerifyReceiptEndpoint: Sendable {
             guard let receipt = Base64.decode(request.receiptData.utf8) else {
                 throw VerifyReceiptStatus.malformedReceipt
             }
-            return try answer(await verifier.verify(receipt: receipt, at: now), at: now)
+            return try await answer(receipt: receipt, at: now)
         } catch let status as VerifyReceiptStatus {
             return VerifyReceiptResponse(status: status)
         } catch {
-            return VerifyReceiptResponse(status: Self.status(of: error))
+            return VerifyReceiptResponse(status: .unauthenticReceipt)
+        }
+    }
+
+    private func answer(receipt: [UInt8], at now: Timestamp) async throws -> VerifyReceiptResponse {
+        do {
+            return try answer(await verifier.verify(receipt: receipt, at: now), at: now)
+        } catch let error as VerificationError where error.code == .malformed {
+            // What is no receipt at all is malformed; what is wrong inside of one, the App Store did not make so.
+            let isReceipt = (try? SignedReceipt(decoding: receipt)) != nil
+            throw isReceipt ? VerifyReceiptStatus.unauthenticReceipt : .malformedReceipt
         }
     }
 
@@ -38,10 +48,5 @@ struct VerifyReceiptEndpoint: Sendable {
         }
         return VerifyReceiptResponse(
             status: .valid, environment: environment, receipt: Receipt(receipt.payload, requestDate: now))
-    }
-
-    /// A receipt that cannot be read is malformed; whatever else is wrong with it, the App Store did not make it so.
-    private static func status(of error: any Error) -> VerifyReceiptStatus {
-        (error as? VerificationError)?.code == .malformed ? .malformedReceipt : .unauthenticReceipt
     }
 }

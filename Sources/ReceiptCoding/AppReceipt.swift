@@ -149,10 +149,9 @@ extension AppReceipt {
 
     /// The creation date alone, without a look at anything else: what a verifier needs before it trusts the rest.
     /// `nil` where there is none, or none that can be read.
-    package static func creationDate(in payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> Timestamp? {
-        var attributes = try BERReader.attributes(of: payload)
-        while !attributes.isAtEnd {
-            let attribute = try attributes.attribute()
+    package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
+        guard var attributes = try? BERReader.attributes(of: payload) else { return nil }
+        while !attributes.isAtEnd, let attribute = try? attributes.attribute() {
             if attribute.type == 12 { return try? attribute.date() }
         }
         return nil

@@ -31,7 +31,8 @@ import Testing
         #expect(throws: JSONError.self) { try JSONValue(parsing: text.utf8) }
     }
 
-    @Test(arguments: [[0x22, 0xff, 0x22], [0x22, 0xc0, 0x80, 0x22], [0x22, 0xed, 0xa0, 0x80, 0x22], [0x80]] as [[UInt8]])
+    @Test(
+        arguments: [[0x22, 0xff, 0x22], [0x22, 0xc0, 0x80, 0x22], [0x22, 0xed, 0xa0, 0x80, 0x22], [0x80]] as [[UInt8]])
     func `bytes that are not UTF-8 are refused`(bytes: [UInt8]) {
         #expect(throws: JSONError.self) { try JSONValue(parsing: bytes) }
     }

@@ -36,13 +36,16 @@ import Testing
 }
 
 @Suite struct Base64Tests {
-    @Test(arguments: [("AA==", [0]), ("AAE=", [0, 1]), ("AAEC", [0, 1, 2]), ("+/+/", [251, 255, 191]), ("AB==", [0])])
+    @Test(arguments: [
+        ("AA==", [0]), ("AAE=", [0, 1]), ("AAEC", [0, 1, 2]), ("+/+/", [251, 255, 191]), ("AB==", [0]),
+    ])
     func `standard base64 is read, with set bits behind the last byte`(text: String, bytes: [UInt8]) {
         #expect(Base64.decode(text.utf8) == bytes)
     }
 
     @Test(arguments: [
-        "", "A", "AA", "AAE", "AA=", "AA===", "AAAA=", "AAAA====", "====", "=AAA", "A=AA", "AA=A", " AAA", "AA\nAA", "AAA\n",
+        "", "A", "AA", "AAE", "AA=", "AA===", "AAAA=", "AAAA====", "====", "=AAA", "A=AA", "AA=A", " AAA", "AA\nAA",
+        "AAA\n",
         "-_-_", "AA==AA==", "data:AAAA", "AAA%3D", "ÄÄ==",
     ])
     func `whatever the App Store does not take is refused`(text: String) {

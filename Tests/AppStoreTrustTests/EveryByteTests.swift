@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import Foundation
+import ReceiptCoding
+import TestData
+import Testing
+
+/// Whatever byte of a genuine document is changed, it is refused, or the change was outside of all that says something.
+@Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct EveryByteTests {
+    private static let now = Timestamp(milliseconds: 1_795_000_000_000)
+    private static let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox, .production])
+
+    @Test func `any changed byte of a receipt is refused or changes nothing`() async throws {
+        let receipt = try TestData.receipt("receipts/sandbox-2025-sha256-2-purchases.b64")
+        let genuine = try await Self.verifier.verify(receipt: receipt, at: Self.now)
+        let container = try SignedReceipt(decoding: receipt)
+        // What is signed, and by what: no change there may pass.
+        var covered = IndexSet()
+        for part in [container.payload, container.signer.signature] + container.certificates.prefix(2) {
+            covered.insert(integersIn: part.startIndex..<part.endIndex)
+        }
+        #expect(covered.count > 4000)
+        let accepted = try await Self.survivors(of: receipt) { changed in
+            let verified = try? await Self.verifier.verify(receipt: changed, at: Self.now)
+            guard let verified else { return false }
+            #expect(verified.payload == genuine.payload)
+            return true
+        }
+        #expect(accepted.intersection(covered).isEmpty)
+    }
+
+    @Test func `any changed byte of a token is refused`() async throws {
+        let token = try TestData.bytes("jws/apple-sandbox-test-notification-2022.jws")
+        _ = try await Self.verifier.verify(jws: token, at: Self.now)
+        let accepted = try await Self.survivors(of: token) { changed in
+            (try? await Self.verifier.verify(jws: changed, at: Self.now)) != nil
+        }
+        #expect(accepted.isEmpty)
+    }
+
+    @Test(arguments: ["receipts/sandbox-2025-sha256-2-purchases.b64", "receipts/xcode-ber.b64"])
+    func `a receipt that is cut off anywhere is refused`(file: String) throws {
+        let receipt = try TestData.receipt(file)
+        for length in 0..<receipt.count {
+            guard let container = try? SignedReceipt(decoding: receipt.prefix(length)) else { continue }
+            Issue.record("\(length) of \(receipt.count) bytes were enough: \(container.signer.signature.count)")
+            return
+        }
+    }
+
+    /// The positions at which some change of the byte was accepted. Two changes are tried: the lowest bit, which is the
+    /// gentlest, and all bits.
+    private static func survivors(
+        of document: [UInt8], _ isAccepted: @escaping @Sendable ([UInt8]) async -> Bool
+    ) async throws -> IndexSet {
+        let workers = 2
+        return await withTaskGroup(of: IndexSet.self) { group in
+            for worker in 0..<workers {
+                group.addTask {
+                    var accepted = IndexSet()
+                    for position in stride(from: worker, to: document.count, by: workers) {
+                        for mask: UInt8 in [0x01, 0xff] {
+                            var changed = document
+                            changed[position] ^= mask
+                            if await isAccepted(changed) { accepted.insert(position) }
+                        }
+                    }
+                    return accepted
+                }
+            }
+            return await group.reduce(into: IndexSet()) { $0.formUnion($1) }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import TestData
+import Testing
+
+/// The program as people run it: arguments and standard input in, standard output, standard error and exit status out.
+@Suite struct CommandLineTests {
+    struct Outcome {
+        var status: Int32
+        var output: String
+        var error: String
+
+        /// Standard output as one JSON document a line.
+        var json: [JSONValue] {
+            get throws { try output.split(separator: "\n").map { try JSONValue(parsing: $0.utf8) } }
+        }
+    }
+
+    /// Beside the test bundle.
+    private static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
+        .appendingPathComponent("quittance")
+
+    static func run(_ arguments: [String], input: [UInt8] = []) throws -> Outcome {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        // Files instead of pipes: neither side can fill one up and wait.
+        let files = ["input", "output", "error"].map { folder.appendingPathComponent($0) }
+        try Data(input).write(to: files[0])
+        for file in files.dropFirst() { try Data().write(to: file) }
+        let process = Process()
+        process.executableURL = program
+        process.arguments = arguments
+        process.standardInput = try FileHandle(forReadingFrom: files[0])
+        process.standardOutput = try FileHandle(forWritingTo: files[1])
+        process.standardError = try FileHandle(forWritingTo: files[2])
+        try process.run()
+        process.waitUntilExit()
+        return Outcome(
+            status: process.terminationStatus, output: String(decoding: try Data(contentsOf: files[1]), as: UTF8.self),
+            error: String(decoding: try Data(contentsOf: files[2]), as: UTF8.self))
+    }
+
+    private static func path(_ file: String) -> String { TestData.folder.appendingPathComponent(file).path }
+
+    @Test(arguments: [
+        [], ["verify"], ["verify", "-"], ["nonsense"], ["verify", "--bundle-id"],
+        ["verify", "-", "--bundle-id", "x", "--at", "now"],
+        ["verify", "-", "--bundle-id", "x", "--environment", "moon"],
+        ["verify", "-", "--bundle-id", "x", "--device", "x"],
+        ["verify", "-", "--bundle-id", "x", "--root", "/nowhere"], ["inspect", "/nowhere"], ["inspect", "a", "b"],
+        ["serve", "--port", "70000"], ["serve", "--environment", "xcode"], ["serve", "--port", "x"],
+    ])
+    func `wrong usage is status 2 with a word on standard error`(arguments: [String]) throws {
+        let outcome = try Self.run(arguments)
+        #expect(outcome.status == 2 || arguments.isEmpty && outcome.status == 0)
+        #expect(!(outcome.error + outcome.output).isEmpty)
+    }
+
+    @Test(arguments: [["-h"], ["inspect", "-h"], ["verify", "-h"], ["serve", "-h"], ["--help"]])
+    func `help goes to standard output`(arguments: [String]) throws {
+        let outcome = try Self.run(arguments)
+        #expect(outcome.status == 0)
+        #expect(outcome.output.contains("USAGE"))
+        #expect(outcome.error.isEmpty)
+    }
+
+    @Test(arguments: [
+        "", " \n", "NOT A RECEIPT", "{", "{}x", "AAAA", "a.b.c", "....", "\u{0}",
+        String(repeating: "[", count: 1_000_000),
+        String(repeating: "{\"a\":", count: 1_000_000), String(repeating: "MIAwgDCA", count: 100_000), "ＭＩＡ＝",
+    ])
+    func `text that is no document is unreadable or malformed`(text: String) throws {
+        for arguments in [["inspect", "--json"], ["verify", "--json", "--bundle-id", "x"]] {
+            let outcome = try Self.run(arguments, input: Array(text.utf8))
+            #expect(outcome.status != 0)
+            #expect(try outcome.json.last?["code"] == .string("malformed"))
+            #expect(!outcome.error.isEmpty)
+        }
+    }
+
+    @Test(arguments: [
+        [UInt8](repeating: 0, count: 10_000_000), [0x30, 0x80], [0xff, 0xfe],
+        [UInt8](repeating: 0x30, count: 10_000_000),
+    ])
+    func `bytes that are no document are unreadable or malformed`(bytes: [UInt8]) throws {
+        let outcome = try Self.run(["verify", "--json", "--bundle-id", "x"], input: bytes)
+        #expect(outcome.status != 0)
+        #expect(try outcome.json.map { $0["code"] } == [.string("malformed")])
+    }
+
+    @Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct OnGenuineData {
+        @Test func `a receipt that verifies is told with its purchases`() throws {
+            let file = path("receipts/sandbox-2025-sha256-2-purchases.b64")
+            let arguments = ["verify", file, "--bundle-id", "dev.bonzer.weeka.app", "--environment", "sandbox"]
+            let text = try run(arguments)
+            #expect(text.status == 0)
+            #expect(text.error.isEmpty)
+            #expect(text.output.hasPrefix("Verified: app receipt\n"))
+            #expect(text.output.contains("2000001092134138"))
+            #expect(!text.output.contains("\u{1b}"))
+            let json = try #require(try run(arguments + ["--json"]).json.first)
+            #expect(
+                json.members?.map(\.name) == ["verified", "kind", "environment", "bundleId", "signedDate", "payload"])
+            #expect(json["verified"] == .bool(true))
+            #expect(json["kind"] == .string("receipt"))
+            #expect(json["environment"] == .string("Sandbox"))
+            #expect(json["signedDate"] == .number("1766774387000"))
+            #expect(json["payload"]?["in_app"]?.array?.count == 2)
+        }
+
+        @Test func `a receipt for another environment is refused with code and reason`() throws {
+            let file = path("receipts/sandbox-2025-sha256-2-purchases.b64")
+            let outcome = try run(["verify", file, "--bundle-id", "dev.bonzer.weeka.app", "--json"])
+            #expect(outcome.status == 1)
+            #expect(
+                outcome.error
+                    == "quittance: refused, otherEnvironment: The environment is Sandbox, accepted is Production.\n")
+            let json = try #require(try outcome.json.first)
+            #expect(json.members?.map(\.name) == ["verified", "code", "reason"])
+            #expect(json["code"] == .string("otherEnvironment"))
+        }
+
+        @Test func `renewal info has no bundle id, and the result says so`() throws {
+            let outcome = try run(
+                [
+                    "verify", path("jws/apple-sandbox-renewal-2023.jws"), "--bundle-id", "x", "--environment",
+                    "sandbox", "--json",
+                ])
+            #expect(outcome.status == 0)
+            #expect(try outcome.json.first?["bundleId"] == .null)
+        }
+
+        @Test func `many documents in lines are many answers, and the worst is the exit status`() throws {
+            let receipt = try TestData.bytes("receipts/sandbox-2020-sha1-187-purchases.b64")
+            let token = try TestData.bytes("jws/apple-sandbox-renewal-2023.jws")
+            let notification =
+                #"{"signedPayload":"\#(String(decoding: try TestData.bytes("jws/testNotification"), as: UTF8.self))"}"#
+            let request = #"{"receipt-data":"\#(String(decoding: receipt, as: UTF8.self))"}"#
+            let lines = [receipt, Array("nonsense!".utf8), token, Array(notification.utf8), [], Array(request.utf8)]
+            let outcome = try run(
+                ["verify", "--bundle-id", "com.nutcall.alert", "--environment", "sandbox", "--json"],
+                input: Array(lines.joined(separator: [0x0a])))
+            #expect(outcome.status == 2)
+            let answers = try outcome.json
+            #expect(answers.map { $0["verified"] } == [true, false, true, false, true].map(JSONValue.bool))
+            #expect(answers.map { $0["code"]?.string } == [nil, "malformed", nil, "untrustedChain", nil])
+            #expect(outcome.error.contains("line 2: ") && outcome.error.contains("line 4: "))
+        }
+
+        @Test(arguments: [64, 76, 1])
+        func `base64 may be wrapped in lines`(width: Int) throws {
+            let receipt = try TestData.bytes("receipts/sandbox-2025-sha256-2-purchases.b64")
+            let wrapped = stride(from: 0, to: receipt.count, by: width).map {
+                receipt[$0..<min($0 + width, receipt.count)]
+            }
+            let outcome = try run(["inspect", "--json"], input: Array(wrapped.joined(separator: [0x0d, 0x0a])))
+            #expect(try outcome.json.map { $0["kind"] } == [.string("receipt")])
+        }
+
+        @Test(arguments: [
+            ("receipts/mac-production-2017-sha1.der", "receipt"), ("receipts/xcode-ber.b64", "receipt"),
+            ("transaction-receipts/v2-a.b64", "transactionReceipt"), ("jws/legacyTransaction", "transactionReceipt"),
+            ("jws/xcode-signed-transaction", "transaction"), ("jws/xcode-signed-app-transaction", "appTransaction"),
+            ("golden/sandbox-2020-9-purchases.answer.json", "json"), ("models/signedTransaction.json", "json"),
+        ])
+        func `inspect recognises a document by its content`(file: String, kind: String) throws {
+            let outcome = try run(["inspect", path(file), "--json"])
+            #expect(outcome.status == 0)
+            #expect(try outcome.json.map { $0["kind"] } == [.string(kind)])
+            #expect(try run(["inspect", path(file)]).status == 0)
+        }
+    }
+}
