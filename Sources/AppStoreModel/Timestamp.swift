@@ -42,7 +42,7 @@ extension Timestamp {
     ///
     /// Accepts `YYYY-MM-DDTHH:MM:SS`, an optional fraction of which milliseconds are kept, then `Z`, `+HHMM` or `+HH:MM`.
     /// Returns `nil` for anything else, also for a date that the calendar does not have.
-    public init?(iso8601 text: some Collection<UInt8>) {
+    public init?(iso8601 text: ArraySlice<UInt8>) {
         var digits = DateDigits(text)
         guard let year = digits.number(4), digits.take("-"), let month = digits.number(2), digits.take("-"),
             let day = digits.number(2), digits.take("T"), let hour = digits.number(2), digits.take(":"),
@@ -53,9 +53,9 @@ extension Timestamp {
         self.init(milliseconds: (date.secondsSince1970 - Int64(offset)) * 1000 + Int64(fraction))
     }
 
-    /// Reads an ISO 8601 date and time; see ``init(iso8601:)-(Collection)``.
+    /// Reads an ISO 8601 date and time; see ``init(iso8601:)-(ArraySlice<UInt8>)``.
     public init?(iso8601 text: String) {
-        self.init(iso8601: text.utf8)
+        self.init(iso8601: Array(text.utf8)[...])
     }
 
     /// `YYYY-MM-DDTHH:MM:SSZ`, with milliseconds only where there are any.
@@ -75,26 +75,30 @@ extension Timestamp {
 }
 
 /// A cursor over the digits of a date.
-private struct DateDigits<Text: Collection<UInt8>> {
-    private var rest: Text.SubSequence
+private struct DateDigits {
+    private let text: ArraySlice<UInt8>
+    private var position: Int
 
-    init(_ text: Text) {
-        rest = text[...]
+    init(_ text: ArraySlice<UInt8>) {
+        self.text = text
+        position = text.startIndex
     }
 
-    var isAtEnd: Bool { rest.isEmpty }
+    var isAtEnd: Bool { position == text.endIndex }
 
     mutating func take(_ character: Unicode.Scalar) -> Bool {
-        guard let first = rest.first, UInt32(first) == character.value else { return false }
-        rest.removeFirst()
+        guard position < text.endIndex, UInt32(text[position]) == character.value else { return false }
+        position += 1
         return true
     }
 
     mutating func number(_ width: Int) -> Int? {
+        guard text.endIndex - position >= width else { return nil }
         var value = 0
         for _ in 0..<width {
-            guard let digit = rest.first, digit >= 0x30, digit <= 0x39 else { return nil }
-            rest.removeFirst()
+            let digit = text[position]
+            guard digit >= 0x30, digit <= 0x39 else { return nil }
+            position += 1
             value = value * 10 + Int(digit - 0x30)
         }
         return value

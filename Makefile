@@ -1,0 +1,33 @@
+# make run     installs what is missing, builds, starts the server; ARGUMENTS="--port 9000" are passed on
+# make test    all tests
+# make check   all that CI runs: tests in debug and release, and the format
+
+.PHONY: run test test-release lint format check bench setup
+
+ARGUMENTS ?=
+
+run: setup
+	swift build -c release --product quittance
+	@exec "$$(swift build -c release --show-bin-path)/quittance" serve $(ARGUMENTS)
+
+test: setup
+	swift test
+
+# This compiler's optimiser has been seen to break throwing functions that debug builds run well, so the suite runs twice.
+test-release: setup
+	swift test -c release
+
+lint:
+	swift format lint --strict --recursive --parallel Sources Tests Benchmarks/Sources Benchmarks/Package.swift Package.swift
+
+format:
+	swift format --in-place --recursive --parallel Sources Tests Benchmarks/Sources Benchmarks/Package.swift Package.swift
+
+check: test test-release lint
+
+# Beside the raw cost of the signatures inside; needs ../shared/data.
+bench: setup
+	cd Benchmarks && swift run -c release VerificationBenchmark
+
+setup:
+	@scripts/setup
