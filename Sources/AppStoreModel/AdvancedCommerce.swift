@@ -96,3 +96,57 @@ public enum AdvancedCommerceRefundType: String, CaseIterable, Sendable {
     case prorated = "PRORATED"
     case custom = "CUSTOM"
 }
+
+// MARK: - Renewal
+
+/// What the next renewal of an Advanced Commerce API subscription consists of: `advancedCommerceInfo` of renewal info
+/// (1.14).
+public struct AdvancedCommerceRenewalInfo: Codable, Hashable, Sendable {
+    /// A text to send along with later requests, never made by oneself.
+    public var consistencyToken: String?
+    /// The name and description that the customer saw.
+    public var descriptors: AdvancedCommerceDescriptors?
+    public var items: [AdvancedCommerceRenewalItem]?
+    /// The subscription's period: ISO 8601 duration, `P1W` to `P1Y`.
+    public var period: String?
+    /// The UUID of the app's own request.
+    public var requestReferenceId: String?
+    public var taxCode: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// One item of the next renewal.
+public struct AdvancedCommerceRenewalItem: Codable, Hashable, Sendable {
+    public var SKU: String?
+    public var description: String?
+    public var displayName: String?
+    public var offer: AdvancedCommerceOffer?
+    /// Milliunits of the renewal info's currency.
+    public var price: Int64?
+    /// A price increase that is on its way (1.19). Only then.
+    public var priceIncreaseInfo: AdvancedCommercePriceIncreaseInfo?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A price increase of an item (1.19).
+public struct AdvancedCommercePriceIncreaseInfo: Codable, Hashable, Sendable {
+    /// Items whose price rises with this one's.
+    public var dependentSKUs: [String]?
+    /// The new price in milliunits of the renewal info's currency.
+    public var price: Int64?
+    public var status: Open<AdvancedCommercePriceIncreaseStatus>?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// Where a price increase of an item stands.
+public enum AdvancedCommercePriceIncreaseStatus: String, CaseIterable, Sendable {
+    case scheduled = "SCHEDULED"
+    case pending = "PENDING"
+    case accepted = "ACCEPTED"
+}

@@ -3,12 +3,18 @@
 extension JSONValue {
     /// Encodes a payload as a document: its members in the order in which they are declared, then the unknown ones.
     ///
+    /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
     /// - Throws: `EncodingError` for a number that JSON cannot write.
-    public init(encoding payload: some Encodable) throws {
-        let encoder = JSONValueEncoder(codingPath: [])
+    public init(encoding payload: some Encodable, omittingUnknown: Bool = false) throws {
+        let encoder = JSONValueEncoder(omitsUnknown: omittingUnknown, codingPath: [])
         try encoder.encode(payload)
         self = encoder.node.value
     }
+}
+
+extension CodingUserInfoKey {
+    /// Whether unknown members are left out: true or nothing.
+    static let omitsUnknown = CodingUserInfoKey(rawValue: "omitsUnknown")
 }
 
 /// A value that is being built. Containers outlive the call that made them, so they share it by reference.
@@ -53,23 +59,29 @@ private final class Node {
 }
 
 private struct JSONValueEncoder: Encoder {
-    var node = Node()
+    let node: Node
+    let omitsUnknown: Bool
     let codingPath: [any CodingKey]
-    var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    init(node: Node = Node(), codingPath: [any CodingKey]) {
+    init(node: Node = Node(), omitsUnknown: Bool, codingPath: [any CodingKey]) {
         self.node = node
+        self.omitsUnknown = omitsUnknown
         self.codingPath = codingPath
+    }
+
+    var userInfo: [CodingUserInfoKey: Any] {
+        guard omitsUnknown, let key = CodingUserInfoKey.omitsUnknown else { return [:] }
+        return [key: true]
     }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
         if case .leaf = node.content { node.content = .object([]) }
-        return KeyedEncodingContainer(MemberEncoder(node: node, codingPath: codingPath))
+        return KeyedEncodingContainer(MemberEncoder(node: node, omitsUnknown: omitsUnknown, codingPath: codingPath))
     }
 
     func unkeyedContainer() -> any UnkeyedEncodingContainer {
         if case .leaf = node.content { node.content = .array([]) }
-        return ElementEncoder(node: node, codingPath: codingPath)
+        return ElementEncoder(node: node, omitsUnknown: omitsUnknown, codingPath: codingPath)
     }
 
     func singleValueContainer() -> any SingleValueEncodingContainer { self }
@@ -103,20 +115,18 @@ extension JSONValueEncoder: SingleValueEncodingContainer {
     private func number(_ value: some FixedWidthInteger) { node.content = .leaf(.number("\(value)")) }
 
     func encode(_ value: some Encodable) throws {
-        if let value = value as? JSONValue {
-            node.content = .leaf(value)
-        } else {
-            try value.encode(to: self)
-        }
+        try value.encode(to: self)
     }
 }
 
 private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
     let node: Node
+    let omitsUnknown: Bool
     let codingPath: [any CodingKey]
 
     private func encoder(_ key: Key) -> JSONValueEncoder {
-        JSONValueEncoder(node: node.append(name: key.stringValue), codingPath: codingPath + [key])
+        JSONValueEncoder(
+            node: node.append(name: key.stringValue), omitsUnknown: omitsUnknown, codingPath: codingPath + [key])
     }
 
     func encodeNil(forKey key: Key) { encoder(key).encodeNil() }
@@ -137,6 +147,7 @@ private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
 
     func encode(_ value: some Encodable, forKey key: Key) throws {
         if let unknown = value as? UnknownMembers {
+            guard !omitsUnknown else { return }
             for member in unknown.members { node.append(name: member.name).content = .leaf(member.value) }
         } else {
             try encoder(key).encode(value)
@@ -150,23 +161,28 @@ private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
     }
 
     func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer { encoder(key).unkeyedContainer() }
-    func superEncoder() -> any Encoder { JSONValueEncoder(node: node, codingPath: codingPath) }
+    func superEncoder() -> any Encoder {
+        JSONValueEncoder(node: node, omitsUnknown: omitsUnknown, codingPath: codingPath)
+    }
+
     func superEncoder(forKey key: Key) -> any Encoder { encoder(key) }
 }
 
 private struct ElementEncoder: UnkeyedEncodingContainer {
     let node: Node
+    let omitsUnknown: Bool
     let codingPath: [any CodingKey]
     private(set) var count = 0
 
-    init(node: Node, codingPath: [any CodingKey]) {
+    init(node: Node, omitsUnknown: Bool, codingPath: [any CodingKey]) {
         self.node = node
+        self.omitsUnknown = omitsUnknown
         self.codingPath = codingPath
     }
 
     private mutating func next() -> JSONValueEncoder {
         count += 1
-        return JSONValueEncoder(node: node.append(), codingPath: codingPath)
+        return JSONValueEncoder(node: node.append(), omitsUnknown: omitsUnknown, codingPath: codingPath)
     }
 
     mutating func encodeNil() { next().encodeNil() }
@@ -183,6 +199,10 @@ private struct ElementEncoder: UnkeyedEncodingContainer {
 extension JSONValue: Encodable {
     /// Encodes to any coder; to ``init(encoding:)`` without loss.
     public func encode(to encoder: any Encoder) throws {
+        if let encoder = encoder as? JSONValueEncoder {
+            encoder.node.content = .leaf(self)
+            return
+        }
         var container = encoder.singleValueContainer()
         switch self {
         case .null: try container.encodeNil()

@@ -12,17 +12,22 @@ package struct JSONWriter {
     }
 
     package mutating func object(_ members: (inout JSONWriter) throws -> Void) rethrows {
-        open("{")
+        beginObject()
         try members(&self)
-        close("}")
+        endObject()
     }
+
+    package mutating func beginObject() { open("{") }
+    package mutating func endObject() { close("}") }
+    package mutating func beginArray() { open("[") }
+    package mutating func endArray() { close("]") }
 
     package mutating func array<Element>(
         _ elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) throws -> Void
     ) rethrows {
-        open("[")
+        beginArray()
         for element in elements { try write(&self, element) }
-        close("]")
+        endArray()
     }
 
     /// Writes a name; its value must follow.
@@ -64,6 +69,12 @@ package struct JSONWriter {
     package mutating func literal(_ text: String) {
         separate()
         bytes.append(contentsOf: text.utf8)
+    }
+
+    /// Writes bytes that are a JSON value already.
+    package mutating func literal(_ json: [UInt8]) {
+        separate()
+        bytes.append(contentsOf: json)
     }
 
     /// Writes a string that `text` appends, and that needs no escapes.
@@ -149,6 +160,21 @@ package struct JSONWriter {
             bytes.append(digits[Int(byte & 15)])
         default: bytes.append(byte)
         }
+    }
+}
+
+extension JSONWriter {
+    /// Writes a name and a text, where there is one.
+    package mutating func member(_ name: StaticString, _ text: String?) {
+        guard let text else { return }
+        self.name(name)
+        string(text)
+    }
+
+    /// Writes a name and a number.
+    package mutating func member(_ name: StaticString, number: some FixedWidthInteger) {
+        self.name(name)
+        self.number(number)
     }
 }
 

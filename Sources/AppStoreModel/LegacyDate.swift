@@ -14,6 +14,22 @@ package enum LegacyDate {
         append(CalendarDate(instant, offset: pacificOffset(at: instant)), zone: " America/Los_Angeles", to: &text)
     }
 
+    /// Reads either text. Of the hour that there is twice a year in Pacific time, the first is meant.
+    static func instant(of text: String) -> Timestamp? {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard parts.count == 3, let wall = Timestamp(iso8601: "\(parts[0])T\(parts[1])Z") else { return nil }
+        switch parts[2] {
+        case "Etc/GMT":
+            return wall
+        case "America/Los_Angeles":
+            let daylight = Timestamp(milliseconds: wall.milliseconds + 7 * 3_600_000)
+            guard pacificOffset(at: daylight) != -7 * 3600 else { return daylight }
+            return Timestamp(milliseconds: wall.milliseconds + 8 * 3_600_000)
+        default:
+            return nil
+        }
+    }
+
     private static func append(_ date: CalendarDate, zone: StaticString, to text: inout [UInt8]) {
         date.appendDay(to: &text)
         text.append(UInt8(ascii: " "))

@@ -3,157 +3,204 @@
 /// The decoded app receipt in a verifyReceipt answer: Apple's `responseBody.Receipt`.
 ///
 /// A date here is one property; on the wire it is three members, `…_date`, `…_date_ms` and `…_date_pst`.
-public struct Receipt: Hashable, Sendable {
-    /// `receipt_type`: such as `Production` or `ProductionSandbox`.
-    public var receiptType: String?
-    /// `adam_id` and `app_item_id`, which are the same number: the app's Apple ID. 0 in sandbox.
-    public var appItemId: Int64 = 0
-    /// `bundle_id`.
+public struct Receipt: LegacyObject {
+    /// `receipt_type`: such as `Production` or `ProductionSandbox`. Always there.
+    public var receiptType: Open<ReceiptType>?
+    /// `adam_id`: the app's Apple ID. Always there; 0 in sandbox.
+    public var adamId: Int64?
+    /// `app_item_id`: the same number. Always there; 0 in sandbox.
+    public var appItemId: Int64?
+    /// `bundle_id`. Always there.
     public var bundleId: String?
-    /// `application_version`: `CFBundleVersion`, on macOS `CFBundleShortVersionString`.
+    /// `application_version`: `CFBundleVersion`, on macOS `CFBundleShortVersionString`. Always there.
     public var applicationVersion: String?
-    /// `download_id`: up to 18 digits. 0 in sandbox.
-    public var downloadId: Int64 = 0
-    /// `version_external_identifier`: the app version's number at Apple. 0 in sandbox.
-    public var versionExternalIdentifier: Int64 = 0
-    /// `receipt_creation_date`: when the receipt was signed.
+    /// `download_id`: up to 18 digits. Always there; 0 in sandbox.
+    public var downloadId: Int64?
+    /// `version_external_identifier`: the app version's number at Apple. Always there; 0 in sandbox.
+    public var versionExternalIdentifier: Int64?
+    /// `receipt_creation_date`: when the receipt was signed. Always there.
     public var receiptCreationDate: Timestamp?
-    /// `request_date`: the clock of whoever answered.
+    /// `request_date`: the clock of whoever answered. Always there in an answer.
     public var requestDate: Timestamp?
-    /// `original_purchase_date`: when the app itself was bought.
+    /// `original_purchase_date`: when the app itself was bought. Always there; in sandbox always 1 August 2013.
     public var originalPurchaseDate: Timestamp?
-    /// `original_application_version`: the app's version at that time.
+    /// `original_application_version`: the app's version at that time. Always there; in sandbox always `1.0`.
     public var originalApplicationVersion: String?
     /// `preorder_date`. Only for an app that was ordered before its release.
     public var preorderDate: Timestamp?
     /// `expiration_date`. Only in Volume Purchase Program receipts that end.
     public var expirationDate: Timestamp?
-    /// `in_app`: the purchases, in the order of the receipt.
-    public var inApp: [LatestReceiptInfo] = []
+    /// `in_app`: the purchases, in the order of the receipt, which is no order in time. Empty without any.
+    public var inApp: [LatestReceiptInfo]?
+    public var unknownMembers = UnknownMembers()
 
     public init() {}
+
+    public mutating func visit<Visitor: LegacyVisitor>(_ visitor: inout Visitor) {
+        visitor.word("receipt_type", &receiptType)
+        visitor.number("adam_id", &adamId)
+        visitor.number("app_item_id", &appItemId)
+        visitor.text("bundle_id", &bundleId)
+        visitor.text("application_version", &applicationVersion)
+        visitor.number("download_id", &downloadId)
+        visitor.number("version_external_identifier", &versionExternalIdentifier)
+        visitor.dates(.receiptCreationDate, &receiptCreationDate)
+        visitor.dates(.requestDate, &requestDate)
+        visitor.dates(.originalPurchaseDate, &originalPurchaseDate)
+        visitor.text("original_application_version", &originalApplicationVersion)
+        visitor.dates(.preorderDate, &preorderDate)
+        visitor.dates(.expirationDate, &expirationDate)
+        visitor.objects("in_app", &inApp)
+    }
+}
+
+/// Which App Store signed a receipt: Apple's `receipt_type`.
+public enum ReceiptType: String, CaseIterable, Sendable {
+    case production = "Production"
+    /// Volume Purchase Program.
+    case productionVPP = "ProductionVPP"
+    case productionSandbox = "ProductionSandbox"
+    /// Volume Purchase Program.
+    case productionVPPSandbox = "ProductionVPPSandbox"
+    case xcode = "Xcode"
+
+    /// The environment that such a receipt belongs to.
+    public var environment: Environment {
+        switch self {
+        case .production, .productionVPP: .production
+        case .productionSandbox, .productionVPPSandbox: .sandbox
+        case .xcode: .xcode
+        }
+    }
 }
 
 /// One transaction in a verifyReceipt answer: Apple's `responseBody.Latest_receipt_info`, and with fewer members
 /// `responseBody.Receipt.In_app`.
 ///
 /// On the wire every value is text.
-public struct LatestReceiptInfo: Hashable, Sendable {
-    /// `quantity`: 1 to 10.
+public struct LatestReceiptInfo: LegacyObject {
+    /// `quantity`: 1 to 10. Always there.
     public var quantity: Int64?
-    /// `product_id`.
+    /// `product_id`. Always there.
     public var productId: String?
-    /// `transaction_id`: this purchase, renewal or restore.
+    /// `transaction_id`: this purchase, renewal or restore. Always there.
     public var transactionId: String?
-    /// `original_transaction_id`: the first purchase of the chain.
+    /// `original_transaction_id`: the first purchase of the chain. Always there.
     public var originalTransactionId: String?
-    /// `purchase_date`: of a renewal the start of the period.
+    /// `purchase_date`: of a renewal the start of the period. Always there.
     public var purchaseDate: Timestamp?
-    /// `original_purchase_date`.
+    /// `original_purchase_date`. Always there.
     public var originalPurchaseDate: Timestamp?
     /// `expires_date`. Subscriptions only.
     public var expiresDate: Timestamp?
-    /// `cancellation_date`: a refund, a loss through Family Sharing, or an upgrade. Only then.
+    /// `cancellation_date`: a refund, a loss through Family Sharing, or an upgrade. Only then; may have milliseconds.
     public var cancellationDate: Timestamp?
-    /// `web_order_line_item_id`: one purchase event on all devices. Subscriptions only.
+    /// `web_order_line_item_id`: one purchase event on all devices. Subscriptions only, not when shared by family.
     public var webOrderLineItemId: String?
-    /// `is_trial_period`: whether the period is a free trial.
+    /// `is_trial_period`: whether the period is a free trial. Always there.
     public var isTrialPeriod: Bool?
-    /// `is_in_intro_offer_period`: whether the period is an introductory offer. Subscriptions only.
+    /// `is_in_intro_offer_period`: whether the period is a paid introductory offer. Subscriptions only.
     public var isInIntroOfferPeriod: Bool?
-    /// `promotional_offer_id`. Only where one was used.
+    /// `cancellation_reason`. Only with `cancellationDate`.
+    public var cancellationReason: Open<RevocationReason>?
+    /// `is_upgraded`: the customer upgraded to another subscription. Only when true; not in `in_app`.
+    public var isUpgraded: Bool?
+    /// `promotional_offer_id`. Only where a promotional offer was used.
     public var promotionalOfferId: String?
+    /// `offer_code_ref_name`: the name of the offer code. Only where one was used; not in `in_app`.
+    public var offerCodeRefName: String?
+    /// `in_app_ownership_type`. In answers since 2020.
+    public var inAppOwnershipType: Open<InAppOwnershipType>?
+    /// `subscription_group_identifier`: a string of digits. Subscriptions only; not in `in_app`.
+    public var subscriptionGroupIdentifier: String?
+    /// `app_account_token`: the UUID that the app attached to the purchase. Only where it did; not in `in_app`.
+    public var appAccountToken: String?
+    public var unknownMembers = UnknownMembers()
 
     public init() {}
-}
 
-// MARK: - Writing
-
-extension Receipt {
-    /// Writes the object with the types, the date texts and the order of the App Store's own answers.
-    package func write(to json: inout JSONWriter) {
-        json.object { json in
-            json.member("receipt_type", receiptType)
-            json.member("adam_id", number: appItemId)
-            json.member("app_item_id", number: appItemId)
-            json.member("bundle_id", bundleId)
-            json.member("application_version", applicationVersion)
-            json.member("download_id", number: downloadId)
-            json.member("version_external_identifier", number: versionExternalIdentifier)
-            json.dates(
-                "receipt_creation_date", "receipt_creation_date_ms", "receipt_creation_date_pst", receiptCreationDate)
-            json.dates("request_date", "request_date_ms", "request_date_pst", requestDate)
-            json.dates(
-                "original_purchase_date", "original_purchase_date_ms", "original_purchase_date_pst",
-                originalPurchaseDate)
-            json.member("original_application_version", originalApplicationVersion)
-            json.dates("preorder_date", "preorder_date_ms", "preorder_date_pst", preorderDate)
-            json.dates("expiration_date", "expiration_date_ms", "expiration_date_pst", expirationDate)
-            json.name("in_app")
-            json.array(inApp) { $1.write(to: &$0) }
-        }
+    public mutating func visit<Visitor: LegacyVisitor>(_ visitor: inout Visitor) {
+        visitor.digits("quantity", &quantity)
+        visitor.text("product_id", &productId)
+        visitor.text("transaction_id", &transactionId)
+        visitor.text("original_transaction_id", &originalTransactionId)
+        visitor.dates(.purchaseDate, &purchaseDate)
+        visitor.dates(.originalPurchaseDate, &originalPurchaseDate)
+        visitor.dates(.expiresDate, &expiresDate)
+        visitor.dates(.cancellationDate, &cancellationDate)
+        visitor.text("web_order_line_item_id", &webOrderLineItemId)
+        visitor.boolText("is_trial_period", &isTrialPeriod)
+        visitor.boolText("is_in_intro_offer_period", &isInIntroOfferPeriod)
+        visitor.digits("cancellation_reason", &cancellationReason)
+        visitor.boolText("is_upgraded", &isUpgraded)
+        visitor.text("promotional_offer_id", &promotionalOfferId)
+        visitor.text("offer_code_ref_name", &offerCodeRefName)
+        visitor.word("in_app_ownership_type", &inAppOwnershipType)
+        visitor.text("subscription_group_identifier", &subscriptionGroupIdentifier)
+        visitor.text("app_account_token", &appAccountToken)
     }
 }
 
-extension LatestReceiptInfo {
-    package func write(to json: inout JSONWriter) {
-        json.object { json in
-            json.member("quantity", digits: quantity)
-            json.member("product_id", productId)
-            json.member("transaction_id", transactionId)
-            json.member("original_transaction_id", originalTransactionId)
-            json.dates("purchase_date", "purchase_date_ms", "purchase_date_pst", purchaseDate)
-            json.dates(
-                "original_purchase_date", "original_purchase_date_ms", "original_purchase_date_pst",
-                originalPurchaseDate)
-            json.dates("expires_date", "expires_date_ms", "expires_date_pst", expiresDate)
-            json.dates("cancellation_date", "cancellation_date_ms", "cancellation_date_pst", cancellationDate)
-            json.member("web_order_line_item_id", webOrderLineItemId)
-            json.member("is_trial_period", text: isTrialPeriod)
-            json.member("is_in_intro_offer_period", text: isInIntroOfferPeriod)
-            json.member("promotional_offer_id", promotionalOfferId)
-        }
+/// What will happen to a subscription next, in a verifyReceipt answer: Apple's `responseBody.Pending_renewal_info`.
+///
+/// One for each subscription. On the wire every value is text.
+public struct PendingRenewalInfo: LegacyObject {
+    /// `auto_renew_product_id`: the product of the next period. Always there.
+    public var autoRenewProductId: String?
+    /// `product_id`: the product now, or at the end. Always there.
+    public var productId: String?
+    /// `original_transaction_id`: the subscription. In answers since 2018.
+    public var originalTransactionId: String?
+    /// `auto_renew_status`. Always there.
+    public var autoRenewStatus: Open<AutoRenewStatus>?
+    /// `expiration_intent`. Expired subscriptions only.
+    public var expirationIntent: Open<ExpirationIntent>?
+    /// `is_in_billing_retry_period`. Only after a failed charge, or expired.
+    public var isInBillingRetryPeriod: Bool?
+    /// `grace_period_expires_date`. Only in the billing grace period.
+    public var gracePeriodExpiresDate: Timestamp?
+    /// `price_consent_status`: whether the customer agreed. Only for a price increase that needs consent.
+    public var priceConsentStatus: Open<PriceIncreaseStatus>?
+    /// `price_increase_status`. Only for a price increase.
+    public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
+    /// `offer_code_ref_name`: the offer code of the next period. Only with one.
+    public var offerCodeRefName: String?
+    /// `promotional_offer_id`: the promotional offer of the next period. Only with one.
+    public var promotionalOfferId: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+
+    public mutating func visit<Visitor: LegacyVisitor>(_ visitor: inout Visitor) {
+        visitor.digits("expiration_intent", &expirationIntent)
+        visitor.text("auto_renew_product_id", &autoRenewProductId)
+        visitor.boolDigit("is_in_billing_retry_period", &isInBillingRetryPeriod)
+        visitor.text("product_id", &productId)
+        visitor.text("original_transaction_id", &originalTransactionId)
+        visitor.digits("auto_renew_status", &autoRenewStatus)
+        visitor.dates(.gracePeriodExpiresDate, &gracePeriodExpiresDate)
+        visitor.digits("price_consent_status", &priceConsentStatus)
+        visitor.digits("price_increase_status", &priceIncreaseStatus)
+        visitor.text("offer_code_ref_name", &offerCodeRefName)
+        visitor.text("promotional_offer_id", &promotionalOfferId)
     }
 }
 
-extension JSONWriter {
-    /// Writes a text, where there is one.
-    package mutating func member(_ name: StaticString, _ text: String?) {
-        guard let text else { return }
-        self.name(name)
-        string(text)
-    }
-
-    /// Writes a number.
-    package mutating func member(_ name: StaticString, number: some FixedWidthInteger) {
-        self.name(name)
-        self.number(number)
-    }
-
-    /// Writes a number as text, where there is one.
-    package mutating func member(_ name: StaticString, digits number: (some FixedWidthInteger)?) {
-        guard let number else { return }
-        self.name(name)
-        plainString { Self.append(number, to: &$0) }
-    }
-
-    /// Writes a boolean as text, where there is one.
-    package mutating func member(_ name: StaticString, text bool: Bool?) {
-        guard let bool else { return }
-        self.name(name)
-        string(bool ? "true" : "false")
-    }
-
-    /// Writes the three spellings of an instant, where there is one. Names are literals so that none is built per date.
-    package mutating func dates(
-        _ gmt: StaticString, _ milliseconds: StaticString, _ pacific: StaticString, _ instant: Timestamp?
-    ) {
-        guard let instant else { return }
-        name(gmt)
-        plainString { LegacyDate.appendGMT(instant, to: &$0) }
-        name(milliseconds)
-        plainString { Self.append(instant.milliseconds, to: &$0) }
-        name(pacific)
-        plainString { LegacyDate.appendPacific(instant, to: &$0) }
-    }
+extension LegacyDateNames {
+    static let purchaseDate = Self(
+        gmt: "purchase_date", milliseconds: "purchase_date_ms", pacific: "purchase_date_pst")
+    static let originalPurchaseDate = Self(
+        gmt: "original_purchase_date", milliseconds: "original_purchase_date_ms", pacific: "original_purchase_date_pst")
+    static let expiresDate = Self(gmt: "expires_date", milliseconds: "expires_date_ms", pacific: "expires_date_pst")
+    static let cancellationDate = Self(
+        gmt: "cancellation_date", milliseconds: "cancellation_date_ms", pacific: "cancellation_date_pst")
+    static let gracePeriodExpiresDate = Self(
+        gmt: "grace_period_expires_date", milliseconds: "grace_period_expires_date_ms",
+        pacific: "grace_period_expires_date_pst")
+    static let receiptCreationDate = Self(
+        gmt: "receipt_creation_date", milliseconds: "receipt_creation_date_ms", pacific: "receipt_creation_date_pst")
+    static let requestDate = Self(gmt: "request_date", milliseconds: "request_date_ms", pacific: "request_date_pst")
+    static let preorderDate = Self(gmt: "preorder_date", milliseconds: "preorder_date_ms", pacific: "preorder_date_pst")
+    static let expirationDate = Self(
+        gmt: "expiration_date", milliseconds: "expiration_date_ms", pacific: "expiration_date_pst")
 }

@@ -34,9 +34,13 @@ extension SignedKind {
             self = .appTransaction
         } else if payload["userLocale"] != nil {
             self = .retentionRequest
-        } else if payload["bundleId"] != nil || payload["transactionId"] != nil {
+        } else if payload["transactionId"] != nil && payload["originalTransactionId"] != nil
+            || payload["bundleId"] != nil && payload["signedDate"] != nil
+        {
             self = .transaction
-        } else if payload["environment"] != nil {
+        } else if payload["environment"] != nil,
+            payload["autoRenewStatus"] != nil || payload["signedDate"] != nil && payload["bundleId"] == nil
+        {
             // Renewal info is the one kind that names no app.
             self = .renewalInfo
         } else {

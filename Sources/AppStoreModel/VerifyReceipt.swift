@@ -1,45 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A question to verifyReceipt: Apple's `requestBody`.
-public struct VerifyReceiptRequest: Hashable, Sendable {
+public struct VerifyReceiptRequest: LegacyObject {
     /// The longest body that the App Store accepts, in bytes; one more is HTTP 413.
     public static let sizeLimit = 3_145_728
 
-    /// `receipt-data`: the receipt as base64.
-    public var receiptData: String
-    /// `password`: the app's shared secret.
+    /// `receipt-data`: the receipt as base64. Always there.
+    public var receiptData: String?
+    /// `password`: the app's shared secret. Required for receipts with auto-renewable subscriptions.
     public var password: String?
     /// `exclude-old-transactions`: only the latest renewal of each subscription is wanted.
-    public var excludeOldTransactions: Bool
+    public var excludeOldTransactions: Bool?
+    public var unknownMembers = UnknownMembers()
 
-    public init(receiptData: String, password: String? = nil, excludeOldTransactions: Bool = false) {
-        self.receiptData = receiptData
-        self.password = password
-        self.excludeOldTransactions = excludeOldTransactions
+    public init() {}
+
+    public mutating func visit<Visitor: LegacyVisitor>(_ visitor: inout Visitor) {
+        visitor.text("receipt-data", &receiptData)
+        visitor.text("password", &password)
+        visitor.bool("exclude-old-transactions", &excludeOldTransactions)
     }
 }
 
 extension VerifyReceiptRequest {
-    /// Reads a request; members that are not known are ignored, and of duplicates the last counts.
+    /// Reads a request as the App Store does: members that are not known are ignored, and of duplicates the last counts.
     ///
     /// - Throws: ``VerifyReceiptStatus``: the answer to a body that is no such request.
     public init(parsing body: some Sequence<UInt8>) throws(VerifyReceiptStatus) {
         guard let json = try? JSONValue(parsing: body) else { throw .unreadableRequest }
         guard let data = json["receipt-data"]?.string else { throw .malformedReceipt }
+        self.init()
         receiptData = data
         password = json["password"]?.string
         excludeOldTransactions = json["exclude-old-transactions"] == .bool(true)
     }
 }
 
-/// An answer of verifyReceipt: Apple's `responseBody`.
-public struct VerifyReceiptResponse: Hashable, Sendable {
-    /// `status`: 0 for a genuine receipt.
-    public var status: Open<VerifyReceiptStatus>
-    /// `environment`: `Production` or `Sandbox`.
-    public var environment: Open<Environment>?
+/// An answer of verifyReceipt about an app receipt: Apple's `responseBody`.
+public struct VerifyReceiptResponse: LegacyObject {
     /// `receipt`: what the receipt that was sent says. Only with status 0.
     public var receipt: Receipt?
+    /// `environment`: `Production` or `Sandbox`. With status 0, and with most errors.
+    public var environment: Open<Environment>?
+    /// `latest_receipt_info`: the account's purchases in the app, in no order. Only with auto-renewable subscriptions.
+    public var latestReceiptInfo: [LatestReceiptInfo]?
+    /// `latest_receipt`: the newest app receipt as base64. Only with auto-renewable subscriptions.
+    public var latestReceipt: String?
+    /// `pending_renewal_info`: what will happen to each subscription. Only with auto-renewable subscriptions.
+    public var pendingRenewalInfo: [PendingRenewalInfo]?
+    /// `status`: 0 for a genuine receipt. Always there.
+    public var status: Open<VerifyReceiptStatus>?
+    /// `is_retryable`, by older texts `is-retryable`: whether the same request may succeed later. Errors only.
+    public var isRetryable: Bool?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
 
     public init(status: VerifyReceiptStatus, environment: Environment? = nil, receipt: Receipt? = nil) {
         self.status = Open(status)
@@ -47,19 +62,21 @@ public struct VerifyReceiptResponse: Hashable, Sendable {
         self.receipt = receipt
     }
 
+    public mutating func visit<Visitor: LegacyVisitor>(_ visitor: inout Visitor) {
+        visitor.object("receipt", &receipt)
+        visitor.word("environment", &environment)
+        visitor.objects("latest_receipt_info", &latestReceiptInfo)
+        visitor.text("latest_receipt", &latestReceipt)
+        visitor.objects("pending_renewal_info", &pendingRenewalInfo)
+        visitor.status("status", &status)
+        visitor.bool("is_retryable", &isRetryable)
+        visitor.alias("is-retryable", &isRetryable)
+    }
+
     /// The answer as JSON, in the order of the App Store's own.
     public var json: [UInt8] {
         // A purchase takes about 1,000 bytes.
-        var json = JSONWriter(reservingCapacity: 2048 + 1024 * (receipt?.inApp.count ?? 0))
-        json.object { json in
-            if let receipt {
-                json.name("receipt")
-                receipt.write(to: &json)
-            }
-            json.member("environment", environment?.rawValue)
-            json.member("status", number: status.rawValue)
-        }
-        return json.bytes
+        json(reservingCapacity: 2048 + 1024 * ((receipt?.inApp?.count ?? 0) + (latestReceiptInfo?.count ?? 0)))
     }
 }
 
@@ -88,4 +105,18 @@ public enum VerifyReceiptStatus: Int, Error, CaseIterable, Sendable {
     case internalDataAccess = 21009
     /// The account was not found or has been deleted.
     case accountNotFound = 21010
+}
+
+extension VerifyReceiptResponse {
+    /// Whether the same request may succeed later.
+    ///
+    /// 21002 can be a passing fault too, but nothing in the answer tells: try it once or twice more at most. For 21100 to
+    /// 21199 `is_retryable` decides, and where it is missing they are.
+    public var mayBeRetried: Bool {
+        switch status?.rawValue {
+        case 21005, 21009: true
+        case .some(21100...21199): isRetryable ?? true
+        default: false
+        }
+    }
 }

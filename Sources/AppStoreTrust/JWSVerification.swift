@@ -53,8 +53,11 @@ extension AppStoreVerifier {
 }
 
 extension Verified<JSONValue> {
+    /// Reads the payload as what it is.
+    ///
+    /// - Throws: `otherKind` where it is of another kind, `malformed` where a field is of another form.
     @inline(never)
-    fileprivate func read<Known: SignedPayload>(as type: Known.Type) throws(VerificationError) -> Verified<Known> {
+    public func read<Known: SignedPayload>(as type: Known.Type) throws(VerificationError) -> Verified<Known> {
         guard kind == type.signedKind else {
             throw VerificationError(.otherKind, "Expected a \(type.signedKind), found a \(kind).")
         }

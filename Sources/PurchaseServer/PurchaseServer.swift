@@ -57,7 +57,7 @@ public struct PurchaseServer: Sendable {
         router.post(path) { request, context in
             let body = try await request.body.collect(upTo: VerifyReceiptRequest.sizeLimit)
             let answer = await endpoint.answer(Array(body.readableBytesView), at: now())
-            context.logger.info("verifyReceipt", metadata: ["status": "\(answer.status)"])
+            context.logger.info("verifyReceipt", metadata: ["status": "\(answer.status?.rawValue ?? 0)"])
             return Response(json: answer.json)
         }
         // The App Store answers other methods with a status of its own instead of 405.

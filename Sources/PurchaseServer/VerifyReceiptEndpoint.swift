@@ -19,7 +19,7 @@ struct VerifyReceiptEndpoint: Sendable {
     func answer(_ body: [UInt8], at now: Timestamp) async -> VerifyReceiptResponse {
         do {
             let request = try VerifyReceiptRequest(parsing: body)
-            guard let receipt = Base64.decode(request.receiptData.utf8) else {
+            guard let receipt = Base64.decode((request.receiptData ?? "").utf8) else {
                 throw VerifyReceiptStatus.malformedReceipt
             }
             return try await answer(receipt: receipt, at: now)

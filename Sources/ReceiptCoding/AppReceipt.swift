@@ -57,26 +57,6 @@ public struct AppReceipt: Hashable, Sendable {
     public init() {}
 }
 
-/// Which store signed a receipt (type 0): `receipt_type` of verifyReceipt.
-public enum ReceiptType: String, CaseIterable, Sendable {
-    case production = "Production"
-    /// Volume Purchase Program.
-    case productionVPP = "ProductionVPP"
-    case productionSandbox = "ProductionSandbox"
-    /// Volume Purchase Program.
-    case productionVPPSandbox = "ProductionVPPSandbox"
-    case xcode = "Xcode"
-
-    /// The environment that such a receipt belongs to.
-    public var environment: Environment {
-        switch self {
-        case .production, .productionVPP: .production
-        case .productionSandbox, .productionVPPSandbox: .sandbox
-        case .xcode: .xcode
-        }
-    }
-}
-
 /// One purchase in an app receipt (type 17).
 public struct InAppPurchase: Hashable, Sendable {
     /// How many were bought, 1 to 10 (type 1701).

@@ -8,7 +8,8 @@ extension Receipt {
     /// - Parameter requestDate: The instant of the answer, where it is one.
     public init(_ receipt: AppReceipt, requestDate: Timestamp?) {
         self.init()
-        receiptType = receipt.receiptType?.rawValue
+        receiptType = receipt.receiptType
+        adamId = receipt.appItemId ?? 0
         appItemId = receipt.appItemId ?? 0
         bundleId = receipt.bundleId
         applicationVersion = receipt.applicationVersion

@@ -43,7 +43,7 @@ extension Document {
         } catch {
             throw InputError(description: "The input looks like JSON but is not: \(error).")
         }
-        if let payload = json["signedPayload"]?.string {
+        if let payload = json["signedPayload"]?.string, payload.count(where: { $0 == "." }) == 2 {
             self = .jws(Array(payload.utf8))
         } else if let receipt = json["receipt-data"]?.string {
             try self.init(base64: Array(receipt.utf8)[...])

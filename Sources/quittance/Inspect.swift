@@ -84,8 +84,8 @@ private enum Finding {
             Report.receipt(receipt, in: container)
         case .transactionReceipt(let receipt): Report.transactionReceipt(receipt)
         case .token(let jws, let payload):
-            Report.payload(payload, SignedKind(recognizing: payload)) + Report.header(jws.header)
-        case .json(let json): "JSON that nobody signed\n" + Report.members(json)
+            Report.payload(payload, JSONDocument(recognizing: payload)) + Report.header(jws.header)
+        case .json(let json): Report.payload(json, JSONDocument(recognizing: json))
         }
     }
 
@@ -96,7 +96,7 @@ private enum Finding {
             case .receipt(let container, let receipt): json.finding(container, receipt)
             case .transactionReceipt(let receipt): json.finding(receipt)
             case .token(let jws, let payload):
-                json.member("kind", SignedKind(recognizing: payload)?.rawValue ?? "unknown")
+                json.member("kind", JSONDocument(recognizing: payload)?.kind ?? "unknown")
                 json.name("header")
                 json.object { json in
                     json.member("alg", jws.header.alg)
@@ -107,7 +107,7 @@ private enum Finding {
                 json.name("payload")
                 json.value(payload)
             case .json(let value):
-                json.member("kind", "json")
+                json.member("kind", JSONDocument(recognizing: value)?.kind ?? "unknown")
                 json.name("payload")
                 json.value(value)
             }
@@ -122,7 +122,7 @@ extension JSONWriter {
         member("digestAlgorithm", "\(container.signer.digestAlgorithm)")
         member("certificates", number: container.certificates.count)
         name("payload")
-        Receipt(receipt, requestDate: nil).write(to: &self)
+        literal(Receipt(receipt, requestDate: nil).json)
         name("otherAttributes")
         array(receipt.otherAttributes) { json, attribute in
             json.object { json in

@@ -12,12 +12,13 @@ struct Quittance: AsyncParsableCommand {
 
               quittance inspect receipt.b64
               quittance verify receipt.b64 --bundle-id com.example.notes --environment sandbox
+              quittance convert receipt.b64 --to modern
               quittance serve --port 8080
 
             Exit status: 0 done or verified; 1 refused, with code and reason on standard error; 2 unreadable input or \
             wrong usage.
             """,
-        subcommands: [Inspect.self, Verify.self, Serve.self]
+        subcommands: [Inspect.self, Verify.self, Convert.self, Serve.self]
     )
 
     /// As `ParsableCommand.main`, but wrong usage ends with status 2, which scripts can tell from a refusal.

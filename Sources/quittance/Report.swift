@@ -24,8 +24,10 @@ enum Report {
         return "app receipt".styled(.bold) + "\n" + list(rows) + purchases(receipt.inAppPurchases)
     }
 
-    static func payload(_ payload: JSONValue, _ kind: SignedKind?) -> String {
-        (kind?.title ?? "token of an unknown kind").styled(.bold) + "\n" + members(payload)
+    /// A payload or another JSON document. What this version does not know is marked.
+    static func payload(_ payload: JSONValue, _ document: JSONDocument?) -> String {
+        (document?.title ?? "JSON of no known kind").styled(.bold) + "\n"
+            + members(payload, known: document?.known, currency: nil, indent: 1)
     }
 
     private static func digest(_ algorithm: OID) -> String {
@@ -46,27 +48,69 @@ enum Report {
         return "old transaction receipt".styled(.bold) + "\n" + list(rows)
     }
 
-    /// The members of a JSON object; dates readable beside their milliseconds.
-    static func members(_ json: JSONValue, indent: Int = 1) -> String {
-        guard let members = json.members else { return json.compactText.printable }
-        let width = members.map(\.name.count).max() ?? 0
+    /// The members of an object, indented; those of `known` are known, and none is where that is `nil`.
+    private static func members(_ json: JSONValue, known: JSONValue?, currency: String?, indent: Int) -> String {
+        guard let members = json.members else { return pad(indent) + value(json, "", currency) + "\n" }
+        // Prices stand beside their currency, or below it.
+        let currency = json["currency"]?.string ?? currency
+        let width = min(members.map(\.name.count).max() ?? 0, 40)
         return members.map { member in
-            let name =
-                String(repeating: "  ", count: indent) + member.name.printable.padded(to: min(width, 40)).styled(.dim)
-            switch member.value {
-            case .object: return "\(name)\n" + Self.members(member.value, indent: indent + 1)
-            default: return "\(name)  \(value(member))\n"
+            let isUnknown = known != nil && known?[member.name] == nil && member.value != .null
+            let mark = isUnknown ? "  (not known)".styled(.red) : ""
+            let name = pad(indent) + member.name.printable.padded(to: width).styled(.dim)
+            guard isNested(member.value) else {
+                return "\(name)  \(value(member.value, member.name, currency))\(mark)\n"
             }
+            let below = isUnknown ? nil : known?[member.name]
+            return "\(pad(indent))\(member.name.printable.styled(.dim))\(mark)\n"
+                + nested(member.value, known: below, currency: currency, indent: indent + 1)
         }.joined()
     }
 
-    private static func value(_ member: JSONValue.Member) -> String {
-        if let text = member.value.string { return text.shortened.printable }
-        if let milliseconds = member.value.integer, member.name.hasSuffix("Date") {
-            return "\(milliseconds)  \(Timestamp(milliseconds: milliseconds).iso8601)"
-        }
-        return member.value.compactText.shortened.printable
+    private static func nested(_ json: JSONValue, known: JSONValue?, currency: String?, indent: Int) -> String {
+        guard let elements = json.array else { return members(json, known: known, currency: currency, indent: indent) }
+        return elements.enumerated().map { index, element in
+            let below = known?.array.flatMap { $0.indices.contains(index) ? $0[index] : nil }
+            return pad(indent) + "[\(index)]".styled(.dim) + "\n"
+                + members(element, known: below, currency: currency, indent: indent + 1)
+        }.joined()
     }
+
+    /// Objects, and arrays of them; an array of plain values fits on a line.
+    private static func isNested(_ json: JSONValue) -> Bool {
+        json.members?.isEmpty == false || json.array?.contains { $0.members != nil } == true
+    }
+
+    private static func value(_ json: JSONValue, _ name: String, _ currency: String?) -> String {
+        let text = (json.string ?? json.compactText).shortened.printable
+        if let instant = instant(json, name) { return "\(text)  \(instant.iso8601)" }
+        if moneyNames.contains(name), let milliunits = json.integer, let currency {
+            return "\(text)  \(money(milliunits)) \(currency.printable)"
+        }
+        return text
+    }
+
+    /// Milliseconds by the names that Apple gives them, in both worlds.
+    private static func instant(_ json: JSONValue, _ name: String) -> Timestamp? {
+        guard name.hasSuffix("Date") || name.hasSuffix("_ms") else { return nil }
+        if let text = json.string { return Int64(text).map(Timestamp.init(milliseconds:)) }
+        return try? json.decode(Timestamp.self)
+    }
+
+    private static let moneyNames: Set<String> = [
+        "price", "renewalPrice", "commitmentPrice", "commitmentRenewalPrice", "estimatedTax", "taxExclusivePrice",
+        "refundAmount", "proratedPrice",
+    ]
+
+    /// Milliunits as units, with as many decimals as there are.
+    private static func money(_ milliunits: Int64) -> String {
+        let magnitude = milliunits.magnitude
+        var decimals = "\(1000 + magnitude % 1000)".dropFirst()
+        while decimals.count > 2, decimals.hasSuffix("0") { decimals.removeLast() }
+        return "\(milliunits < 0 ? "-" : "")\(magnitude / 1000).\(decimals)"
+    }
+
+    private static func pad(_ indent: Int) -> String { String(repeating: "  ", count: indent) }
 
     private static func list(_ rows: [(name: String, value: String?)]) -> String {
         let rows = rows.compactMap { row in row.value.map { (row.name, $0) } }.filter { !$0.1.isEmpty }
@@ -107,22 +151,9 @@ extension ReceiptAttribute {
     }
 }
 
-extension SignedKind {
-    fileprivate var title: String {
-        switch self {
-        case .receipt: "app receipt"
-        case .transaction: "transaction"
-        case .renewalInfo: "renewal info"
-        case .appTransaction: "app transaction"
-        case .notification: "server notification"
-        case .retentionRequest: "retention messaging request"
-        }
-    }
-}
-
 extension String {
     /// At most 120 characters, since a token inside of a notification has thousands.
-    fileprivate var shortened: String {
+    var shortened: String {
         count <= 120 ? self : "\(prefix(117))…"
     }
 }

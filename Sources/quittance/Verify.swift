@@ -193,7 +193,7 @@ private enum Verdict {
             case .receipt(let receipt):
                 json.summary(of: receipt)
                 json.name("payload")
-                Receipt(receipt.payload, requestDate: nil).write(to: &json)
+                json.literal(Receipt(receipt.payload, requestDate: nil).json)
             case .token(let token):
                 json.summary(of: token)
                 json.name("payload")
@@ -210,7 +210,8 @@ private enum Verdict {
     var text: String? {
         switch self {
         case .receipt(let receipt): "Verified: ".styled(.green) + Report.receipt(receipt.payload)
-        case .token(let token): "Verified: ".styled(.green) + Report.payload(token.payload, token.kind)
+        case .token(let token):
+            "Verified: ".styled(.green) + Report.payload(token.payload, JSONDocument(recognizing: token.payload))
         case .refused, .unreadable: nil
         }
     }
@@ -222,7 +223,14 @@ extension AppStoreVerifier {
         _ jws: [UInt8], at now: Timestamp
     ) async throws(VerificationError) -> Verified<JSONValue> {
         let token = try await verify(jws: jws, at: now)
-        if token.kind == .transaction { _ = try await verify(jws, as: JWSTransactionDecodedPayload.self, at: now) }
+        switch token.kind {
+        case .transaction: _ = try token.read(as: JWSTransactionDecodedPayload.self)
+        case .renewalInfo: _ = try token.read(as: JWSRenewalInfoDecodedPayload.self)
+        case .appTransaction: _ = try token.read(as: AppTransaction.self)
+        case .notification: _ = try token.read(as: ResponseBodyV2DecodedPayload.self)
+        case .retentionRequest: _ = try token.read(as: DecodedRealtimeRequestBody.self)
+        case .receipt: break
+        }
         return token
     }
 }

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Requests and answers of the App Store Server API, in the order of Apple's list of endpoints. The number in brackets is
+// the version that introduced what it stands beside.
+
+/// The answer of Get Transaction Info (1.8): Apple's `TransactionInfoResponse`.
+public struct TransactionInfoResponse: Codable, Hashable, Sendable {
+    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactionInfo: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A page of Get Transaction History: Apple's `HistoryResponse`. At most 20 transactions.
+public struct HistoryResponse: Codable, Hashable, Sendable {
+    /// A token for the next page, or for what is new days later.
+    public var revision: String?
+    /// Whether there is a next page.
+    public var hasMore: Bool?
+    /// The app.
+    public var bundleId: String?
+    /// The app's Apple ID. Not in sandbox.
+    public var appAppleId: Int64?
+    public var environment: Open<Environment>?
+    /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactions: [String]?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A kind of product as a filter of Get Transaction History: Apple's `productType`.
+public enum HistoryProductType: String, CaseIterable, Sendable {
+    case autoRenewable = "AUTO_RENEWABLE"
+    case nonRenewable = "NON_RENEWABLE"
+    case consumable = "CONSUMABLE"
+    case nonConsumable = "NON_CONSUMABLE"
+}
+
+/// The order of Get Transaction History, by the date of the last change: Apple's `sort`.
+public enum HistorySort: String, CaseIterable, Sendable {
+    case ascending = "ASCENDING"
+    case descending = "DESCENDING"
+}
+
+/// The answer of Get All Subscription Statuses: Apple's `StatusResponse`. Always about the whole customer.
+public struct StatusResponse: Codable, Hashable, Sendable {
+    public var environment: Open<Environment>?
+    /// The app.
+    public var bundleId: String?
+    /// The app's Apple ID. Not in sandbox.
+    public var appAppleId: Int64?
+    /// One for each subscription group.
+    public var data: [SubscriptionGroupIdentifierItem]?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A customer's subscriptions of one group: Apple's `SubscriptionGroupIdentifierItem`.
+public struct SubscriptionGroupIdentifierItem: Codable, Hashable, Sendable {
+    /// A string of digits.
+    public var subscriptionGroupIdentifier: String?
+    /// One for each subscription, also those that ended.
+    public var lastTransactions: [LastTransactionsItem]?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The newest of a subscription: Apple's `lastTransactionsItem`.
+public struct LastTransactionsItem: Codable, Hashable, Sendable {
+    /// Stands outside of what is signed.
+    public var status: Open<SubscriptionStatus>?
+    /// The first purchase of the chain: a string of digits.
+    public var originalTransactionId: String?
+    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactionInfo: String?
+    /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``.
+    public var signedRenewalInfo: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The answer of Get App Transaction Info (1.17): Apple's `AppTransactionInfoResponse`.
+public struct AppTransactionInfoResponse: Codable, Hashable, Sendable {
+    /// A JWS whose payload is an ``AppTransaction``.
+    public var signedAppTransactionInfo: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The body of Set App Account Token (1.16): Apple's `UpdateAppAccountTokenRequest`.
+public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
+    /// A UUID.
+    public var appAccountToken: String
+    public var unknownMembers = UnknownMembers()
+
+    public init(appAccountToken: String) {
+        self.appAccountToken = appAccountToken
+    }
+}
+
+/// The answer of Look Up Order ID (1.1): Apple's `OrderLookupResponse`. Production only.
+public struct OrderLookupResponse: Codable, Hashable, Sendable {
+    /// Apple's `OrderLookupStatus`, as the number that it is.
+    public var status: Int?
+    /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactions: [String]?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A page of Get Refund History (1.6): Apple's `RefundHistoryResponse`. Granted refunds only.
+public struct RefundHistoryResponse: Codable, Hashable, Sendable {
+    /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactions: [String]?
+    /// A token for the next page, or for what is new days later.
+    public var revision: String?
+    /// Whether there is a next page.
+    public var hasMore: Bool?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+// MARK: - Renewal dates
+
+/// The body of Extend a Subscription Renewal Date (1.1): Apple's `ExtendRenewalDateRequest`.
+public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
+    /// 1 to 90.
+    public var extendByDays: Int
+    public var extendReasonCode: Open<ExtendReasonCode>
+    /// At most 128 characters; used again only to repeat the request.
+    public var requestIdentifier: String
+    public var unknownMembers = UnknownMembers()
+
+    public init(extendByDays: Int, extendReasonCode: Open<ExtendReasonCode>, requestIdentifier: String) {
+        self.extendByDays = extendByDays
+        self.extendReasonCode = extendReasonCode
+        self.requestIdentifier = requestIdentifier
+    }
+}
+
+/// Its answer: Apple's `ExtendRenewalDateResponse`.
+public struct ExtendRenewalDateResponse: Codable, Hashable, Sendable {
+    /// The first purchase of the chain: a string of digits.
+    public var originalTransactionId: String?
+    /// The purchase event that was extended: a string of digits.
+    public var webOrderLineItemId: String?
+    public var success: Bool?
+    /// The new renewal date.
+    public var effectiveDate: Timestamp?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The body of Extend Subscription Renewal Dates for All Active Subscribers (1.7): Apple's
+/// `MassExtendRenewalDateRequest`.
+public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
+    /// 1 to 90.
+    public var extendByDays: Int
+    public var extendReasonCode: Open<ExtendReasonCode>
+    /// A UUID; used again only to repeat the request.
+    public var requestIdentifier: String
+    /// ISO 3166-1 alpha-3; absent for all, never empty.
+    public var storefrontCountryCodes: [String]?
+    public var productId: String
+    public var unknownMembers = UnknownMembers()
+
+    public init(
+        extendByDays: Int, extendReasonCode: Open<ExtendReasonCode>, requestIdentifier: String, productId: String
+    ) {
+        self.extendByDays = extendByDays
+        self.extendReasonCode = extendReasonCode
+        self.requestIdentifier = requestIdentifier
+        self.productId = productId
+    }
+}
+
+/// Its answer: Apple's `MassExtendRenewalDateResponse`.
+public struct MassExtendRenewalDateResponse: Codable, Hashable, Sendable {
+    /// The UUID of the request.
+    public var requestIdentifier: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// How far such a request is (1.7): Apple's `MassExtendRenewalDateStatusResponse`.
+public struct MassExtendRenewalDateStatusResponse: Codable, Hashable, Sendable {
+    /// The UUID of the request.
+    public var requestIdentifier: String?
+    public var complete: Bool?
+    /// Only when complete.
+    public var completeDate: Timestamp?
+    /// Only when complete.
+    public var succeededCount: Int64?
+    /// Only when complete.
+    public var failedCount: Int64?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// Why a renewal date is extended: Apple's `extendReasonCode`.
+public enum ExtendReasonCode: Int, CaseIterable, Sendable {
+    case undeclared = 0
+    case customerSatisfaction = 1
+    case other = 2
+    /// A service issue or outage.
+    case serviceIssue = 3
+}
+
+// MARK: - Notifications
+
+/// The body of Get Notification History (1.5): Apple's `NotificationHistoryRequest`.
+public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
+    /// Within the last 180 days.
+    public var startDate: Timestamp
+    /// After `startDate`.
+    public var endDate: Timestamp
+    /// Only notifications of this type. Not together with `transactionId`.
+    public var notificationType: Open<NotificationTypeV2>?
+    /// Only with its type.
+    public var notificationSubtype: Open<NotificationSubtype>?
+    /// Only notifications of this customer: a string of digits.
+    public var transactionId: String?
+    /// Only notifications that did not arrive, or not yet (1.8).
+    public var onlyFailures: Bool?
+    public var unknownMembers = UnknownMembers()
+
+    public init(startDate: Timestamp, endDate: Timestamp) {
+        self.startDate = startDate
+        self.endDate = endDate
+    }
+}
+
+/// A page of Get Notification History: Apple's `NotificationHistoryResponse`. At most 20.
+public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
+    /// For the next page. It ends.
+    public var paginationToken: String?
+    /// Whether there is a next page.
+    public var hasMore: Bool?
+    public var notificationHistory: [NotificationHistoryResponseItem]?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A notification and how it was sent: Apple's `notificationHistoryResponseItem`.
+public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
+    /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
+    public var signedPayload: String?
+    /// At most six (1.8).
+    public var sendAttempts: [SendAttemptItem]?
+    /// Before 1.8.
+    public var firstSendAttemptResult: Open<SendAttemptResult>?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// One attempt to send a notification: Apple's `sendAttemptItem`.
+public struct SendAttemptItem: Codable, Hashable, Sendable {
+    public var attemptDate: Timestamp?
+    public var sendAttemptResult: Open<SendAttemptResult>?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// What an attempt to send a notification came to: Apple's `sendAttemptResult`.
+public enum SendAttemptResult: String, CaseIterable, Sendable {
+    case success = "SUCCESS"
+    case timedOut = "TIMED_OUT"
+    case tlsIssue = "TLS_ISSUE"
+    case circularRedirect = "CIRCULAR_REDIRECT"
+    case noResponse = "NO_RESPONSE"
+    case socketIssue = "SOCKET_ISSUE"
+    case unsupportedCharset = "UNSUPPORTED_CHARSET"
+    case invalidResponse = "INVALID_RESPONSE"
+    case prematureClose = "PREMATURE_CLOSE"
+    case unsuccessfulHTTPResponseCode = "UNSUCCESSFUL_HTTP_RESPONSE_CODE"
+    case other = "OTHER"
+}
+
+/// The answer of Request a Test Notification (1.5): Apple's `SendTestNotificationResponse`.
+public struct SendTestNotificationResponse: Codable, Hashable, Sendable {
+    /// Names the notification for six months.
+    public var testNotificationToken: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The answer of Get Test Notification Status (1.5): Apple's `CheckTestNotificationResponse`.
+public struct CheckTestNotificationResponse: Codable, Hashable, Sendable {
+    /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
+    public var signedPayload: String?
+    public var sendAttempts: [SendAttemptItem]?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+// MARK: - Groups and seats (1.22 and 1.23, sandbox so far)
+
+/// The answer of Get Customer Groups.
+public struct CustomerGroupsResponse: Codable, Hashable, Sendable {
+    public var groups: [CustomerGroup]?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A group that a customer belongs to. Belonging entitles to nothing.
+public struct CustomerGroup: Codable, Hashable, Sendable {
+    /// A string of digits.
+    public var groupId: String?
+    public var groupType: Open<CustomerGroupType>?
+    /// Organizations only.
+    public var roles: [CustomerGroupRole]?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// What a group of customers is.
+public enum CustomerGroupType: String, CaseIterable, Sendable {
+    case organization = "ORGANIZATION"
+    case consumer = "CONSUMER"
+}
+
+/// What a customer may do in an organization, product by product.
+public struct CustomerGroupRole: Codable, Hashable, Sendable {
+    public var productId: String?
+    /// Such as `ADMIN` or `NONE`.
+    public var role: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A page of Get Group Members.
+public struct GroupMembersResponse: Codable, Hashable, Sendable {
+    public var members: [GroupMember]?
+    /// For the next page.
+    public var paginationToken: String?
+    /// Whether there is a next page.
+    public var hasMore: Bool?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A member of a group.
+public struct GroupMember: Codable, Hashable, Sendable {
+    /// The member's download of the app: a string of digits.
+    public var appTransactionId: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// Takes a seat of a subscription.
+public struct SeatClaimRequest: Codable, Hashable, Sendable {
+    /// A UUID; used again only to repeat the request.
+    public var requestIdentifier: String
+    /// Who gets the seat: a string of digits.
+    public var appTransactionId: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init(requestIdentifier: String) {
+        self.requestIdentifier = requestIdentifier
+    }
+}
+
+/// A seat that was taken.
+public struct SeatClaimResponse: Codable, Hashable, Sendable {
+    /// The seat's UUID.
+    public var seatClaimId: String?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The seats of a subscription.
+public struct SeatsResponse: Codable, Hashable, Sendable {
+    public var totalSeatCount: Int64?
+    public var availableSeatCount: Int64?
+    /// The seats' UUIDs.
+    public var assignedSeatClaimIds: [String]?
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// Gives a seat to a member.
+public struct SeatAssociationRequest: Codable, Hashable, Sendable {
+    /// Who gets the seat: a string of digits.
+    public var appTransactionId: String
+    public var unknownMembers = UnknownMembers()
+
+    public init(appTransactionId: String) {
+        self.appTransactionId = appTransactionId
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ArgumentParser
+import ReceiptCoding
+
+struct Convert: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Say the same in the words of the other world: verifyReceipt's or today's.",
+        discussion: """
+            --to modern takes an app receipt, an old transaction receipt, an answer of verifyReceipt or a version 1 \
+            notification, and gives an app transaction, transactions and renewal info.
+            --to legacy takes a JWS, its decoded payload, or what --to modern gave, and gives verifyReceipt's objects.
+
+            The result is JSON on standard output. What has no counterpart is named on standard error, a line each; nothing \
+            else is lost, and nothing is made up. Nothing is verified: do that first.
+
+            Exit status: 0 converted; 2 unreadable input, nothing to convert, or wrong usage.
+            """)
+
+    @Argument(help: "The file with the document; - or nothing for standard input.")
+    var file: String?
+
+    enum Direction: String, ExpressibleByArgument, CaseIterable {
+        case legacy
+        case modern
+    }
+
+    @Option(help: "legacy for verifyReceipt's words, modern for those of signed payloads.")
+    var to: Direction
+
+    func run() throws {
+        let documents: [Result<Document, InputError>]
+        do {
+            documents = Input.documents(in: try Input.read(file))
+        } catch {
+            documents = [.failure(error)]
+        }
+        var failed = false
+        for (index, document) in documents.enumerated() {
+            let line = documents.count > 1 ? "line \(index + 1): " : ""
+            do {
+                let conversion =
+                    try to == .modern ? Converted(modern: document.get()) : Converted(legacy: document.get())
+                Terminal.print(conversion.json)
+                for leftover in conversion.leftovers {
+                    let value = leftover.value.compactText
+                    Terminal.complain(
+                        "quittance: \(line)not carried over: \(leftover.path.printable) = \(value.shortened.printable)")
+                }
+            } catch {
+                failed = true
+                Terminal.complain("quittance: \(line)\("\(error)".printable)")
+            }
+        }
+        if failed { throw ExitCode(2) }
+    }
+}
+
+/// A converted document as JSON, and what was left over.
+private struct Converted {
+    let json: String
+    let leftovers: [Leftover]
+
+    private init(_ conversion: Conversion<some Encodable>, _ more: [Leftover] = []) throws {
+        json = try JSONValue(encoding: conversion.value).compactText
+        leftovers = conversion.leftovers + more
+    }
+
+    init(modern document: Document) throws {
+        switch document {
+        case .receipt(let bytes):
+            let receipt = try AppReceipt(decoding: SignedReceipt(decoding: bytes).payload)
+            try self.init(receipt.modern())
+        case .transactionReceipt(let receipt):
+            try self.init(receipt.modern())
+        case .jws:
+            throw InputError(description: "A JWS is in today's words already.")
+        case .json(let json) where VerifyTransactionReceiptResponse.isTransactionReceiptStyle(json):
+            let response = try VerifyTransactionReceiptResponse(json)
+            try self.init(response.modern())
+        case .json(let json) where json["notification_type"] != nil:
+            let notification = try ResponseBodyV1(json)
+            try self.init(notification.modern())
+        case .json(let json)
+        where json["status"] != nil || json["receipt"] != nil || json["latest_receipt_info"] != nil:
+            try self.init(VerifyReceiptResponse(json).modern())
+        case .json:
+            throw InputError(description: "This JSON is none of the documents that --to modern takes.")
+        }
+    }
+
+    init(legacy document: Document) throws {
+        switch document {
+        case .receipt, .transactionReceipt:
+            throw InputError(description: "A receipt is in the old world's words already: inspect --json shows them.")
+        case .jws(let bytes):
+            try self.init(legacy: JSONValue(parsing: JWS(bytes).payload))
+        case .json(let json):
+            try self.init(legacy: json)
+        }
+    }
+
+    private init(legacy payload: JSONValue) throws {
+        if payload["transactions"] != nil {
+            try self.init(payload.decode(DecodedPurchases.self).legacy())
+            return
+        }
+        switch SignedKind(recognizing: payload) {
+        case .transaction: try self.init(payload.decode(JWSTransactionDecodedPayload.self).legacy())
+        case .renewalInfo: try self.init(payload.decode(JWSRenewalInfoDecodedPayload.self).legacy())
+        case .appTransaction: try self.init(payload.decode(AppTransaction.self).legacy())
+        case .notification: try self.init(payload.decode(ResponseBodyV2DecodedPayload.self).purchases().legacy())
+        case .receipt, .retentionRequest, nil:
+            throw InputError(description: "This is none of the documents that --to legacy takes.")
+        }
+    }
+}
+
+extension ResponseBodyV2DecodedPayload {
+    /// The purchase that the notification is about, not verified.
+    fileprivate func purchases() throws -> DecodedPurchases {
+        func payload<Payload: SignedPayload>(_ jws: String?, _ type: Payload.Type) throws -> Payload? {
+            guard let jws else { return nil }
+            return try JSONValue(parsing: JWS(jws.utf8).payload).decode(type)
+        }
+        let purchases = DecodedPurchases(
+            appTransaction: try payload(appData?.signedAppTransactionInfo, AppTransaction.self),
+            transactions: try payload(data?.signedTransactionInfo, JWSTransactionDecodedPayload.self).map { [$0] }
+                ?? [],
+            renewalInfo: try payload(data?.signedRenewalInfo, JWSRenewalInfoDecodedPayload.self).map { [$0] } ?? [])
+        guard purchases != DecodedPurchases() else {
+            throw InputError(description: "The notification holds no purchase to convert.")
+        }
+        return purchases
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// What a JSON object is, among all that Apple sends and takes, and what of it is known.
+struct JSONDocument {
+    /// A word for programs.
+    let kind: String
+    /// Words for people.
+    let title: String
+    /// The document without the members that this version does not know.
+    let known: JSONValue
+
+    /// Recognises a document; `nil` where it is none.
+    ///
+    /// What is signed is told by the members that only its kind has. Everything else is what knows most of its members,
+    /// and more than half.
+    init?(recognizing json: JSONValue) {
+        if let kind = SignedKind(recognizing: json), let known = Self.known(kind, json) {
+            self.init(kind: kind.rawValue, title: kind.title, known: known)
+            return
+        }
+        var best: (count: Int, candidate: Candidate, known: JSONValue)?
+        for candidate in Self.candidates {
+            guard let known = candidate.known(json) else { continue }
+            let count = json.members?.count { known[$0.name] != nil } ?? 0
+            if count > best?.count ?? 0 { best = (count, candidate, known) }
+        }
+        guard let best, best.count * 2 > json.members?.count ?? 0 else { return nil }
+        self.init(kind: best.candidate.kind, title: best.candidate.title, known: best.known)
+    }
+
+    private init(kind: String, title: String, known: JSONValue) {
+        (self.kind, self.title, self.known) = (kind, title, known)
+    }
+
+    private static func known(_ kind: SignedKind, _ json: JSONValue) -> JSONValue? {
+        switch kind {
+        case .transaction: known(json, JWSTransactionDecodedPayload.self)
+        case .renewalInfo: known(json, JWSRenewalInfoDecodedPayload.self)
+        case .appTransaction: known(json, AppTransaction.self)
+        case .notification: known(json, ResponseBodyV2DecodedPayload.self)
+        case .retentionRequest: known(json, DecodedRealtimeRequestBody.self)
+        case .receipt: nil
+        }
+    }
+
+    private static func known<Payload: Codable & SendableMetatype>(
+        _ json: JSONValue, _ type: Payload.Type
+    ) -> JSONValue? {
+        try? JSONValue(encoding: json.decode(type), omittingUnknown: true)
+    }
+
+    /// A kind of document that nobody signs.
+    private struct Candidate: Sendable {
+        let kind: String
+        let title: String
+        let known: @Sendable (JSONValue) -> JSONValue?
+
+        /// - Parameter title: Words for people; by default Apple's own name.
+        init<Payload: Codable & SendableMetatype>(_ type: Payload.Type, _ title: String? = nil) {
+            kind = "\(type)"
+            self.title = title ?? "\(type)"
+            known = { JSONDocument.known($0, Payload.self) }
+        }
+    }
+
+    /// Of two that know as much, the first counts.
+    private static let candidates: [Candidate] = [
+        Candidate(VerifyTransactionReceiptResponse.self, "verifyReceipt answer in the iOS 6 style"),
+        Candidate(VerifyReceiptResponse.self, "verifyReceipt answer"),
+        Candidate(ResponseBodyV1.self, "version 1 server notification"),
+        Candidate(UnifiedReceipt.self, "unified receipt of a version 1 notification"),
+        Candidate(Receipt.self, "receipt of a verifyReceipt answer"),
+        Candidate(LatestReceiptInfo.self, "purchase of a verifyReceipt answer"),
+        Candidate(PendingRenewalInfo.self, "renewal of a verifyReceipt answer"),
+        Candidate(TransactionReceiptInfo.self, "purchase in the iOS 6 style"),
+        Candidate(VerifyReceiptRequest.self, "verifyReceipt request"),
+        Candidate(DecodedPurchases.self, "converted purchases"),
+        Candidate(APIErrorResponse.self),
+        Candidate(TransactionInfoResponse.self),
+        Candidate(StatusResponse.self),
+        Candidate(SubscriptionGroupIdentifierItem.self),
+        Candidate(AdvancedCommerceSubscriptionResponse.self),
+        Candidate(LastTransactionsItem.self),
+        Candidate(AppTransactionInfoResponse.self),
+        Candidate(UpdateAppAccountTokenRequest.self),
+        Candidate(OrderLookupResponse.self),
+        Candidate(RefundHistoryResponse.self),
+        Candidate(HistoryResponse.self),
+        Candidate(ExtendRenewalDateRequest.self),
+        Candidate(ExtendRenewalDateResponse.self),
+        Candidate(MassExtendRenewalDateRequest.self),
+        Candidate(MassExtendRenewalDateResponse.self),
+        Candidate(MassExtendRenewalDateStatusResponse.self),
+        Candidate(NotificationHistoryRequest.self),
+        Candidate(NotificationHistoryResponse.self),
+        Candidate(SendTestNotificationResponse.self),
+        Candidate(CheckTestNotificationResponse.self),
+        Candidate(CustomerGroupsResponse.self),
+        Candidate(GroupMembersResponse.self),
+        Candidate(SeatClaimRequest.self),
+        Candidate(SeatClaimResponse.self),
+        Candidate(SeatsResponse.self),
+        Candidate(SeatAssociationRequest.self),
+        Candidate(ConsumptionRequest.self),
+        Candidate(ConsumptionRequestV1.self),
+        Candidate(RealtimeResponseBody.self),
+        Candidate(UploadMessageRequestBody.self),
+        Candidate(GetImageListResponse.self),
+        Candidate(GetMessageListResponse.self),
+        Candidate(DefaultConfiguration.self),
+        Candidate(RealtimeURL.self),
+        Candidate(PerformanceTestRequest.self),
+        Candidate(PerformanceTestResponse.self),
+        Candidate(PerformanceTestResultResponse.self),
+        Candidate(NotificationData.self),
+        Candidate(NotificationSummary.self),
+        Candidate(ExternalPurchaseToken.self),
+        Candidate(NotificationAppData.self),
+        Candidate(AdvancedCommerceDescriptors.self),
+        Candidate(AdvancedCommerceOffer.self),
+        Candidate(AdvancedCommerceRequestInfo.self),
+        Candidate(AdvancedCommerceSubscriptionCancelRequest.self),
+        Candidate(AdvancedCommerceSubscriptionChangeMetadataRequest.self),
+        Candidate(AdvancedCommerceSubscriptionChangeMetadataDescriptors.self),
+        Candidate(AdvancedCommerceSubscriptionChangeMetadataItem.self),
+        Candidate(AdvancedCommerceSubscriptionPriceChangeRequest.self),
+        Candidate(AdvancedCommerceSubscriptionPriceChangeItem.self),
+        Candidate(AdvancedCommerceSubscriptionMigrateRequest.self),
+        Candidate(AdvancedCommerceSubscriptionMigrateItem.self),
+        Candidate(AdvancedCommerceSubscriptionRevokeRequest.self),
+        Candidate(AdvancedCommerceRequestRefundRequest.self),
+        Candidate(AdvancedCommerceRequestRefundItem.self),
+        Candidate(AdvancedCommerceRequestRefundResponse.self),
+        Candidate(AdvancedCommerceOneTimeChargeCreateRequest.self),
+        Candidate(AdvancedCommerceOneTimeChargeItem.self),
+        Candidate(AdvancedCommerceSubscriptionCreateRequest.self),
+        Candidate(AdvancedCommerceSubscriptionCreateItem.self),
+        Candidate(AdvancedCommerceSubscriptionModifyInAppRequest.self),
+        Candidate(AdvancedCommerceSubscriptionModifyAddItem.self),
+        Candidate(AdvancedCommerceSubscriptionModifyChangeItem.self),
+        Candidate(AdvancedCommerceSubscriptionItemReference.self),
+        Candidate(AdvancedCommerceSubscriptionModifyDescriptors.self),
+        Candidate(AdvancedCommerceSubscriptionModifyPeriodChange.self),
+        Candidate(AdvancedCommerceSubscriptionReactivateInAppRequest.self),
+    ]
+}
+
+extension SignedKind {
+    var title: String {
+        switch self {
+        case .receipt: "app receipt"
+        case .transaction: "transaction"
+        case .renewalInfo: "renewal info"
+        case .appTransaction: "app transaction"
+        case .notification: "server notification"
+        case .retentionRequest: "retention messaging request"
+        }
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import Testing
+
+@Suite struct LegacyTests {
+    private static func json(_ text: String) throws -> JSONValue { try JSONValue(parsing: text.utf8) }
+
+    /// What the wire has been seen to have, and what is written in its place.
+    @Test(arguments: [
+        (#"{"quantity":2}"#, #"{"quantity":"2"}"#), (#"{"quantity":"2"}"#, #"{"quantity":"2"}"#),
+        (#"{"is_trial_period":true}"#, #"{"is_trial_period":"true"}"#),
+        (#"{"is_trial_period":"TRUE"}"#, #"{"is_trial_period":"true"}"#),
+        (#"{"is_trial_period":"0"}"#, #"{"is_trial_period":"false"}"#),
+        (#"{"is_trial_period":1}"#, #"{"is_trial_period":"true"}"#),
+        (#"{"original_transaction_id":1000000000000001}"#, #"{"original_transaction_id":"1000000000000001"}"#),
+        (#"{"web_order_line_item_id":null}"#, #"{}"#), (#"{"later":[1]}"#, #"{"later":[1]}"#),
+        (#"{"cancellation_reason":7}"#, #"{"cancellation_reason":"7"}"#),
+        (#"{"in_app_ownership_type":"BORROWED"}"#, #"{"in_app_ownership_type":"BORROWED"}"#),
+        (
+            #"{"purchase_date_ms":1614582000000}"#,
+            #"{"purchase_date":"2021-03-01 07:00:00 Etc/GMT","purchase_date_ms":"1614582000000","purchase_date_pst":"2021-02-28 23:00:00 America/Los_Angeles"}"#
+        ),
+        (
+            #"{"cancellation_date_ms":"1614582000586"}"#,
+            #"{"cancellation_date":"2021-03-01 07:00:00 Etc/GMT","cancellation_date_ms":"1614582000586","cancellation_date_pst":"2021-02-28 23:00:00 America/Los_Angeles"}"#
+        ),
+        (
+            #"{"expires_date":"2021-03-01 07:00:00 Etc/GMT"}"#,
+            #"{"expires_date":"2021-03-01 07:00:00 Etc/GMT","expires_date_ms":"1614582000000","expires_date_pst":"2021-02-28 23:00:00 America/Los_Angeles"}"#
+        ),
+        (
+            #"{"expires_date_pst":"2021-02-28 23:00:00 America/Los_Angeles"}"#,
+            #"{"expires_date":"2021-03-01 07:00:00 Etc/GMT","expires_date_ms":"1614582000000","expires_date_pst":"2021-02-28 23:00:00 America/Los_Angeles"}"#
+        ),
+    ])
+    func `reading is tolerant and writing exact`(read: String, written: String) throws {
+        #expect(String(decoding: try LatestReceiptInfo(Self.json(read)).json, as: UTF8.self) == written)
+    }
+
+    @Test(arguments: [
+        #"{"quantity":"two"}"#, #"{"quantity":1.5}"#, #"{"quantity":"99999999999999999999"}"#, #"{"quantity":true}"#,
+        #"{"is_trial_period":"yes"}"#, #"{"product_id":{}}"#, #"{"purchase_date_ms":"soon"}"#,
+        #"{"purchase_date":"2021-02-30 07:00:00 Etc/GMT"}"#, #"{"purchase_date":"2021-03-01 07:00:00"}"#,
+        #"{"purchase_date":"10000-01-01 00:00:00 Etc/GMT"}"#, #"{"purchase_date":"2021-03-01 07:00:00 Europe/Berlin"}"#,
+        #"{"purchase_date_ms":"99999999999999999999"}"#, "[]", "1",
+    ])
+    func `a member of another form is an error`(text: String) throws {
+        let json = try Self.json(text)
+        let error = #expect(throws: DecodingError.self) { try LatestReceiptInfo(json) }
+        if let name = json.members?.first?.name { #expect("\(String(describing: error))".contains(name)) }
+    }
+
+    @Test func `an error deep inside names its place`() throws {
+        let json = try Self.json(#"{"receipt":{"in_app":[{},{"quantity":"x"}]}}"#)
+        guard
+            case .dataCorrupted(let context) = #expect(
+                throws: DecodingError.self, performing: { try VerifyReceiptResponse(json) })
+        else {
+            Issue.record("another error")
+            return
+        }
+        #expect(context.codingPath.map(\.stringValue) == ["receipt", "in_app", "[1]", "quantity"])
+    }
+
+    @Test(
+        arguments: [
+            (#"{"status":21199,"is_retryable":true}"#, true, true),
+            (#"{"status":21199,"is-retryable":"1"}"#, true, true),
+            (#"{"status":21100,"is_retryable":0}"#, false, false), (#"{"status":"21150"}"#, nil, true),
+            (#"{"status":21010,"is_retryable":false}"#, false, false), (#"{"status":21005}"#, nil, true),
+            (#"{"status":21002}"#, nil, false), (#"{"status":"OK"}"#, nil, false), (#"{"status":0}"#, nil, false),
+            (#"{"status":21200}"#, nil, false),
+        ] as [(String, Bool?, Bool)])
+    func `an error answer tells whether it may be retried`(text: String, flag: Bool?, mayBeRetried: Bool) throws {
+        let response = try VerifyReceiptResponse(Self.json(text))
+        #expect(response.isRetryable == flag)
+        #expect(response.mayBeRetried == mayBeRetried)
+        #expect(response.unknownMembers.members.isEmpty)
+    }
+
+    @Test func `the iOS 6 style is recognised, and its dates are read where they stand`() throws {
+        let json = try Self.json(
+            """
+            {"receipt":{"bid":"com.example.notes","bvrs":"12","item_id":"1090000001","product_id":"yearly","quantity":"1",
+            "transaction_id":"7","original_transaction_id":"1","expires_date":"1456893581000",
+            "expires_date_formatted":"2016-03-02 04:39:41 Etc/GMT",
+            "expires_date_formatted_pst":"2016-03-01 20:39:41 America/Los_Angeles"},
+            "latest_expired_receipt_info":{"bid":"com.example.notes","expires_date":"1456893581000",
+            "expires_date_formatted":"2016-03-02 04:39:41 Etc/GMT",
+            "expires_date_formatted_pst":"2016-03-01 20:39:41 America/Los_Angeles"},
+            "auto_renew_status":0,"expiration_intent":"1","is_in_billing_retry_period":"0",
+            "auto_renew_product_id":"yearly","status":21006}
+            """)
+        #expect(VerifyTransactionReceiptResponse.isTransactionReceiptStyle(json))
+        let response = try VerifyTransactionReceiptResponse(json)
+        #expect(response.status == .expiredSubscription)
+        #expect(response.receipt?.expiresDate?.milliseconds == 1_456_893_581_000)
+        #expect(response.autoRenewStatus == .off)
+        #expect(try JSONValue(parsing: response.json).sorted == json.sorted)
+        #expect(
+            try !VerifyTransactionReceiptResponse.isTransactionReceiptStyle(Self.json(#"{"receipt":{},"status":0}"#)))
+    }
+
+    @Test func `a version 1 notification keeps its own types`() throws {
+        let text = """
+            {"notification_type":"DID_CHANGE_RENEWAL_STATUS","password":"secret","environment":"PROD",\
+            "auto_renew_status":"false","expiration_intent":1,"original_transaction_id":1000000000000001,\
+            "unified_receipt":{"environment":"Production","latest_receipt_info":[],"pending_renewal_info":[],"status":0},\
+            "new":{"a":1}}
+            """
+        let notification = try ResponseBodyV1(Self.json(text))
+        #expect(notification.modernEnvironment == .production)
+        #expect(notification.autoRenewStatus == false)
+        #expect(notification.originalTransactionId == "1000000000000001")
+        #expect(String(decoding: notification.json, as: UTF8.self) == text)
+    }
+
+    @Test func `both date texts read back for every hour of 2006 to 2040`() throws {
+        for hour in stride(from: Int64(1_136_073_600_000), to: 2_240_611_200_000, by: 3_600_000) {
+            var info = LatestReceiptInfo()
+            info.purchaseDate = Timestamp(milliseconds: hour)
+            let members = try #require(JSONValue(parsing: info.json).members)
+            for name in ["purchase_date", "purchase_date_pst"] {
+                let back = try LatestReceiptInfo(.object(members.filter { $0.name == name })).purchaseDate
+                // The hour that Pacific time has twice a year can only be read as the first of the two.
+                let isSecond = name == "purchase_date_pst" && back?.milliseconds == hour - 3_600_000
+                guard back == info.purchaseDate || isSecond && Self.isRepeated(hour) else {
+                    Issue.record("\(name) of \(hour) became \(back?.milliseconds ?? 0)")
+                    return
+                }
+            }
+        }
+    }
+
+    private static let pacific = TimeZone(identifier: "America/Los_Angeles")
+
+    /// Whether Pacific clocks were set back by an hour in the hour before.
+    private static func isRepeated(_ milliseconds: Int64) -> Bool {
+        let date = Date(timeIntervalSince1970: Double(milliseconds) / 1000)
+        guard let pacific else { return false }
+        return pacific.secondsFromGMT(for: date) == pacific.secondsFromGMT(for: date - 3600) - 3600
+    }
+}
