@@ -2,7 +2,7 @@
 # make test    all tests
 # make check   all that CI runs: tests in debug and release, and the format
 
-.PHONY: run test test-release lint format check bench setup
+.PHONY: run test test-release soak lint format check bench setup
 
 ARGUMENTS ?=
 
@@ -16,6 +16,10 @@ test: setup
 # This compiler's optimiser has been seen to break throwing functions that debug builds run well, so the suite runs twice.
 test-release: setup
 	swift test -c release
+
+# Every other value of every byte of a receipt and a token: some minutes, in release.
+soak: setup
+	QUITTANCE_SOAK=1 swift test -c release --filter EveryByteTests
 
 lint:
 	swift format lint --strict --recursive --parallel Sources Tests Benchmarks/Sources Benchmarks/Package.swift Package.swift

@@ -20,6 +20,8 @@ package enum Base64 {
     }
 
     /// Decodes base64url without padding (section 5), as a compact JWS uses it (RFC 7515 section 2).
+    ///
+    /// Set bits behind the last byte are refused (section 3.5): there is one text for one token.
     package static func decodeURL(_ text: some Collection<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
         var standard: [UInt8] = []
@@ -33,7 +35,10 @@ package enum Base64 {
             }
         }
         while standard.count % 4 != 0 { standard.append(UInt8(ascii: "=")) }
-        return Data(base64Encoded: Data(standard)).map(Array.init)
+        guard let bytes = Data(base64Encoded: Data(standard)).map(Array.init) else { return nil }
+        let last = Data(bytes.suffix(bytes.count % 3)).base64EncodedString().utf8
+        guard standard.suffix(last.count).elementsEqual(last) else { return nil }
+        return bytes
     }
 
     package static func encode(_ bytes: some Collection<UInt8>) -> String {

@@ -36,6 +36,24 @@ extension JSONValue {
     }
 }
 
+extension DecodingError {
+    /// The member and what is wrong with it, without the words of the language; no full stop.
+    package var sentence: String {
+        let context =
+            switch self {
+            case .typeMismatch(_, let context), .valueNotFound(_, let context), .keyNotFound(_, let context),
+                .dataCorrupted(let context):
+                context
+            @unknown default: DecodingError.Context(codingPath: [], debugDescription: "\(self)")
+            }
+        let path = context.codingPath.map(\.stringValue).joined(separator: ".").replacing(".[", with: "[")
+        let text =
+            context.debugDescription.hasSuffix(".")
+            ? String(context.debugDescription.dropLast()) : context.debugDescription
+        return path.isEmpty ? text : "\(path): \(text)"
+    }
+}
+
 private struct JSONValueDecoder: Decoder {
     let value: JSONValue
     let codingPath: [any CodingKey]

@@ -79,6 +79,9 @@ extension JWS.Header {
         guard let alg = json["alg"]?.string else {
             throw JWSError(description: "The header names no algorithm (alg).")
         }
+        guard json["crit"] == nil else {
+            throw JWSError(description: "The header demands extensions (crit) that nobody knows.")
+        }
         self.alg = alg
         kid = json["kid"]?.string
         x5c = []

@@ -38,14 +38,19 @@ extension SignedKind {
             || payload["bundleId"] != nil && payload["signedDate"] != nil
         {
             self = .transaction
-        } else if payload["environment"] != nil,
-            payload["autoRenewStatus"] != nil || payload["signedDate"] != nil && payload["bundleId"] == nil
-        {
-            // Renewal info is the one kind that names no app.
+        } else if payload["environment"] != nil, payload["autoRenewStatus"] != nil || Self.isRenewalInfoOnly(payload) {
+            // The one kind that names no app, so nothing but renewal info may be taken for it.
             self = .renewalInfo
         } else {
             return nil
         }
+    }
+}
+
+extension SignedKind {
+    /// Whether a payload has no member that renewal info does not have.
+    private static func isRenewalInfoOnly(_ payload: JSONValue) -> Bool {
+        (try? payload.decode(JWSRenewalInfoDecodedPayload.self))?.unknownMembers.members.isEmpty == true
     }
 }
 
@@ -54,6 +59,12 @@ package struct SignedClaims: Hashable, Sendable {
     package var bundleId: String?
     package var appAppleId: Int64?
     package var environment: Open<Environment>?
+
+    package init(bundleId: String?, appAppleId: Int64?, environment: Open<Environment>?) {
+        self.bundleId = bundleId
+        self.appAppleId = appAppleId
+        self.environment = environment
+    }
 
     package init(_ kind: SignedKind, _ payload: JSONValue) {
         let subject =

@@ -74,11 +74,11 @@ extension AppStoreVerifier {
             }
         }
         // Sandbox documents have another number or none.
-        guard let found = claims.appAppleId, claims.environment?.known == .production else { return }
-        guard candidates.contains(where: { $0.appAppleId ?? found == found }) else {
+        guard claims.environment?.known == .production, claims.appAppleId != nil || kind.namesAppleId else { return }
+        guard candidates.contains(where: { $0.appAppleId == nil || $0.appAppleId == claims.appAppleId }) else {
             let expected = candidates.compactMap(\.appAppleId).map(String.init).joined(separator: " or ")
-            throw VerificationError(
-                .otherApp, "The document is for the app with Apple ID \(found), accepted is \(expected).")
+            let found = claims.appAppleId.map(String.init) ?? "missing"
+            throw VerificationError(.otherApp, "The app's Apple ID is \(found), accepted is \(expected).")
         }
     }
 }
@@ -86,4 +86,7 @@ extension AppStoreVerifier {
 extension SignedKind {
     /// Whether documents of this kind say which app they are for by its bundle id.
     fileprivate var namesBundle: Bool { self != .renewalInfo && self != .retentionRequest }
+
+    /// Whether production documents of this kind always say which app they are for by its Apple ID.
+    fileprivate var namesAppleId: Bool { self == .notification || self == .appTransaction || self == .retentionRequest }
 }

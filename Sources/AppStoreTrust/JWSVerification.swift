@@ -15,14 +15,12 @@ extension AppStoreVerifier {
     public func verify<Payload: SignedPayload>(
         _ jws: some Collection<UInt8>, as type: Payload.Type, at now: Timestamp
     ) async throws(VerificationError) -> Verified<Payload> {
-        let verified = try await verify(jws: jws, at: now)
-        return try verified.read(as: type)
+        let token = try await genuineToken(jws, at: now)
+        return try accept(token, Array(jws), expecting: type.signedKind).read(as: type)
     }
 
-    /// Verifies a compact JWS of whatever kind, whose payload is then read as plain JSON.
-    ///
-    /// Signature first, payload second: until the signature is known to be right, the payload serves only to find the
-    /// date at which to judge the certificates. That is safe, because whoever lies about the date still needs Apple's key.
+    /// Verifies a compact JWS of whatever kind, whose payload is then read as plain JSON; ``Verified/read(as:)`` gives it
+    /// a type.
     ///
     /// - Parameters:
     ///   - jws: The token as received: ASCII of three parts with dots between.
@@ -31,18 +29,30 @@ extension AppStoreVerifier {
     public func verify(
         jws: some Collection<UInt8>, at now: Timestamp
     ) async throws(VerificationError) -> Verified<JSONValue> {
+        try accept(await genuineToken(jws, at: now), Array(jws), expecting: nil)
+    }
+
+    /// Signature first, payload second: until the signature is known to be right, the payload serves only to find the
+    /// date at which to judge the certificates. That is safe, because whoever lies about the date still needs Apple's key.
+    private func genuineToken(
+        _ jws: some Collection<UInt8>, at now: Timestamp
+    ) async throws(VerificationError) -> SignedToken {
         let token = try SignedToken(jws)
-        let chain = try await SignerChain.check(
-            leaf: token.leaf, intermediate: token.intermediate, roots: roots)
+        let chain = try await SignerChain.check(leaf: token.leaf, intermediate: token.intermediate, roots: roots)
         try token.requireSignature(by: chain, at: now)
-        return try accept(token, Array(jws))
+        return token
     }
 
     @inline(never)
-    private func accept(_ token: SignedToken, _ document: [UInt8]) throws(VerificationError) -> Verified<JSONValue> {
+    private func accept(
+        _ token: SignedToken, _ document: [UInt8], expecting expected: SignedKind?
+    ) throws(VerificationError) -> Verified<JSONValue> {
         guard let kind = SignedKind(recognizing: token.payload) else {
             throw VerificationError(
-                .malformed, "The payload is genuine, but nothing that the App Store is known to sign.")
+                .otherKind, "The token is genuine, but nothing that the App Store is known to sign.")
+        }
+        guard kind == expected ?? kind else {
+            throw VerificationError(.otherKind, "Expected a \(expected ?? kind), found a \(kind).")
         }
         let claims = SignedClaims(kind, token.payload)
         let environment = try requireAccepted(claims, kind)
@@ -55,7 +65,7 @@ extension AppStoreVerifier {
 extension Verified<JSONValue> {
     /// Reads the payload as what it is.
     ///
-    /// - Throws: `otherKind` where it is of another kind, `malformed` where a field is of another form.
+    /// - Throws: `otherKind` where it is of another kind, `unreadable` where a field is of another form.
     @inline(never)
     public func read<Known: SignedPayload>(as type: Known.Type) throws(VerificationError) -> Verified<Known> {
         guard kind == type.signedKind else {
@@ -65,9 +75,15 @@ extension Verified<JSONValue> {
             do {
                 return try payload.decode(type)
             } catch {
-                throw VerificationError(.malformed, "The payload does not fit its kind: \(error).", cause: error)
+                throw VerificationError(
+                    .unreadable, "The payload does not fit its kind: \(sentence(error)).", cause: error)
             }
         }
+    }
+
+    private func sentence(_ error: any Error) -> String {
+        guard let error = error as? DecodingError else { return "\(error)" }
+        return error.sentence
     }
 }
 

@@ -19,10 +19,23 @@ extension AppStoreVerifier {
     ) async throws(VerificationError) -> Verified<AppReceipt> {
         let document = Array(receipt)
         let unverified = try UnverifiedReceipt(document)
-        let chain = try await SignerChain.check(
-            leaf: unverified.leaf, intermediate: unverified.intermediate, roots: roots)
-        try unverified.requireSignature(by: chain, at: now)
+        try unverified.requireSignature(by: await chain(of: unverified), at: now)
         return try accept(unverified, document)
+    }
+
+    /// The first of the possible chains that leads to a trusted root. There may be more than one: Apple issued two WWDR
+    /// certificates with one name and key, and anybody can add certificates to the envelope.
+    private func chain(of receipt: UnverifiedReceipt) async throws(VerificationError) -> SignerChain {
+        var firstError: VerificationError?
+        for candidate in receipt.candidates {
+            do {
+                return try await SignerChain.check(
+                    leaf: candidate.leaf, intermediate: candidate.intermediate, roots: roots)
+            } catch {
+                firstError = firstError ?? error
+            }
+        }
+        throw firstError ?? VerificationError(.untrustedChain, "The receipt brings no chain of certificates.")
     }
 
     @inline(never)
@@ -33,34 +46,31 @@ extension AppStoreVerifier {
         do {
             receipt = try AppReceipt(decoding: genuine.container.payload)
         } catch {
-            throw VerificationError(.malformed, "The receipt is genuine, but cannot be read: \(error).", cause: error)
+            throw VerificationError(.unreadable, "The receipt is genuine, but cannot be read: \(error).", cause: error)
         }
         let claims = SignedClaims(receipt)
         let environment = try requireAccepted(claims, .receipt)
         return Verified(
             receipt, .receipt, from: document, environment: environment, bundleId: claims.bundleId,
-            signedDate: receipt.receiptCreationDate)
+            signedDate: genuine.creationDate)
     }
 }
 
 extension SignedClaims {
     fileprivate init(_ receipt: AppReceipt) {
-        self.init(.receipt, .null)
-        bundleId = receipt.bundleId
-        appAppleId = receipt.appItemId
-        // A type that is not known stands for no environment, and so is never accepted.
-        environment = receipt.receiptType.map { type in
-            type.known.map { Open($0.environment) } ?? Open(rawValue: type.rawValue)
-        }
+        // A type that is not known stands for no environment, even if it is called like one, and so is never accepted.
+        let environment = receipt.receiptType?.known?.environment
+        self.init(
+            bundleId: receipt.bundleId, appAppleId: receipt.appItemId, environment: environment.map { Open($0) })
     }
 }
 
 /// A receipt whose container has the form that the App Store gives it. Nothing in it is trusted.
 private struct UnverifiedReceipt {
     let container: SignedReceipt
-    let leaf: Certificate
-    let intermediate: Certificate
-    private let creationDate: Timestamp?
+    /// Every embedded certificate that may be the signer's, with every one that may have issued it.
+    let candidates: [(leaf: Certificate, intermediate: Certificate)]
+    let creationDate: Timestamp?
 
     @inline(never)
     init(_ document: [UInt8]) throws(VerificationError) {
@@ -71,7 +81,7 @@ private struct UnverifiedReceipt {
         }
         creationDate = AppReceipt.creationDate(in: container.payload)
         try Self.requireAlgorithms(container.signer)
-        (leaf, intermediate) = try Self.chain(of: container)
+        candidates = try Self.candidates(in: container)
     }
 
     /// Checks that the signer's certificates were valid when the receipt was created, and the signature itself.
@@ -111,31 +121,32 @@ private struct UnverifiedReceipt {
         }
     }
 
-    /// Finds the signer by issuer and serial number (RFC 5652 section 5.3), and who issued its certificate by name.
-    private static func chain(
-        of container: SignedReceipt
-    ) throws(VerificationError) -> (leaf: Certificate, intermediate: Certificate) {
-        var certificates: [Certificate] = []
-        for der in container.certificates { certificates.append(try Certificate(from: der, "embedded certificate")) }
-        guard let leaf = certificates.first(where: { $0.isSigner(container.signer) }) else {
+    /// Finds the signer by issuer and serial number (RFC 5652 section 5.3), and who issued its certificate by name. Other
+    /// certificates may be anything: nobody needs them.
+    private static func candidates(
+        in container: SignedReceipt
+    ) throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate)] {
+        let certificates = container.certificates.compactMap { try? Certificate(derEncoded: Array($0)) }
+        let leaves = certificates.filter { $0.isSigner(container.signer) }
+        guard let leaf = leaves.first else {
             throw VerificationError(.malformed, "The receipt does not bring the certificate of its signer.")
         }
-        guard leaf.subject != leaf.issuer else {
-            throw VerificationError(
-                .untrustedChain,
-                "The signer “\(leaf.commonName)” vouches for itself: signed by Xcode, not by the App Store.")
+        let candidates = leaves.flatMap { leaf in
+            certificates.filter { $0.subject == leaf.issuer && $0.subject != leaf.subject }.map { (leaf, $0) }
         }
-        guard let intermediate = certificates.first(where: { $0.subject == leaf.issuer }) else {
-            throw VerificationError(
-                .untrustedChain, "The receipt does not bring the certificate that issued “\(leaf.commonName)”.")
-        }
-        return (leaf, intermediate)
+        guard candidates.isEmpty else { return candidates }
+        let reason =
+            leaf.subject == leaf.issuer
+            ? "The signer “\(leaf.commonName)” vouches for itself: signed by Xcode, not by the App Store."
+            : "The receipt does not bring the certificate that issued “\(leaf.commonName)”."
+        throw VerificationError(.untrustedChain, reason)
     }
 }
 
 extension Certificate {
     fileprivate func isSigner(_ signer: SignedReceipt.Signer) -> Bool {
-        guard serialNumber.bytes.elementsEqual(signer.serialNumber) else { return false }
+        // Both sides are numbers: a serial number with its top bit set has a zero in front in DER.
+        guard serialNumber == SerialNumber(bytes: signer.serialNumber) else { return false }
         var serializer = DER.Serializer()
         guard (try? serializer.serialize(issuer)) != nil else { return false }
         return serializer.serializedBytes.elementsEqual(signer.issuer)

@@ -3,6 +3,9 @@
 /// Why a signed document was not accepted.
 public struct VerificationError: Error, Sendable {
     /// What to do about it. Listed in the order in which it is decided: the first that applies is reported.
+    ///
+    /// One exception: a receipt's payload must be read to see its app, so for receipts `unreadable` is decided after
+    /// `invalidSignature`.
     @nonexhaustive
     public enum Code: String, CaseIterable, Sendable {
         /// The bytes are no document of this form: find out what was really sent.
@@ -21,9 +24,14 @@ public struct VerificationError: Error, Sendable {
         case otherApp
         /// Genuine, but from an environment that is not accepted here.
         case otherEnvironment
+        /// Genuine, but this version cannot read it: report it as a fault.
+        case unreadable
         /// Genuine, but not issued to the device that was named.
         case otherDevice
     }
+
+    /// The most characters that a message has.
+    private static let messageLimit = 400
 
     public var code: Code
     /// A sentence with evidence: what was expected and what was found. Never holds the document itself.
@@ -33,7 +41,8 @@ public struct VerificationError: Error, Sendable {
 
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
         self.code = code
-        self.message = message
+        // Evidence may quote a document, which may be of any length.
+        self.message = message.utf8.count <= Self.messageLimit ? message : "\(message.prefix(Self.messageLimit))…"
         self.cause = cause
     }
 }

@@ -26,9 +26,9 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
         let (code, message) =
             switch status {
             case .notFound: ("notFound", "There is nothing at this path.")
-            case .methodNotAllowed: ("methodNotAllowed", "This path takes another method.")
             case .contentTooLarge: ("tooLarge", "The body is longer than this route accepts.")
             case .badRequest: ("badRequest", "The request could not be read.")
+            case .requestTimeout: ("timeout", "The body took too long to arrive.")
             default:
                 status.kind == .serverError ? ("internal", "Something failed here.") : ("refused", status.reasonPhrase)
             }
@@ -39,7 +39,7 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
                 json.member("code", code)
                 json.member("message", message)
                 json.name("retryable")
-                json.bool(status.kind == .serverError)
+                json.bool(status.kind == .serverError || status == .requestTimeout)
             }
         }
         return Response(status, json: json.bytes)

@@ -3,8 +3,11 @@
 public import AppStoreModel
 import HTTPTypes
 public import Hummingbird
+import HummingbirdCore
 public import Logging
 import NIOCore
+import ServiceLifecycle
+import UnixSignals
 
 /// The HTTP server: its routes, bounds and life.
 public struct PurchaseServer: Sendable {
@@ -27,6 +30,16 @@ public struct PurchaseServer: Sendable {
     /// How long a connection may say nothing before it is closed: no caller that is still there pauses for longer.
     private static let idleTimeout = TimeAmount.seconds(60)
 
+    /// How long the body of a request may take to arrive: 3 MiB need 10 seconds over 2.5 Mbit/s.
+    private static let bodyTimeout = Duration.seconds(30)
+
+    /// How many connections are open at once; more wait. Each may hold a body of 3 MiB in memory, so all together stay
+    /// below 3 GiB at the very worst.
+    private static let connectionLimit = 1000
+
+    /// How long running requests may take to finish once the server is told to end: as long as a body, and a little.
+    private static let shutdownTimeout = Duration.seconds(35)
+
     /// Serves until the process is told to end (SIGTERM or SIGINT), then lets running requests finish.
     ///
     /// - Parameter onRunning: Called once the server listens, with its port.
@@ -37,10 +50,15 @@ public struct PurchaseServer: Sendable {
         let application = Application(
             router: router(),
             server: .http1(configuration: .init(idleTimeout: Self.idleTimeout)),
-            configuration: .init(address: .hostname(hostname, port: port)),
+            configuration: .init(
+                address: .hostname(hostname, port: port),
+                availableConnectionsDelegate: MaximumAvailableConnections(Self.connectionLimit, logger: logger)),
             onServerRunning: { channel in onRunning(channel.localAddress?.port ?? port) },
             logger: logger)
-        try await application.runService()
+        var configuration = ServiceGroupConfiguration(
+            services: [application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        configuration.maximumGracefulShutdownDuration = Self.shutdownTimeout
+        try await ServiceGroup(configuration: configuration).run()
     }
 
     /// All routes, for whoever serves them elsewhere or tests them without a socket.
@@ -55,16 +73,45 @@ public struct PurchaseServer: Sendable {
 
     private func add(_ endpoint: VerifyReceiptEndpoint, at path: RouterPath, to router: Router<BasicRequestContext>) {
         router.post(path) { request, context in
-            let body = try await request.body.collect(upTo: VerifyReceiptRequest.sizeLimit)
-            let answer = await endpoint.answer(Array(body.readableBytesView), at: now())
+            let body = try await request.body(upTo: VerifyReceiptRequest.sizeLimit, within: Self.bodyTimeout)
+            let answer = await endpoint.answer(body, at: now())
             context.logger.info("verifyReceipt", metadata: ["status": "\(answer.status?.rawValue ?? 0)"])
             return Response(json: answer.json)
         }
         // The App Store answers other methods with a status of its own instead of 405.
-        for method in [HTTPRequest.Method.get, .put, .delete, .patch] {
+        for method in [HTTPRequest.Method.get, .head, .put, .delete, .patch, .options, .trace] {
             router.on(path, method: method) { _, _ in
                 Response(json: VerifyReceiptResponse(status: .unreadableRequest).json)
             }
+        }
+    }
+}
+
+extension Request {
+    /// The whole body.
+    ///
+    /// - Throws: `HTTPError`: 413 where it is longer than `limit`, 408 where it takes longer than `timeout`, 400 where the
+    ///   client goes away.
+    fileprivate func body(upTo limit: Int, within timeout: Duration) async throws -> [UInt8] {
+        if let length = headers[.contentLength].flatMap({ Int($0) }), length > limit {
+            throw HTTPError(.contentTooLarge)
+        }
+        return try await withThrowingTaskGroup(of: [UInt8].self) { group in
+            group.addTask {
+                do {
+                    return Array(try await body.collect(upTo: limit).readableBytesView)
+                } catch is NIOTooManyBytesError {
+                    throw HTTPError(.contentTooLarge)
+                } catch {
+                    throw HTTPError(.badRequest)
+                }
+            }
+            group.addTask {
+                try await Task.sleep(for: timeout)
+                throw HTTPError(.requestTimeout)
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? []
         }
     }
 }

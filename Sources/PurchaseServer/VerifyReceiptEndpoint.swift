@@ -37,6 +37,9 @@ struct VerifyReceiptEndpoint: Sendable {
             // What is no receipt at all is malformed; what is wrong inside of one, the App Store did not make so.
             let isReceipt = (try? SignedReceipt(decoding: receipt)) != nil
             throw isReceipt ? VerifyReceiptStatus.unauthenticReceipt : .malformedReceipt
+        } catch let error as VerificationError where error.code == .unreadable {
+            // Authentic, so 21003 would be a lie; the fault is here.
+            throw VerifyReceiptStatus.internalDataAccess
         }
     }
 

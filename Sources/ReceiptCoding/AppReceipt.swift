@@ -85,6 +85,8 @@ public struct InAppPurchase: Hashable, Sendable {
     public var isTrialPeriod: Bool?
     /// Whether the period is an introductory offer (type 1719). Auto-renewable subscriptions since 2017.
     public var isInIntroOfferPeriod: Bool?
+    /// Why it was refunded (type 1720), told by one library and never seen.
+    public var cancellationReason: Open<RevocationReason>?
     /// The promotional offer that was used (type 1721).
     public var promotionalOfferId: String?
     /// Everything else, in the order of the receipt.
@@ -138,36 +140,39 @@ extension AppReceipt {
     }
 
     /// Takes over what a property carries. Returns false where there is none, or nothing to carry.
+    ///
+    /// Only what decides something must have the form that is known; of the others Apple never told the form, and a
+    /// receipt is not bad because one of them has another.
     private mutating func read(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Bool {
         switch attribute.type {
         case 0: return set(&receiptType, try attribute.text().map(Open.init(rawValue:)))
-        case 1: return set(&appItemId, try attribute.identifier())
+        case 1: return set(&appItemId, try? attribute.identifier())
         case 2:
             guard set(&bundleId, try attribute.text()) else { return false }
             bundleIdOctets = attribute.value
             return true
-        case 3: return set(&applicationVersion, try attribute.text())
+        case 3: return set(&applicationVersion, try? attribute.text())
         case 4: return set(&opaqueValue, attribute.value)
         case 5: return set(&deviceHash, attribute.value)
-        case 8: return set(&downloadDate, try attribute.date())
-        case 9: return set(&fulfillmentToolVersion, try attribute.characterCode())
-        case 10: return set(&ageRating, try attribute.text())
-        case 11: return set(&developerId, try attribute.identifier())
+        case 8: return set(&downloadDate, try? attribute.date())
+        case 9: return set(&fulfillmentToolVersion, try? attribute.characterCode())
+        case 10: return set(&ageRating, try? attribute.text())
+        case 11: return set(&developerId, try? attribute.identifier())
         case 12: return set(&receiptCreationDate, try attribute.date())
-        case 13: return set(&clientVersion, try attribute.identifier())
-        case 15: return set(&downloadId, try attribute.identifier())
-        case 16: return set(&versionExternalIdentifier, try attribute.identifier())
+        case 13: return set(&clientVersion, try? attribute.identifier())
+        case 15: return set(&downloadId, try? attribute.identifier())
+        case 16: return set(&versionExternalIdentifier, try? attribute.identifier())
         case 17:
             inAppPurchases.append(try InAppPurchase(decoding: attribute.value))
             return true
-        case 18: return set(&originalPurchaseDate, try attribute.date())
-        case 19: return set(&originalApplicationVersion, try attribute.text())
+        case 18: return set(&originalPurchaseDate, try? attribute.date())
+        case 19: return set(&originalApplicationVersion, try? attribute.text())
         case 21:
-            let date = try attribute.date()
+            let date = try? attribute.date()
             return set(&expirationDate, date == .distantFutureOfXcode ? nil : date)
-        case 23: return set(&organizationDisplayName, try attribute.text())
-        case 25: return set(&platform, try attribute.identifier())
-        case 32: return set(&preorderDate, try attribute.date())
+        case 23: return set(&organizationDisplayName, try? attribute.text())
+        case 25: return set(&platform, try? attribute.identifier())
+        case 32: return set(&preorderDate, try? attribute.date())
         default: return false
         }
     }
@@ -197,12 +202,13 @@ extension InAppPurchase {
         case 1706: return set(&originalPurchaseDate, try attribute.date())
         case 1707: return set(&productType, Open(rawValue: try attribute.integer()))
         case 1708: return set(&expiresDate, try attribute.date())
-        case 1710: return set(&productItemId, try attribute.identifier())
+        case 1710: return set(&productItemId, try? attribute.identifier())
         case 1711: return set(&webOrderLineItemId, try attribute.identifier())
         case 1712: return set(&cancellationDate, try attribute.date())
         case 1713: return set(&isTrialPeriod, try attribute.bool())
         case 1719: return set(&isInIntroOfferPeriod, try attribute.bool())
-        case 1721: return set(&promotionalOfferId, try attribute.text())
+        case 1720: return set(&cancellationReason, attribute.digits().map(Open.init(rawValue:)))
+        case 1721: return set(&promotionalOfferId, try? attribute.text())
         default: return false
         }
     }
@@ -238,6 +244,12 @@ extension ReceiptAttribute {
         case 1: return true
         default: throw error("is neither 0 nor 1")
         }
+    }
+
+    /// A number, or text of one; which of them it is, is not known.
+    fileprivate func digits() -> Int? {
+        if let number = try? integer() { return Int(exactly: number) }
+        return (try? text()).flatMap { $0.flatMap { Int($0) } }
     }
 
     /// A number whose four bytes are ASCII characters.

@@ -89,11 +89,24 @@ struct BERReader {
             return bytes[try next(BERTag.octetString, name).content]
         }
         var octets: [UInt8] = []
+        try appendChunks(to: &octets, name, depth: 0)
+        return octets[...]
+    }
+
+    /// Appends the chunks of the next element, which is a constructed octet string; chunks may have chunks in their turn
+    /// (X.690 section 8.7.3).
+    private mutating func appendChunks(
+        to octets: inout [UInt8], _ name: StaticString, depth: Int
+    ) throws(ReceiptDecodingError) {
+        guard depth < Self.depthLimit else { throw error("Nested deeper than \(Self.depthLimit) levels") }
         var chunks = BERReader(bytes, in: try next())
         while !chunks.isAtEnd {
-            octets.append(contentsOf: bytes[try chunks.next(BERTag.octetString, name).content])
+            if chunks.nextTag == BERTag.constructedOctetString {
+                try chunks.appendChunks(to: &octets, name, depth: depth + 1)
+            } else {
+                octets.append(contentsOf: bytes[try chunks.next(BERTag.octetString, name).content])
+            }
         }
-        return octets[...]
     }
 
     /// Two's complement, big-endian (X.690 section 8.3), or `nil` where it is empty or longer than 8 bytes.

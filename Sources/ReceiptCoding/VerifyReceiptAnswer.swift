@@ -40,6 +40,7 @@ extension LatestReceiptInfo {
         webOrderLineItemId = purchase.webOrderLineItemId.map { String($0) }
         isTrialPeriod = purchase.isTrialPeriod
         isInIntroOfferPeriod = purchase.isInIntroOfferPeriod
+        cancellationReason = purchase.cancellationReason
         promotionalOfferId = purchase.promotionalOfferId
     }
 }

@@ -30,27 +30,22 @@ struct Convert: ParsableCommand {
     var to: Direction
 
     func run() throws {
-        let documents: [Result<Document, InputError>]
-        do {
-            documents = Input.documents(in: try Input.read(file))
-        } catch {
-            documents = [.failure(error)]
-        }
         var failed = false
-        for (index, document) in documents.enumerated() {
-            let line = documents.count > 1 ? "line \(index + 1): " : ""
+        for item in Input.documents(file) {
             do {
-                let conversion =
-                    try to == .modern ? Converted(modern: document.get()) : Converted(legacy: document.get())
-                Terminal.print(conversion.json)
+                let document = try item.document.get()
+                let conversion = try to == .modern ? Converted(modern: document) : Converted(legacy: document)
+                try Terminal.print(conversion.json)
                 for leftover in conversion.leftovers {
-                    let value = leftover.value.compactText
-                    Terminal.complain(
-                        "quittance: \(line)not carried over: \(leftover.path.printable) = \(value.shortened.printable)")
+                    let value = leftover.value.compactText.shortened.printable
+                    Terminal.complain("quittance: \(item.place)not carried over: \(leftover.path.printable) = \(value)")
                 }
+            } catch let exit as ExitCode {
+                throw exit
             } catch {
                 failed = true
-                Terminal.complain("quittance: \(line)\("\(error)".printable)")
+                let reason = (error as? DecodingError)?.sentence ?? "\(error)"
+                Terminal.complain("quittance: \(item.place)\(reason.printable)")
             }
         }
         if failed { throw ExitCode(2) }

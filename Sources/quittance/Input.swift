@@ -21,16 +21,16 @@ struct InputError: Error, CustomStringConvertible {
 extension Document {
     /// Recognises one document.
     init(recognizing bytes: ArraySlice<UInt8>) throws(InputError) {
-        let text = bytes.trimmingWhiteSpace
+        let text = bytes.withoutByteOrderMark.trimmingWhiteSpace
         guard let first = text.first else { throw InputError(description: "The input is empty.") }
         if let receipt = Self.transactionReceipt(text) {
             self = .transactionReceipt(receipt)
-        } else if first == UInt8(ascii: "{") {
+        } else if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
             try self.init(json: text)
         } else if bytes.isBinary {
             self = .receipt(Array(bytes))
         } else if text.count(where: { $0 == UInt8(ascii: ".") }) == 2, text.isBase64OrJWS {
-            self = .jws(Array(text))
+            self = .jws(text.filter { !$0.isLineEnd })
         } else {
             try self.init(base64: text)
         }
@@ -44,7 +44,7 @@ extension Document {
             throw InputError(description: "The input looks like JSON but is not: \(error).")
         }
         if let payload = json["signedPayload"]?.string, payload.count(where: { $0 == "." }) == 2 {
-            self = .jws(Array(payload.utf8))
+            self = .jws(payload.utf8.filter { !$0.isLineEnd })
         } else if let receipt = json["receipt-data"]?.string {
             try self.init(base64: Array(receipt.utf8)[...])
         } else {
@@ -54,7 +54,7 @@ extension Document {
 
     private init(base64 text: ArraySlice<UInt8>) throws(InputError) {
         // People wrap base64 in lines; neither line ends nor padding that got lost change what it says.
-        var compact = text.filter { $0 != 0x0a && $0 != 0x0d }
+        var compact = text.filter { !$0.isLineEnd }
         while compact.count % 4 != 0, compact.count % 4 != 1 { compact.append(UInt8(ascii: "=")) }
         guard let bytes = Base64.decode(compact) else {
             throw InputError(
@@ -78,37 +78,62 @@ extension Document {
     }
 }
 
-/// The documents of one input, each with the line that it stands on where there are many.
+/// The documents of one input.
 enum Input {
+    /// A document, or why it is none.
+    struct Item {
+        /// The line that it stands on, where there are many.
+        var line: Int?
+        var document: Result<Document, InputError>
+
+        /// `line 7: `, where there are many.
+        var place: String { line.map { "line \($0): " } ?? "" }
+    }
+
     /// The most that is read at once: some hundred thousand receipts.
     static let sizeLimit = 1 << 30
 
-    /// Reads a file, or standard input where `path` is `-` or missing.
-    static func read(_ path: String?) throws(InputError) -> [UInt8] {
-        let data: Data
+    /// Reads the documents of a file, or of standard input where `path` is `-` or missing: one, or one a line.
+    static func documents(_ path: String?) -> [Item] {
         do {
-            if let path, path != "-" {
-                data = try Data(contentsOf: URL(fileURLWithPath: path))
-            } else {
-                data = try FileHandle.standardInput.read(upToCount: sizeLimit + 1) ?? Data()
-            }
+            return documents(in: try read(path))
         } catch {
-            throw InputError(description: "Cannot read \(path ?? "standard input"): \(error.localizedDescription)")
+            return [Item(line: nil, document: .failure(error))]
         }
-        guard data.count <= sizeLimit else {
-            throw InputError(description: "The input is larger than \(sizeLimit >> 20) MiB: split it by lines.")
-        }
-        return Array(data)
     }
 
-    /// Splits an input into its documents: one, or one a line.
-    static func documents(in bytes: [UInt8]) -> [Result<Document, InputError>] {
-        guard !bytes[...].isBinary else { return [recognize(bytes[...])] }
-        let lines = bytes.split { $0 == 0x0a || $0 == 0x0d }.filter { !$0.trimmingWhiteSpace.isEmpty }
-        // One document may have many lines, wrapped base64 or laid-out JSON; then no line is a document of its own. Ten
-        // lines tell, so that a few bad ones at the start of a list do not hide it.
-        guard lines.count > 1, lines.prefix(10).contains(where: isComplete) else { return [recognize(bytes[...])] }
-        return lines.map(recognize)
+    /// Reads a file, a pipe or standard input whole.
+    static func read(_ path: String?) throws(InputError) -> [UInt8] {
+        let name = path == nil || path == "-" ? "standard input" : path ?? ""
+        let file = path == nil || path == "-" ? STDIN_FILENO : open(name, O_RDONLY)
+        guard file >= 0 else {
+            throw InputError(description: "Cannot read \(name): \(String(cString: strerror(errno))).")
+        }
+        defer { close(file) }
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = chunk.withUnsafeMutableBytes { Foundation.read(file, $0.baseAddress, $0.count) }
+            if count == 0 { return bytes }
+            guard count > 0 || errno == EINTR else {
+                throw InputError(description: "Cannot read \(name): \(String(cString: strerror(errno))).")
+            }
+            bytes += chunk.prefix(max(0, count))
+            guard bytes.count <= sizeLimit else {
+                throw InputError(description: "The input is larger than \(sizeLimit >> 20) MiB: split it by lines.")
+            }
+        }
+    }
+
+    private static func documents(in bytes: [UInt8]) -> [Item] {
+        let whole = Item(line: nil, document: recognize(bytes[...]))
+        guard !bytes[...].isBinary, (try? JSONValue(parsing: bytes)) == nil else { return [whole] }
+        let lines = bytes.split(separator: 0x0a, omittingEmptySubsequences: false)
+        let texts = lines.enumerated().filter { !$1.trimmingWhiteSpace.isEmpty }
+        // One document may have many lines, such as wrapped base64; then no line is a document of its own. Ten lines tell,
+        // so that a few bad ones at the start of a list do not hide it.
+        guard texts.count > 1, texts.prefix(10).contains(where: { isComplete($1) }) else { return [whole] }
+        return texts.map { Item(line: $0 + 1, document: recognize($1)) }
     }
 
     private static func isComplete(_ line: ArraySlice<UInt8>) -> Bool {
@@ -129,10 +154,13 @@ enum Input {
 }
 
 extension UInt8 {
+    fileprivate var isLineEnd: Bool { self == 0x0a || self == 0x0d }
     fileprivate var isWhiteSpace: Bool { self == 0x20 || self == 0x09 || self == 0x0a || self == 0x0d }
 }
 
 extension ArraySlice<UInt8> {
+    fileprivate var withoutByteOrderMark: ArraySlice<UInt8> { starts(with: [0xef, 0xbb, 0xbf]) ? dropFirst(3) : self }
+
     /// Whether it is a receipt that nobody wrapped in text. SEQUENCE, with which every receipt begins, is also the digit 0.
     fileprivate var isBinary: Bool { first == 0x30 && !isBase64OrJWS }
 

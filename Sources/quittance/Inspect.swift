@@ -21,22 +21,17 @@ struct Inspect: ParsableCommand {
     var json = false
 
     func run() throws {
-        let documents: [Result<Document, InputError>]
-        do {
-            documents = Input.documents(in: try Input.read(file))
-        } catch {
-            documents = [.failure(error)]
-        }
         var failed = false
-        for (index, document) in documents.enumerated() {
+        for item in Input.documents(file) {
             do {
-                let finding = try Finding(document.get())
-                Terminal.print(json ? finding.json : "Not verified: ".styled(.dim) + finding.text)
+                let finding = try Finding(item.document.get())
+                try Terminal.print(json ? finding.json : "Not verified: ".styled(.dim) + finding.text)
+            } catch let exit as ExitCode {
+                throw exit
             } catch {
                 failed = true
-                let line = documents.count > 1 ? "line \(index + 1): " : ""
-                Terminal.complain("quittance: \(line)\("\(error)".printable)")
-                if json { Terminal.print(Self.json(error)) }
+                Terminal.complain("quittance: \(item.place)\("\(error)".printable)")
+                if json { try Terminal.print(Self.json(error)) }
             }
         }
         if failed { throw ExitCode(2) }

@@ -36,7 +36,7 @@ struct Quittance: AsyncParsableCommand {
             let code = exitCode(for: error)
             let message = fullMessage(for: error)
             if code == .success {
-                Terminal.print(message)
+                try? Terminal.print(message)
             } else {
                 Terminal.complain(message)
             }

@@ -150,10 +150,3 @@ extension ReceiptAttribute {
         value.count > 2 && Array(value) != [0x02, 0x01, 0x00]
     }
 }
-
-extension String {
-    /// At most 120 characters, since a token inside of a notification has thousands.
-    var shortened: String {
-        count <= 120 ? self : "\(prefix(117))…"
-    }
-}

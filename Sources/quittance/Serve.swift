@@ -40,7 +40,8 @@ struct Serve: AsyncParsableCommand {
         let server = PurchaseServer(environment: environment, now: Clock.now, logger: Logger(label: "quittance"))
         try await server.run(hostname: hostname, port: port) { [hostname] port in
             let address = "http://\(hostname):\(port)"
-            Terminal.print(
+            // Serving goes on where nobody can be told.
+            try? Terminal.print(
                 """
                 Quittance listens on \(address). A first request, with something that is no receipt:
 

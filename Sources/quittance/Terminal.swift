@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import ArgumentParser
+
 #if canImport(Glibc)
 import Glibc
 #elseif canImport(Musl)
@@ -13,15 +15,36 @@ enum Terminal {
     /// Whether people look at standard output: only then is anything coloured.
     static let isInteractive = isatty(STDOUT_FILENO) == 1
 
-    static func print(_ line: String) {
-        Swift.print(line)
+    /// Writes a line at once, so that whoever waits for it behind a pipe sees it.
+    ///
+    /// - Throws: Exit status 2 where it cannot be written, such as on a full disk: output that got lost is no success.
+    static func print(_ line: String) throws {
+        guard write(line, to: STDOUT_FILENO) else {
+            complain("quittance: Cannot write the output: \(String(cString: strerror(errno)))")
+            throw ExitCode(2)
+        }
     }
 
     static func complain(_ message: String) {
-        var bytes = Array(message.utf8)
-        bytes.append(UInt8(ascii: "\n"))
         // There is nobody left to tell when standard error cannot be written.
-        _ = bytes.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+        _ = write(message, to: STDERR_FILENO)
+    }
+
+    private static func write(_ line: String, to file: Int32) -> Bool {
+        var rest = Array(line.utf8)[...]
+        rest.append(UInt8(ascii: "\n"))
+        while !rest.isEmpty {
+            #if canImport(Glibc)
+            let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
+            #elseif canImport(Musl)
+            let count = rest.withUnsafeBytes { Musl.write(file, $0.baseAddress, $0.count) }
+            #else
+            let count = rest.withUnsafeBytes { Darwin.write(file, $0.baseAddress, $0.count) }
+            #endif
+            guard count > 0 || count < 0 && errno == EINTR else { return false }
+            rest = rest.dropFirst(max(0, count))
+        }
+        return true
     }
 }
 
@@ -39,11 +62,21 @@ extension String {
         Terminal.isInteractive ? "\u{1b}[\(style.rawValue)m\(self)\u{1b}[0m" : self
     }
 
-    /// The text without anything that could steer a terminal: a document can hold any character.
+    /// The text without anything that could steer a terminal or turn its writing around: a document can hold any
+    /// character.
     var printable: String {
-        String(
-            String.UnicodeScalarView(unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{fffd}" : $0 })
-        )
+        let scalars = unicodeScalars.map { scalar in
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator: Unicode.Scalar(0xfffd) ?? scalar
+            default: scalar
+            }
+        }
+        return String(String.UnicodeScalarView(scalars))
+    }
+
+    /// At most 120 characters, since a token inside of a notification has thousands.
+    var shortened: String {
+        count <= 120 ? self : "\(prefix(117))…"
     }
 
     /// Filled up with spaces to `width` characters.

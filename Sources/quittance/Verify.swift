@@ -3,7 +3,6 @@
 import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
-import Foundation
 import ReceiptCoding
 
 struct Verify: AsyncParsableCommand {
@@ -70,29 +69,20 @@ struct Verify: AsyncParsableCommand {
     var json = false
 
     func validate() throws {
-        guard !bundleIds.isEmpty else {
-            throw ValidationError("Name the app that you expect: --bundle-id com.example.notes")
+        guard appAppleId == nil || bundleIds.count == 1 else {
+            throw ValidationError("--app-apple-id belongs to one app: give one --bundle-id with it.")
         }
     }
 
     func run() async throws {
         let verifier = try verifier()
         let now = at ?? Clock.now()
-        let documents: [Result<Document, InputError>]
-        do {
-            documents = Input.documents(in: try Input.read(file))
-        } catch {
-            documents = [.failure(error)]
-        }
         var status: Int32 = 0
-        for (index, document) in documents.enumerated() {
-            let verdict = await Verdict(document, verifier: verifier, device: device, at: now)
+        for item in Input.documents(file) {
+            let verdict = await Verdict(item.document, verifier: verifier, device: device, at: now)
             status = max(status, verdict.exitStatus)
-            if !verdict.isVerified {
-                let line = documents.count > 1 ? "line \(index + 1): " : ""
-                Terminal.complain("quittance: \(line)refused, \(verdict.refusal)")
-            }
-            if json { Terminal.print(verdict.json) } else if let text = verdict.text { Terminal.print(text) }
+            if let complaint = verdict.complaint { Terminal.complain("quittance: \(item.place)\(complaint)") }
+            if json { try Terminal.print(verdict.json) } else if let text = verdict.text { try Terminal.print(text) }
         }
         if status != 0 { throw ExitCode(status) }
     }
@@ -102,10 +92,9 @@ struct Verify: AsyncParsableCommand {
         for path in roots {
             let root: TrustRoots
             do {
-                root = try TrustRoots(reading: Data(contentsOf: URL(fileURLWithPath: path)))
+                root = try TrustRoots(reading: Input.read(path))
             } catch {
-                throw ValidationError(
-                    "--root \(path): \((error as? VerificationError)?.message ?? error.localizedDescription)")
+                throw ValidationError("--root \(path): \((error as? VerificationError)?.message ?? "\(error)")")
             }
             trusted = trusted?.union(root) ?? root
         }
@@ -143,6 +132,8 @@ private enum Verdict {
                 let receipt = try await verifier.verify(receipt: bytes, at: now)
                 if let device { try receipt.requireDevice(device) }
                 self = .receipt(receipt)
+            case .jws where device != nil:
+                self = .unreadable(InputError(description: "--device can be checked for app receipts only."))
             case .jws(let bytes):
                 self = .token(try await verifier.verifyAndRead(bytes, at: now))
             case .transactionReceipt:
@@ -170,10 +161,13 @@ private enum Verdict {
         }
     }
 
-    /// Code and reason, for people.
-    var refusal: String {
-        let (code, reason) = codeAndReason
-        return "\(code): \(reason.printable)"
+    /// What standard error tells: code and reason of a refusal.
+    var complaint: String? {
+        switch self {
+        case .receipt, .token: nil
+        case .refused(let error): "refused, \(error.code.rawValue): \(error.message.printable)"
+        case .unreadable(let error): error.description.printable
+        }
     }
 
     private var codeAndReason: (code: String, reason: String) {

@@ -20,7 +20,9 @@ import Testing
     @Test(arguments: [
         "", ".", "..", "a", "a.b", "\(header).e30", "\(header).e30.AQID.x", "\(header)..AQID", "\(header).e30.",
         ".e30.AQID", "\(header).e30=.AQID", "\(header).e3.AQID\n", "\(header).e/.AQID", "\(header).e+.AQID",
-        "\(header).e.AQID", "e30.e30.AQID", "bm90.e30.AQID",
+        "\(header).e.AQID", "\(header).e31.AQID", "\(header).e30.AQJ",
+        // {"alg":"ES256","crit":["b64"]}
+        "eyJhbGciOiJFUzI1NiIsImNyaXQiOlsiYjY0Il19.e30.AQID", "e30.e30.AQID", "bm90.e30.AQID",
         // x5c is no array, holds a number, holds eleven.
         "eyJhbGciOiJFUzI1NiIsIng1YyI6MX0.e30.AQID", "eyJhbGciOiJFUzI1NiIsIng1YyI6WzFdfQ.e30.AQID",
         "eyJhbGciOiJFUzI1NiIsIng1YyI6WyIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiXX0.e30.AQID",
@@ -57,8 +59,8 @@ import Testing
         #expect(Base64.decodeURL(text.utf8) == bytes)
     }
 
-    @Test(arguments: ["A", "AAAAA", "AA==", "+/+/", "AA\n", "A A"])
-    func `base64url with padding or letters of the other alphabet is refused`(text: String) {
+    @Test(arguments: ["A", "AAAAA", "AA==", "+/+/", "AA\n", "A A", "AB", "AAB", "AP", "-_-"])
+    func `base64url with padding, letters of the other alphabet or bits behind the last byte is refused`(text: String) {
         #expect(Base64.decodeURL(text.utf8) == nil)
     }
 }

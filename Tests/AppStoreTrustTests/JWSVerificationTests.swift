@@ -9,7 +9,8 @@ import X509
 
 @Suite struct JWSVerificationTests {
     private static let payload =
-        #"{"transactionId":"1","bundleId":"com.example","environment":"Sandbox","signedDate":1700000500000,"new":[1]}"#
+        #"{"transactionId":"1","originalTransactionId":"1","bundleId":"com.example","environment":"Sandbox","#
+        + #""signedDate":1700000500000,"new":[1]}"#
     private static let now = Timestamp(milliseconds: 1_900_000_000_000)
 
     private static func verifier(_ authority: TestAuthority) throws -> AppStoreVerifier {
@@ -103,12 +104,18 @@ import X509
             try authority.sign(payload) { try authority.leafKey.signature(for: $0).rawRepresentation + [0] }
         },
         Fault("a payload that is no JSON", .malformed) { try $0.sign("<plist/>") },
-        Fault("a payload of no known kind", .malformed) { try $0.sign(#"{"signedDate":1700000500000}"#) },
+        Fault("a payload of no known kind", .otherKind) { try $0.sign(#"{"signedDate":1700000500000}"#) },
         Fault("renewal info in place of a transaction", .otherKind) {
             try $0.sign(#"{"environment":"Sandbox","signedDate":1700000500000,"originalTransactionId":"1"}"#)
         },
-        Fault("a field of another type", .malformed) {
+        Fault("a field of another type", .unreadable) {
             try $0.sign(payload.replacing(#""transactionId":"1""#, with: #""transactionId":1"#))
+        },
+        Fault("a kind that only looks like renewal info", .otherKind) {
+            try $0.sign(#"{"environment":"Sandbox","signedDate":1700000500000,"unclaim":1}"#)
+        },
+        Fault("renewal info of another environment in place of a transaction", .otherKind) {
+            try $0.sign(#"{"environment":"Production","signedDate":1700000500000,"autoRenewStatus":1}"#)
         },
         Fault("another app", .otherApp) { try $0.sign(payload.replacing("com.example", with: "com.example.notes")) },
         Fault("no app", .otherApp) { try $0.sign(payload.replacing("bundleId", with: "bundle")) },
@@ -158,7 +165,7 @@ import X509
             (#"{"notificationType":"TEST","data":{"bundleId":"com.example","environment":"Sandbox"}}"#, nil),
             (#"{"notificationType":"TEST","data":{"bundleId":"com.other","environment":"Sandbox"}}"#, .otherApp),
             (
-                #"{"notificationType":"X","summary":{"bundleId":"com.example","environment":"Production"}}"#,
+                #"{"notificationType":"X","summary":{"bundleId":"com.example","environment":"Production","appAppleId":7}}"#,
                 .otherEnvironment
             ),
             (
@@ -171,12 +178,16 @@ import X509
             ),
             (
                 #"{"notificationType":"X","externalPurchaseToken":{"bundleId":"com.example","externalPurchaseId":"1"}}"#,
-                .otherEnvironment
+                .otherApp
             ),
             (#"{"notificationType":"X"}"#, .otherApp),
             (#"{"receiptType":"Sandbox","bundleId":"com.example"}"#, nil),
             (#"{"receiptType":"Sandbox","bundleId":"com.other"}"#, .otherApp),
             (#"{"receiptType":"Production","bundleId":"com.example","appAppleId":9}"#, .otherApp),
+            (#"{"receiptType":"Production","bundleId":"com.example"}"#, .otherApp),
+            (#"{"environment":"Production","userLocale":"en-US"}"#, .otherApp),
+            (#"{"environment":"Production","userLocale":"en-US","appAppleId":7}"#, .otherEnvironment),
+            (#"{"notificationType":"TEST","data":{"bundleId":"com.example","environment":"Production"}}"#, .otherApp),
             (#"{"receiptType":"Production","bundleId":"com.example","appAppleId":7}"#, .otherEnvironment),
             (#"{"environment":"Sandbox","userLocale":"en-US"}"#, nil),
             (#"{"environment":"Sandbox","autoRenewStatus":1}"#, nil),

@@ -41,12 +41,13 @@ struct TestAuthority {
     }
 
     func leaf(
-        marked: Bool = true, from: Date = issued, until: Date = issued + 365 * day, key: Certificate.PublicKey? = nil
+        marked: Bool = true, from: Date = issued, until: Date = issued + 365 * day, key: Certificate.PublicKey? = nil,
+        serialNumber: Certificate.SerialNumber = .init()
     ) throws -> Certificate {
         try Self.certificate(
             "Test Leaf", by: "Test Intermediate", key: key ?? .init(leafKey.publicKey),
             signedWith: .init(intermediateKey),
-            from: from, until: until,
+            from: from, until: until, serialNumber: serialNumber,
             extensions: Self.extensions(
                 .notCertificateAuthority, mark: marked ? [1, 2, 840, 113635, 100, 6, 11, 1] : nil))
     }
@@ -82,10 +83,11 @@ struct TestAuthority {
 
     private static func certificate(
         _ subject: String, by issuer: String, key: Certificate.PublicKey, signedWith: Certificate.PrivateKey,
-        from: Date = issued - 10 * day, until: Date = issued + 3650 * day, extensions: Certificate.Extensions
+        from: Date = issued - 10 * day, until: Date = issued + 3650 * day,
+        serialNumber: Certificate.SerialNumber = .init(), extensions: Certificate.Extensions
     ) throws -> Certificate {
         try Certificate(
-            version: .v3, serialNumber: .init(), publicKey: key, notValidBefore: from, notValidAfter: until,
+            version: .v3, serialNumber: serialNumber, publicKey: key, notValidBefore: from, notValidAfter: until,
             issuer: DistinguishedName { CommonName(issuer) }, subject: DistinguishedName { CommonName(subject) },
             signatureAlgorithm: .ecdsaWithSHA384, extensions: extensions, issuerPrivateKey: signedWith)
     }

@@ -19,7 +19,7 @@ import Testing
     }
 
     /// Beside the test bundle.
-    private static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
+    static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
         .appendingPathComponent("quittance")
 
     static func run(_ arguments: [String], input: [UInt8] = []) throws -> Outcome {
@@ -89,6 +89,31 @@ import Testing
         let outcome = try Self.run(["verify", "--json", "--bundle-id", "x"], input: bytes)
         #expect(outcome.status != 0)
         #expect(try outcome.json.map { $0["code"] } == [.string("malformed")])
+    }
+
+    @Test(arguments: [
+        ("{\n \"items\": [\n  {\"id\": 1}\n ]\n}", 1), ("{\n}\n", 1), ("{}\n{}\n", 2), ("[{}]", 1), ("\u{feff}{}", 1),
+        ("\n{}\n\n\nnonsense!\n", 2),
+    ])
+    func `one document may have many lines, and a list one a line`(text: String, count: Int) throws {
+        let outcome = try Self.run(["inspect", "--json"], input: Array(text.utf8))
+        #expect(try outcome.json.count == count)
+        #expect(outcome.error.isEmpty || outcome.error.contains("line 5: "))
+    }
+
+    @Test func `a pipe can be read like a file`() throws {
+        #expect(try Self.run(["inspect", "/dev/stdin", "--json"], input: Array("{}".utf8)).status == 0)
+        let folder = try Self.run(["inspect", "/tmp"])
+        #expect(folder.status == 2)
+        #expect(folder.error.contains("directory"))
+    }
+
+    @Test(arguments: ["\u{1b}[31mred", "\u{202e}desrever", "\u{2028}"])
+    func `a document cannot steer the terminal`(text: String) throws {
+        let json = JSONValue.object([.init("bundleId", .string(text)), .init(text, .null)])
+        let outcome = try Self.run(["inspect"], input: Array(json.compactText.utf8))
+        #expect(outcome.status == 0)
+        #expect(!outcome.output.unicodeScalars.contains { text.unicodeScalars.first == $0 })
     }
 
     @Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct OnGenuineData {
@@ -164,13 +189,90 @@ import Testing
             ("receipts/mac-production-2017-sha1.der", "receipt"), ("receipts/xcode-ber.b64", "receipt"),
             ("transaction-receipts/v2-a.b64", "transactionReceipt"), ("jws/legacyTransaction", "transactionReceipt"),
             ("jws/xcode-signed-transaction", "transaction"), ("jws/xcode-signed-app-transaction", "appTransaction"),
-            ("golden/sandbox-2020-9-purchases.answer.json", "json"), ("models/signedTransaction.json", "json"),
+            ("golden/sandbox-2020-9-purchases.answer.json", "VerifyReceiptResponse"),
+            ("models/signedTransaction.json", "transaction"),
+            ("models/transactionHistoryResponse.json", "HistoryResponse"),
+            (
+                "models/advancedCommerceSubscriptionModifyPeriodChange.json",
+                "AdvancedCommerceSubscriptionModifyPeriodChange"
+            ),
         ])
         func `inspect recognises a document by its content`(file: String, kind: String) throws {
             let outcome = try run(["inspect", path(file), "--json"])
             #expect(outcome.status == 0)
             #expect(try outcome.json.map { $0["kind"] } == [.string(kind)])
             #expect(try run(["inspect", path(file)]).status == 0)
+        }
+
+        @Test func `a check that was asked for and cannot be made is no success`() throws {
+            let outcome = try run([
+                "verify", path("jws/apple-sandbox-renewal-2023.jws"), "--bundle-id", "x", "--environment", "sandbox",
+                "--device", "956328D9-CC6A-47F4-BE40-6953FB0AB6C7",
+            ])
+            #expect(outcome.status == 2)
+            #expect(outcome.error.contains("--device"))
+        }
+
+        @Test func `output that cannot be written is no success`() throws {
+            let process = Process()
+            process.executableURL = URL(fileURLWithPath: "/bin/sh")
+            process.arguments = [
+                "-c", "\"$0\" inspect \"$1\" > /dev/full 2>/dev/null", CommandLineTests.program.path,
+                path("models/appData.json"),
+            ]
+            try process.run()
+            process.waitUntilExit()
+            #expect(process.terminationStatus == 2)
+        }
+
+        @Test(arguments: [
+            ("models/signedTransaction.json", "transaction_id", "signedDate"),
+            ("models/signedRenewalInfo.json", "auto_renew_status", "renewalPrice"),
+            ("models/appTransaction.json", "receipt_type", "originalPlatform"),
+        ])
+        func `convert to legacy names what it leaves behind`(file: String, member: String, leftover: String) throws {
+            let outcome = try run(["convert", path(file), "--to", "legacy"])
+            #expect(outcome.status == 0)
+            #expect(try outcome.json.first?[member] != nil)
+            #expect(outcome.error.contains("quittance: not carried over: \(leftover) = "))
+        }
+
+        @Test func `a receipt becomes modern and legacy again without a loss`() throws {
+            let modern = try run(["convert", path("golden/sandbox-2020-9-purchases.b64"), "--to", "modern"])
+            #expect(modern.status == 0)
+            #expect(modern.error.isEmpty)
+            #expect(try modern.json.first?["transactions"]?.array?.count == 9)
+            let legacy = try run(["convert", "--to", "legacy"], input: Array(modern.output.utf8))
+            let receipt = try #require(try legacy.json.first?["receipt"])
+            let answer = try JSONValue(parsing: TestData.bytes("golden/sandbox-2020-9-purchases.answer.json"))[
+                "receipt"]
+            #expect(receipt["in_app"] == answer?["in_app"])
+            #expect(receipt["receipt_creation_date_pst"] == answer?["receipt_creation_date_pst"])
+        }
+
+        @Test(arguments: [
+            ("receipts/sandbox-2025-sha256-2-purchases.b64", "legacy"),
+            ("jws/apple-sandbox-renewal-2023.jws", "modern"),
+            ("models/appData.json", "legacy"), ("models/appData.json", "modern"),
+        ])
+        func `what cannot be converted is said`(file: String, direction: String) throws {
+            let outcome = try run(["convert", path(file), "--to", direction])
+            #expect(outcome.status == 2)
+            #expect(outcome.output.isEmpty)
+            #expect(!outcome.error.isEmpty)
+        }
+
+        @Test func `what this version does not know is marked, with money and dates readable`() throws {
+            let json = """
+                {"transactionId":"1","originalTransactionId":"1","signedDate":1698148900000,"price":10990,"currency":"EUR",\
+                "commitmentInfo":{"commitmentPrice":-5,"novum":1}}
+                """
+            let outcome = try run(["inspect"], input: Array(json.utf8))
+            #expect(outcome.output.contains("1698148900000  2023-10-24T12:01:40Z"))
+            #expect(outcome.output.contains("10990  10.99 EUR"))
+            #expect(outcome.output.contains("-5  -0.005 EUR"))
+            let marked = outcome.output.split(separator: "\n").filter { $0.contains("(not known)") }
+            #expect(marked.map { $0.contains("novum") } == [true])
         }
     }
 }

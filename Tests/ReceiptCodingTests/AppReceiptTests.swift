@@ -36,6 +36,8 @@ import Testing
         (hex("020114"), []),  // a value without a byte
         (hex("020101"), hex("020100")),  // an identifier 0
         (hex("020115"), hex("1614") + Array("4001-01-01T00:00:00Z".utf8)),  // Xcode's distant future
+        (hex("02010a"), hex("020107")),  // an age rating in another form
+        (hex("020117"), hex("0c02c328")),  // an organization that is not UTF-8
     ])
     func `what no property carries is kept as type, version and bytes`(type: [UInt8], value: [UInt8]) throws {
         let receipt = try AppReceipt(decoding: Self.payload(type: type, value: value)[...])
@@ -48,15 +50,17 @@ import Testing
     }
 
     @Test(arguments: [
-        ("a number as text", hex("020103"), hex("020107")),
+        ("a number as text", hex("020102"), hex("020107")),
         ("a text as a date", hex("02010c"), hex("160454756573")),
-        ("a text as a number", hex("020101"), hex("0c0137")),
-        ("a number of nine bytes", hex("020101"), hex("0209010000000000000000")),
-        ("a text that is not UTF-8", hex("020103"), hex("0c02c328")),
-        ("a text that is cut off", hex("020103"), hex("0c0537")),
+        ("a text as a number", hex("020111"), hex("310e300c020206a502010104030c0137")),
+        (
+            "a number of nine bytes", hex("020111"), hex("31163014020206a5020101040b0209010000000000000000")
+        ),
+        ("a text that is not UTF-8", hex("020102"), hex("0c02c328")),
+        ("a text that is cut off", hex("020102"), hex("0c0537")),
         ("a purchase that is no set", hex("020111"), hex("020100")),
         ("a trial that is neither true nor false", hex("020111"), hex("310e300c020206b10201010403020102")),
-        ("no text at all", hex("020103"), []),
+        ("no text at all", hex("020102"), []),
     ])
     func `a value of another form is an error that names its attribute`(
         name: String, type: [UInt8], value: [UInt8]
@@ -76,6 +80,98 @@ import Testing
         ] as [[UInt8]])
     func `bytes that are no payload are an error`(bytes: [UInt8]) {
         #expect(throws: ReceiptDecodingError.self) { try AppReceipt(decoding: bytes[...]) }
+    }
+
+    /// An attribute with a value in DER, and what its property then says.
+    struct AttributeCase<Subject>: Sendable, CustomTestStringConvertible {
+        var type: Int
+        var value: String
+        var expected: String
+        var property: @Sendable (Subject) -> String
+        var testDescription: String { "\(type)" }
+
+        init(_ type: Int, _ value: String, _ expected: String, _ property: @escaping @Sendable (Subject) -> String) {
+            (self.type, self.value, self.expected, self.property) = (type, value, expected, property)
+        }
+    }
+
+    static let attributeCases: [AttributeCase<AppReceipt>] = [
+        AttributeCase(0, "0c0a50726f64756374696f6e", "Production") { "\($0.receiptType?.rawValue ?? "")" },
+        AttributeCase(1, "02040102030f", "16909071") { "\($0.appItemId ?? 0)" },
+        AttributeCase(2, "0c0161", "a") { $0.bundleId ?? "" },
+        AttributeCase(3, "0c0137", "7") { $0.applicationVersion ?? "" },
+        AttributeCase(4, "0102", "[1, 2]") { "\(Array($0.opaqueValue))" },
+        AttributeCase(5, "0304", "[3, 4]") { "\(Array($0.deviceHash))" },
+        AttributeCase(8, date, instant) { $0.downloadDate?.iso8601 ?? "" },
+        AttributeCase(9, "020450333032", "P302") { $0.fulfillmentToolVersion ?? "" },
+        AttributeCase(10, "1602342b", "4+") { $0.ageRating ?? "" },
+        AttributeCase(11, "020107", "7") { "\($0.developerId ?? 0)" },
+        AttributeCase(12, date, instant) { $0.receiptCreationDate?.iso8601 ?? "" },
+        AttributeCase(13, "020301fd61", "130401") { "\($0.clientVersion ?? 0)" },
+        AttributeCase(15, "020806fc1fe967426ff2", "503312345678901234") { "\($0.downloadId ?? 0)" },
+        AttributeCase(16, "020107", "7") { "\($0.versionExternalIdentifier ?? 0)" },
+        AttributeCase(18, date, instant) { $0.originalPurchaseDate?.iso8601 ?? "" },
+        AttributeCase(19, "0c03312e30", "1.0") { $0.originalApplicationVersion ?? "" },
+        AttributeCase(21, date, instant) { $0.expirationDate?.iso8601 ?? "" },
+        AttributeCase(23, "0c0161", "a") { $0.organizationDisplayName ?? "" },
+        AttributeCase(25, "020103", "3") { "\($0.platform ?? 0)" },
+        AttributeCase(32, date, instant) { $0.preorderDate?.iso8601 ?? "" },
+    ]
+
+    @Test(arguments: attributeCases)
+    func attribute(_ attribute: AttributeCase<AppReceipt>) throws {
+        let payload = Self.payload(type: [2, 1, UInt8(attribute.type)], value: hex(attribute.value))
+        let receipt = try AppReceipt(decoding: payload[...])
+        #expect(attribute.property(receipt) == attribute.expected)
+        #expect(receipt.otherAttributes.isEmpty)
+    }
+
+    static let purchaseCases: [AttributeCase<InAppPurchase>] = [
+        AttributeCase(1701, "020103", "3") { "\($0.quantity ?? 0)" },
+        AttributeCase(1702, "0c0161", "a") { $0.productId ?? "" },
+        AttributeCase(1703, "0c0131", "1") { $0.transactionId ?? "" },
+        AttributeCase(1704, date, instant) { $0.purchaseDate?.iso8601 ?? "" },
+        AttributeCase(1705, "0c0131", "1") { $0.originalTransactionId ?? "" },
+        AttributeCase(1706, date, instant) { $0.originalPurchaseDate?.iso8601 ?? "" },
+        AttributeCase(1707, "020103", "3") { "\($0.productType?.rawValue ?? 0)" },
+        AttributeCase(1708, date, instant) { $0.expiresDate?.iso8601 ?? "" },
+        AttributeCase(1710, "020107", "7") { "\($0.productItemId ?? 0)" },
+        AttributeCase(1711, "0207071afd4cdc0d19", "2000000055512345") { "\($0.webOrderLineItemId ?? 0)" },
+        AttributeCase(1712, date, instant) { $0.cancellationDate?.iso8601 ?? "" },
+        AttributeCase(1713, "020101", "true") { "\($0.isTrialPeriod ?? false)" },
+        AttributeCase(1719, "020100", "false") { "\($0.isInIntroOfferPeriod ?? true)" },
+        AttributeCase(1720, "020101", "1") { "\($0.cancellationReason?.rawValue ?? 0)" },
+        AttributeCase(1720, "0c0131", "1") { "\($0.cancellationReason?.rawValue ?? 0)" },
+        AttributeCase(1721, "0c0161", "a") { $0.promotionalOfferId ?? "" },
+    ]
+
+    @Test(arguments: purchaseCases)
+    func `attribute of a purchase`(attribute: AttributeCase<InAppPurchase>) throws {
+        let type: [UInt8] = [2, 2, UInt8(attribute.type >> 8), UInt8(attribute.type & 0xff)]
+        let purchase = Self.payload(type: type, value: hex(attribute.value))
+        let receipt = try AppReceipt(decoding: Self.payload(type: [2, 1, 17], value: purchase)[...])
+        #expect(receipt.inAppPurchases.map(attribute.property) == [attribute.expected])
+        #expect(receipt.inAppPurchases.first?.otherAttributes.isEmpty == true)
+    }
+
+    private static let instant = "2024-03-01T12:00:00Z"
+    private static let date = "1614323032342d30332d30315431323a30303a30305a"
+
+    @Test(arguments: [20_000, 20_001])
+    func `a set is read up to its limit of attributes`(count: Int) {
+        let attributes = Array(repeatElement(hex("3009020106020101040100"), count: count).joined())
+        let length = [16, 8, 0].map { UInt8(attributes.count >> $0 & 0xff) }
+        let payload = [0x31, 0x83] + length + attributes
+        #expect((try? AppReceipt(decoding: payload[...])) != nil ? count == 20_000 : count == 20_001)
+    }
+
+    @Test(arguments: ["0402aabb", "2406040 1aa0401bb", "24800401aa0401bb0000", "240a24080401aa24030401bb"])
+    func `an octet string is read whole or in chunks`(encoded: String) throws {
+        let value = hex(encoded)
+        let attribute = hex("020106020101") + value
+        let payload = [0x31, UInt8(attribute.count + 2), 0x30, UInt8(attribute.count)] + attribute
+        let receipt = try AppReceipt(decoding: payload[...])
+        #expect(receipt.otherAttributes.first.map { Array($0.value) } == [0xaa, 0xbb])
     }
 
     @Test func `indefinite lengths nest to the limit and no deeper`() throws {
