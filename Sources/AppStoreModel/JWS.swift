@@ -10,8 +10,8 @@ public struct JWS: Sendable {
     /// `header.payload` exactly as received: the bytes that the signature covers.
     public let signingInput: ArraySlice<UInt8>
 
-    /// The protected header.
-    public let header: Header
+    /// The first part as received: base64url of the protected header.
+    public let encodedHeader: ArraySlice<UInt8>
 
     /// The payload's bytes: for everything that the App Store signs, a JSON object.
     public let payload: [UInt8]
@@ -40,7 +40,7 @@ public struct JWSError: Error, Hashable, Sendable, CustomStringConvertible {
 extension JWS {
     /// Takes a compact JWS apart.
     ///
-    /// - Throws: ``JWSError`` where it is not three parts of base64url with a JSON header that names an algorithm.
+    /// - Throws: ``JWSError`` where it is not three parts, or payload and signature are not base64url.
     public init(_ text: some Collection<UInt8>) throws(JWSError) {
         guard text.count <= Self.lengthLimit else {
             throw JWSError(description: "Longer than \(Self.lengthLimit) bytes.")
@@ -50,10 +50,17 @@ extension JWS {
         guard parts.count == 3 else {
             throw JWSError(description: "A compact JWS has three parts with dots between; this has \(parts.count).")
         }
-        header = try Header(base64URL: parts[0])
+        encodedHeader = parts[0]
         payload = try Self.decode(parts[1], "payload")
         signature = try Self.decode(parts[2], "signature")
         signingInput = text[..<parts[1].endIndex]
+    }
+
+    /// The protected header, decoded.
+    ///
+    /// - Throws: ``JWSError`` where it is not JSON that names an algorithm.
+    public func header() throws(JWSError) -> Header {
+        try Header(base64URL: encodedHeader)
     }
 
     fileprivate static func decode(_ part: ArraySlice<UInt8>, _ name: String) throws(JWSError) -> [UInt8] {

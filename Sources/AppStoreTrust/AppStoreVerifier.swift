@@ -9,7 +9,20 @@ import ReceiptCoding
 /// opens no connection.
 public struct AppStoreVerifier: Sendable {
     /// The certificates that may anchor a signer's chain.
-    public var roots: TrustRoots
+    ///
+    /// What was learnt about signers under other roots is forgotten when they change.
+    public var roots: TrustRoots {
+        didSet {
+            knownTokenSigners = KnownSigners()
+            knownReceiptSigners = KnownSigners()
+        }
+    }
+
+    /// By the encoded header of a token.
+    var knownTokenSigners = KnownSigners<[UInt8]>()
+
+    /// By what a receipt says about its signer.
+    var knownReceiptSigners = KnownSigners<ReceiptSigner>()
 
     /// The apps that are accepted.
     public var apps: AcceptedApps

@@ -38,8 +38,15 @@ extension AppStoreVerifier {
         _ jws: some Collection<UInt8>, at now: Timestamp
     ) async throws(VerificationError) -> SignedToken {
         let token = try SignedToken(jws)
-        let chain = try await SignerChain.check(leaf: token.leaf, intermediate: token.intermediate, roots: roots)
+        if let chain = knownTokenSigners.chain(where: { $0.elementsEqual(token.jws.encodedHeader) }) {
+            try token.requireSignature(by: chain, at: now)
+            return token
+        }
+        let (leaf, intermediate) = try token.certificates()
+        let chain = try await SignerChain.check(leaf: leaf, intermediate: intermediate, roots: roots)
         try token.requireSignature(by: chain, at: now)
+        // The signature covers the header, so nobody but the signer can make another that leads to this chain.
+        knownTokenSigners.remember(Array(token.jws.encodedHeader), chain)
         return token
     }
 
@@ -89,11 +96,9 @@ extension Verified<JSONValue> {
 
 /// A token whose parts have the form that the App Store gives them. Nothing in it is trusted.
 private struct SignedToken {
-    let leaf: Certificate
-    let intermediate: Certificate
+    let jws: JWS
     let payload: JSONValue
     let signedDate: Timestamp?
-    private let jws: JWS
 
     @inline(never)
     init(_ text: some Collection<UInt8>) throws(VerificationError) {
@@ -102,25 +107,37 @@ private struct SignedToken {
         } catch {
             throw VerificationError(.malformed, error.description)
         }
-        guard jws.header.alg == "ES256" else {
-            throw VerificationError(
-                .unsupportedAlgorithm, "The algorithm is \(jws.header.alg), the App Store's is ES256.")
-        }
         do {
             payload = try JSONValue(parsing: jws.payload)
         } catch {
             throw VerificationError(.malformed, "The payload is not JSON: \(error).")
         }
         signedDate = Self.signedDate(of: payload)
-        // Leaf first (RFC 7515 section 4.1.6). The third is the signer's idea of a root, which nobody asked for.
-        guard !jws.header.x5c.isEmpty else {
+    }
+
+    /// The certificates that the header brings along: leaf first (RFC 7515 section 4.1.6). The third is the signer's idea
+    /// of a root, which nobody asked for.
+    @inline(never)
+    func certificates() throws(VerificationError) -> (leaf: Certificate, intermediate: Certificate) {
+        let header: JWS.Header
+        do {
+            header = try jws.header()
+        } catch {
+            throw VerificationError(.malformed, error.description)
+        }
+        guard header.alg == "ES256" else {
+            throw VerificationError(.unsupportedAlgorithm, "The algorithm is \(header.alg), the App Store's is ES256.")
+        }
+        guard !header.x5c.isEmpty else {
             throw VerificationError(.malformed, "The header brings no certificates (x5c).")
         }
-        guard jws.header.x5c.count == 3 else {
-            throw VerificationError(.untrustedChain, Self.chainLengthMessage(jws.header))
+        guard header.x5c.count == 3 else {
+            throw VerificationError(.untrustedChain, Self.chainLengthMessage(header))
         }
-        leaf = try Self.certificate(jws.header.x5c[0], "leaf certificate (x5c[0])")
-        intermediate = try Self.certificate(jws.header.x5c[1], "intermediate certificate (x5c[1])")
+        return (
+            try Self.certificate(header.x5c[0], "leaf certificate (x5c[0])"),
+            try Self.certificate(header.x5c[1], "intermediate certificate (x5c[1])")
+        )
     }
 
     /// Checks that the signer's certificates were valid when the token was signed, and the signature itself.

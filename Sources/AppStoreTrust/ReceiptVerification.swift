@@ -19,7 +19,13 @@ extension AppStoreVerifier {
     ) async throws(VerificationError) -> Verified<AppReceipt> {
         let document = Array(receipt)
         let unverified = try UnverifiedReceipt(document)
-        try unverified.requireSignature(by: await chain(of: unverified), at: now)
+        if let chain = knownReceiptSigners.chain(where: { $0.signed(unverified.container) }) {
+            try unverified.requireSignature(by: chain, at: now)
+        } else {
+            let chain = try await chain(of: unverified)
+            try unverified.requireSignature(by: chain, at: now)
+            knownReceiptSigners.remember(ReceiptSigner(unverified.container.signer, chain), chain)
+        }
         return try accept(unverified, document)
     }
 
@@ -27,7 +33,7 @@ extension AppStoreVerifier {
     /// certificates with one name and key, and anybody can add certificates to the envelope.
     private func chain(of receipt: UnverifiedReceipt) async throws(VerificationError) -> SignerChain {
         var firstError: VerificationError?
-        for candidate in receipt.candidates {
+        for candidate in try receipt.candidates() {
             do {
                 return try await SignerChain.check(
                     leaf: candidate.leaf, intermediate: candidate.intermediate, roots: roots)
@@ -65,11 +71,28 @@ extension SignedClaims {
     }
 }
 
+/// The signer of receipts as they name it, and the two certificates as they bring them along. Nobody but Apple can make
+/// others that lead to a trusted root, whatever else there may be in an envelope.
+struct ReceiptSigner: Sendable {
+    private let issuer: [UInt8]
+    private let serialNumber: [UInt8]
+    private let certificates: [[UInt8]]
+
+    init(_ signer: SignedReceipt.Signer, _ chain: SignerChain) {
+        issuer = Array(signer.issuer)
+        serialNumber = Array(signer.serialNumber)
+        certificates = chain.der
+    }
+
+    func signed(_ receipt: SignedReceipt) -> Bool {
+        receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)
+            && certificates.allSatisfy { known in receipt.certificates.contains { $0.elementsEqual(known) } }
+    }
+}
+
 /// A receipt whose container has the form that the App Store gives it. Nothing in it is trusted.
 private struct UnverifiedReceipt {
     let container: SignedReceipt
-    /// Every embedded certificate that may be the signer's, with every one that may have issued it.
-    let candidates: [(leaf: Certificate, intermediate: Certificate)]
     let creationDate: Timestamp?
 
     @inline(never)
@@ -81,7 +104,6 @@ private struct UnverifiedReceipt {
         }
         creationDate = AppReceipt.creationDate(in: container.payload)
         try Self.requireAlgorithms(container.signer)
-        candidates = try Self.candidates(in: container)
     }
 
     /// Checks that the signer's certificates were valid when the receipt was created, and the signature itself.
@@ -121,11 +143,10 @@ private struct UnverifiedReceipt {
         }
     }
 
-    /// Finds the signer by issuer and serial number (RFC 5652 section 5.3), and who issued its certificate by name. Other
-    /// certificates may be anything: nobody needs them.
-    private static func candidates(
-        in container: SignedReceipt
-    ) throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate)] {
+    /// Every embedded certificate that may be the signer's, by issuer and serial number (RFC 5652 section 5.3), with every
+    /// one that may have issued it, by name. Other certificates may be anything: nobody needs them.
+    @inline(never)
+    func candidates() throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate)] {
         let certificates = container.certificates.compactMap { try? Certificate(derEncoded: Array($0)) }
         let leaves = certificates.filter { $0.isSigner(container.signer) }
         guard let leaf = leaves.first else {

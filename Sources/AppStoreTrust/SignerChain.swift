@@ -18,6 +18,16 @@ import Foundation
 package struct SignerChain: Sendable {
     package let leaf: Certificate
 
+    /// The bytes of leaf and intermediate, without the root's.
+    var der: [[UInt8]] {
+        [leaf, intermediate].map { certificate in
+            var serializer = DER.Serializer()
+            // Cannot fail: the certificate was read from these bytes, and keeps them.
+            try? serializer.serialize(certificate)
+            return serializer.serializedBytes
+        }
+    }
+
     private let intermediate: Certificate
 
     /// Checks the path from `leaf` over `intermediate` to one of `roots`: exactly three certificates, each signed by the

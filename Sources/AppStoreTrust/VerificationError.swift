@@ -26,6 +26,8 @@ public struct VerificationError: Error, Sendable {
         case otherEnvironment
         /// Genuine, but this version cannot read it: report it as a fault.
         case unreadable
+        /// Genuine, but put together of parts that belong to different purchases.
+        case otherPurchase
         /// Genuine, but not issued to the device that was named.
         case otherDevice
     }

@@ -51,7 +51,7 @@ struct Inspect: ParsableCommand {
 private enum Finding {
     case receipt(SignedReceipt, AppReceipt)
     case transactionReceipt(TransactionReceipt)
-    case token(JWS, JSONValue)
+    case token(JWS.Header, JSONValue)
     case json(JSONValue)
 
     init(_ document: Document) throws {
@@ -63,8 +63,9 @@ private enum Finding {
             self = .transactionReceipt(receipt)
         case .jws(let bytes):
             let jws = try JWS(bytes)
+            let header = try jws.header()
             do {
-                self = .token(jws, try JSONValue(parsing: jws.payload))
+                self = .token(header, try JSONValue(parsing: jws.payload))
             } catch {
                 throw InputError(description: "The token's payload is not JSON: \(error).")
             }
@@ -78,8 +79,8 @@ private enum Finding {
         case .receipt(let container, let receipt):
             Report.receipt(receipt, in: container)
         case .transactionReceipt(let receipt): Report.transactionReceipt(receipt)
-        case .token(let jws, let payload):
-            Report.payload(payload, JSONDocument(recognizing: payload)) + Report.header(jws.header)
+        case .token(let header, let payload):
+            Report.payload(payload, JSONDocument(recognizing: payload)) + Report.header(header)
         case .json(let json): Report.payload(json, JSONDocument(recognizing: json))
         }
     }
@@ -90,14 +91,14 @@ private enum Finding {
             switch self {
             case .receipt(let container, let receipt): json.finding(container, receipt)
             case .transactionReceipt(let receipt): json.finding(receipt)
-            case .token(let jws, let payload):
+            case .token(let header, let payload):
                 json.member("kind", JSONDocument(recognizing: payload)?.kind ?? "unknown")
                 json.name("header")
                 json.object { json in
-                    json.member("alg", jws.header.alg)
-                    json.member("kid", jws.header.kid)
+                    json.member("alg", header.alg)
+                    json.member("kid", header.kid)
                     json.name("x5c")
-                    json.array(jws.header.x5c) { $0.string($1) }
+                    json.array(header.x5c) { $0.string($1) }
                 }
                 json.name("payload")
                 json.value(payload)

@@ -212,7 +212,7 @@ private enum Verdict {
 }
 
 extension AppStoreVerifier {
-    /// Verifies a token of any kind, and that its payload can be read as what it is.
+    /// Verifies a token of any kind, that its payload can be read as what it is, and the tokens inside of a notification.
     fileprivate func verifyAndRead(
         _ jws: [UInt8], at now: Timestamp
     ) async throws(VerificationError) -> Verified<JSONValue> {
@@ -221,7 +221,7 @@ extension AppStoreVerifier {
         case .transaction: _ = try token.read(as: JWSTransactionDecodedPayload.self)
         case .renewalInfo: _ = try token.read(as: JWSRenewalInfoDecodedPayload.self)
         case .appTransaction: _ = try token.read(as: AppTransaction.self)
-        case .notification: _ = try token.read(as: ResponseBodyV2DecodedPayload.self)
+        case .notification: _ = try await verify(notification: jws, at: now)
         case .retentionRequest: _ = try token.read(as: DecodedRealtimeRequestBody.self)
         case .receipt: break
         }

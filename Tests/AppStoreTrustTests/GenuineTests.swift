@@ -132,7 +132,7 @@ import X509
     @Test func `Apple's intermediate for Apple Pay is refused`() async throws {
         let g2 = try Certificate(derEncoded: TestData.bytes("intermediates/AppleWWDRCAG2.cer"))
         let token = try JWS(TestData.bytes("jws/apple-sandbox-renewal-2023.jws"))
-        let leaf = try Certificate(derEncoded: #require(Base64.decode(token.header.x5c[0].utf8)))
+        let leaf = try Certificate(derEncoded: #require(Base64.decode(token.header().x5c[0].utf8)))
         let error = await #expect(throws: VerificationError.self) {
             try await SignerChain.check(leaf: leaf, intermediate: g2, roots: .apple)
         }

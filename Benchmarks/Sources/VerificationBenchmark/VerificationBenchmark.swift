@@ -127,7 +127,7 @@ struct RawToken {
 
     init(_ bytes: [UInt8]) throws {
         let jws = try JWS(bytes)
-        chain = try jws.header.x5c.map { try Certificate(derEncoded: Array(Data(base64Encoded: $0) ?? Data())) }
+        chain = try jws.header().x5c.map { try Certificate(derEncoded: Array(Data(base64Encoded: $0) ?? Data())) }
         guard chain.count == 3, let key = P256.Signing.PublicKey(chain[0].publicKey) else {
             throw VerificationBenchmark.InvalidSignature()
         }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Synchronization
+
+/// Signers whose chain was found right, so that the next document of theirs costs no chain work.
+///
+/// The list only grows, up to a bound, and any number of threads read it without waiting for one another. That is enough,
+/// since nobody but Apple can add to it: a signer is remembered after its signature over a whole document was right, under
+/// a key that this signature covers or that only Apple can make. In years there have been a handful.
+final class KnownSigners<Key: Sendable>: Sendable {
+    /// The most signers that are remembered; the App Store takes a new one every two years or so. A signer beyond that is
+    /// checked anew every time, and accepted or refused all the same.
+    private static var limit: Int { 64 }
+
+    private final class Node: Sendable {
+        let key: Key
+        let chain: SignerChain
+        let next = AtomicLazyReference<Node>()
+
+        init(_ key: Key, _ chain: SignerChain) {
+            self.key = key
+            self.chain = chain
+        }
+    }
+
+    private let first = AtomicLazyReference<Node>()
+
+    /// The chain that is known for a key.
+    func chain(where isKey: (Key) -> Bool) -> SignerChain? {
+        var node = first.load()
+        while let known = node {
+            if isKey(known.key) { return known.chain }
+            node = known.next.load()
+        }
+        return nil
+    }
+
+    /// Remembers a chain. Two threads that find the same one at the same time may both add it, which does no harm.
+    func remember(_ key: Key, _ chain: SignerChain) {
+        let new = Node(key, chain)
+        var last = first.storeIfNil(new)
+        for _ in 0..<Self.limit where last !== new {
+            last = last.next.storeIfNil(new)
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// A server notification with everything that it holds, each part verified and all of them about one purchase.
+public struct VerifiedNotification: Sendable {
+    public let notification: Verified<ResponseBodyV2DecodedPayload>
+    /// `data.signedTransactionInfo`.
+    public let transaction: Verified<JWSTransactionDecodedPayload>?
+    /// `data.signedRenewalInfo`. Auto-renewable subscriptions only.
+    public let renewalInfo: Verified<JWSRenewalInfoDecodedPayload>?
+    /// `appData.signedAppTransactionInfo`.
+    public let appTransaction: Verified<AppTransaction>?
+}
+
+extension AppStoreVerifier {
+    /// Verifies a version 2 server notification and the tokens inside of it.
+    ///
+    /// The notification's own signature does not vouch for the tokens inside: each is verified by itself, and all must name
+    /// the same app and environment, the renewal info also the transaction's subscription.
+    ///
+    /// - Parameters:
+    ///   - signedPayload: The token as received: the value of `signedPayload`.
+    ///   - now: The instant at which certificates are judged where a payload does not say when it was signed.
+    /// - Throws: ``VerificationError``, `otherPurchase` where the parts do not belong together.
+    public func verify(
+        notification signedPayload: some Collection<UInt8>, at now: Timestamp
+    ) async throws(VerificationError) -> VerifiedNotification {
+        let notification = try await verify(signedPayload, as: ResponseBodyV2DecodedPayload.self, at: now)
+        let (data, appData) = (notification.payload.data, notification.payload.appData)
+        let parts = VerifiedNotification(
+            notification: notification,
+            transaction: try await part(data?.signedTransactionInfo, JWSTransactionDecodedPayload.self, at: now),
+            renewalInfo: try await part(data?.signedRenewalInfo, JWSRenewalInfoDecodedPayload.self, at: now),
+            appTransaction: try await part(appData?.signedAppTransactionInfo, AppTransaction.self, at: now))
+        try parts.requireOnePurchase()
+        return parts
+    }
+
+    private func part<Payload: SignedPayload>(
+        _ jws: String?, _ type: Payload.Type, at now: Timestamp
+    ) async throws(VerificationError) -> Verified<Payload>? {
+        guard let jws else { return nil }
+        return try await verify(jws.utf8, as: type, at: now)
+    }
+}
+
+extension VerifiedNotification {
+    @inline(never)
+    fileprivate func requireOnePurchase() throws(VerificationError) {
+        let environments = [transaction?.environment, renewalInfo?.environment, appTransaction?.environment]
+        for environment in environments.compactMap({ $0 }) where environment != notification.environment {
+            throw VerificationError(
+                .otherPurchase,
+                "A token from \(environment.rawValue) in a notification from \(notification.environment.rawValue).")
+        }
+        for bundleId in [transaction?.bundleId, appTransaction?.bundleId].compactMap({ $0 })
+        where bundleId != notification.bundleId {
+            throw VerificationError(
+                .otherPurchase, "A token for \(bundleId) in a notification for \(notification.bundleId ?? "no app").")
+        }
+        // Renewal info names no app: its subscription is what binds it.
+        guard let renewalInfo else { return }
+        let (found, expected) = (
+            renewalInfo.payload.originalTransactionId, transaction?.payload.originalTransactionId
+        )
+        guard let found, found == expected else {
+            throw VerificationError(
+                .otherPurchase,
+                "Renewal info of the subscription \(found ?? "without a name") beside a transaction of \(expected ?? "none")."
+            )
+        }
+    }
+}
