@@ -288,6 +288,8 @@ public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sen
         currency: String, item: AdvancedCommerceOneTimeChargeItem, requestInfo: AdvancedCommerceRequestInfo,
         taxCode: String
     ) {
+        operation = "CREATE_ONE_TIME_CHARGE"
+        version = "1"
         self.currency = currency
         self.item = item
         self.requestInfo = requestInfo
@@ -341,6 +343,8 @@ public struct AdvancedCommerceSubscriptionCreateRequest: Codable, Hashable, Send
         currency: String, descriptors: AdvancedCommerceDescriptors, items: [AdvancedCommerceSubscriptionCreateItem],
         period: String, requestInfo: AdvancedCommerceRequestInfo, taxCode: String
     ) {
+        operation = "CREATE_SUBSCRIPTION"
+        version = "1"
         self.currency = currency
         self.descriptors = descriptors
         self.items = items
@@ -386,7 +390,7 @@ public struct AdvancedCommerceSubscriptionModifyInAppRequest: Codable, Hashable,
     public var addItems: [AdvancedCommerceSubscriptionModifyAddItem]?
     public var changeItems: [AdvancedCommerceSubscriptionModifyChangeItem]?
     public var removeItems: [AdvancedCommerceSubscriptionItemReference]?
-    public var descriptors: AdvancedCommerceSubscriptionModifyDescriptors?
+    public var descriptors: AdvancedCommerceSubscriptionChangeMetadataDescriptors?
     public var periodChange: AdvancedCommerceSubscriptionModifyPeriodChange?
     /// ISO 4217 code of the prices.
     public var currency: String?
@@ -397,6 +401,8 @@ public struct AdvancedCommerceSubscriptionModifyInAppRequest: Codable, Hashable,
     public var unknownMembers = UnknownMembers()
 
     public init(requestInfo: AdvancedCommerceRequestInfo, transactionId: String, retainBillingCycle: Bool) {
+        operation = "MODIFY_SUBSCRIPTION"
+        version = "1"
         self.requestInfo = requestInfo
         self.transactionId = transactionId
         self.retainBillingCycle = retainBillingCycle
@@ -473,21 +479,6 @@ public struct AdvancedCommerceSubscriptionItemReference: Codable, Hashable, Send
     }
 }
 
-/// A new name or description of a subscription.
-public struct AdvancedCommerceSubscriptionModifyDescriptors: Codable, Hashable, Sendable {
-    /// When it takes effect.
-    public var effective: Open<AdvancedCommerceEffective>
-    /// At most 45 characters.
-    public var description: String?
-    /// At most 30 characters.
-    public var displayName: String?
-    public var unknownMembers = UnknownMembers()
-
-    public init(effective: Open<AdvancedCommerceEffective>) {
-        self.effective = effective
-    }
-}
-
 /// A new period of a subscription.
 public struct AdvancedCommerceSubscriptionModifyPeriodChange: Codable, Hashable, Sendable {
     /// When it takes effect.
@@ -518,6 +509,8 @@ public struct AdvancedCommerceSubscriptionReactivateInAppRequest: Codable, Hasha
     public var unknownMembers = UnknownMembers()
 
     public init(requestInfo: AdvancedCommerceRequestInfo, transactionId: String) {
+        operation = "REACTIVATE_SUBSCRIPTION"
+        version = "1"
         self.requestInfo = requestInfo
         self.transactionId = transactionId
     }

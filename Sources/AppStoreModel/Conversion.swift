@@ -94,7 +94,9 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
 
     @Sendable private static func offer(_ new: JWSTransactionDecodedPayload, _ old: inout LatestReceiptInfo) {
         let isIntroductory = new.offerType == .introductory
-        let isTrial = isIntroductory && new.offerDiscountType == .freeTrial
+        // Before 1.10 nothing says how an offer was paid; nothing paid is a trial.
+        let isFree = new.offerDiscountType == nil && new.price == 0
+        let isTrial = isIntroductory && (new.offerDiscountType == .freeTrial || isFree)
         old.isTrialPeriod = isTrial
         if new.expiresDate != nil { old.isInIntroOfferPeriod = isIntroductory && !isTrial }
         if new.offerType == .promotional { old.promotionalOfferId = new.offerIdentifier }
@@ -227,15 +229,11 @@ extension LatestReceiptInfo {
 }
 
 extension JWSTransactionDecodedPayload {
-    /// The transaction as verifyReceipt answers it. The app and the environment stand outside of it there.
+    /// The transaction as verifyReceipt answers it. The app and the environment stand outside of it there, so they are left
+    /// over; ``DecodedPurchases/legacy()`` has a place for them.
     public func legacy() -> Conversion<LatestReceiptInfo> {
         let old = LatestReceiptInfo(self)
-        let context = ConversionContext(bundleId: bundleId, environment: environment)
-        var back = Self()
-        for mapping in FieldMapping.transactions { mapping.toModern(old, &back) }
-        back.bundleId = context.bundleId
-        back.environment = context.environment
-        return Conversion(value: old, leftovers: leftovers(of: self, notIn: back))
+        return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
     }
 }
 
@@ -255,13 +253,11 @@ extension PendingRenewalInfo {
 }
 
 extension JWSRenewalInfoDecodedPayload {
-    /// The renewal info as verifyReceipt answers it. The environment stands outside of it there.
+    /// The renewal info as verifyReceipt answers it. The environment stands outside of it there, so it is left over;
+    /// ``DecodedPurchases/legacy()`` has a place for it.
     public func legacy() -> Conversion<PendingRenewalInfo> {
         let old = PendingRenewalInfo(self)
-        var back = Self()
-        for mapping in FieldMapping.renewals { mapping.toModern(old, &back) }
-        back.environment = environment
-        return Conversion(value: old, leftovers: leftovers(of: self, notIn: back))
+        return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
     }
 }
 
@@ -300,7 +296,8 @@ func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [
     guard let members = try? JSONValue(encoding: original).members, let back = try? JSONValue(encoding: returned) else {
         return []
     }
-    let missing = members.filter { member in !isSame(member.value, back[member.name]) }
+    let returned = Dictionary((back.members ?? []).map { ($0.name, $0.value) }) { _, last in last }
+    let missing = members.filter { member in !isSame(member.value, returned[member.name]) }
     let names = Set(missing.map(\.name))
     // An instant has three members of old; one stands for all.
     return missing.filter { member in
@@ -317,9 +314,9 @@ private func isSame(_ value: JSONValue, _ other: JSONValue?) -> Bool {
     return text.lowercased() == other.lowercased()
 }
 
-extension Conversion {
-    /// The leftovers with `path` in front of theirs.
-    func leftovers(below path: String) -> [Leftover] {
-        leftovers.map { Leftover(path: "\(path).\($0.path)", value: $0.value) }
+extension [Leftover] {
+    /// The same with `path` in front of theirs.
+    func below(_ path: String) -> [Leftover] {
+        map { Leftover(path: "\(path).\($0.path)", value: $0.value) }
     }
 }

@@ -5,6 +5,7 @@ public struct DecodedPurchases: Codable, Hashable, Sendable {
     public var appTransaction: AppTransaction?
     public var transactions: [JWSTransactionDecodedPayload]
     public var renewalInfo: [JWSRenewalInfoDecodedPayload]
+    public var unknownMembers = UnknownMembers()
 
     public init(
         appTransaction: AppTransaction? = nil, transactions: [JWSTransactionDecodedPayload] = [],
@@ -22,26 +23,37 @@ extension VerifyReceiptResponse {
     /// A purchase that stands both in `latest_receipt_info` and in `in_app` becomes one transaction, by the former: it is
     /// the fresher one.
     public func modern() -> Conversion<DecodedPurchases> {
-        let environment = environment ?? receipt?.receiptType?.known.map { Open($0.environment) }
-        let context = ConversionContext(bundleId: receipt?.bundleId, environment: environment)
+        let known = environment ?? receipt?.receiptType?.known.map { Open($0.environment) }
+        let context = ConversionContext(bundleId: receipt?.bundleId, environment: known)
         var result = Conversion(value: DecodedPurchases(), leftovers: [])
         if let app = receipt?.modern() {
             result.value.appTransaction = app.value
-            result.leftovers += app.leftovers(below: "receipt")
+            result.leftovers += app.leftovers.below("receipt")
         }
         result.add(latestReceiptInfo ?? [], "latest_receipt_info", context)
-        result.add(receipt?.inApp ?? [], "receipt.in_app", context)
-        for (index, pending) in (pendingRenewalInfo ?? []).enumerated() {
-            let renewal = pending.modern(in: context)
-            result.value.renewalInfo.append(renewal.value)
-            result.leftovers += renewal.leftovers(below: "pending_renewal_info[\(index)]")
+        if let rows = receipt?.inApp, !rows.isEmpty {
+            result.add(rows, "receipt.in_app", context)
+            // Which of the purchases the receipt itself held, nothing in the new world says.
+            let ids = rows.compactMap(\.transactionId).map(JSONValue.string)
+            if latestReceiptInfo != nil {
+                result.leftovers.append(Leftover(path: "receipt.in_app", value: .array(ids)))
+            }
         }
+        result.add(pendingRenewalInfo ?? [], "pending_renewal_info", context)
         var rest = self
         (rest.receipt, rest.latestReceiptInfo, rest.pendingRenewalInfo) = (nil, nil, nil)
-        var returned = VerifyReceiptResponse()
-        (returned.status, returned.environment) = (Open(.valid), self.environment)
+        var returned = VerifyReceiptResponse(status: .valid)
+        if result.value.names(environment) { returned.environment = environment }
         result.leftovers += AppStoreModel.leftovers(of: rest, notIn: returned)
         return result
+    }
+}
+
+extension DecodedPurchases {
+    /// Whether one of the payloads has this environment.
+    fileprivate func names(_ environment: Open<Environment>?) -> Bool {
+        let all = transactions.map(\.environment) + renewalInfo.map(\.environment) + [appTransaction?.receiptType]
+        return all.contains(environment)
     }
 }
 
@@ -49,15 +61,22 @@ extension Conversion<DecodedPurchases> {
     fileprivate mutating func add(_ rows: [LatestReceiptInfo], _ path: String, _ context: ConversionContext) {
         let known = Dictionary(value.transactions.map { ($0.transactionId, $0) }) { first, _ in first }
         for (index, row) in rows.enumerated() {
-            let below = "\(path)[\(index)]"
             if row.transactionId != nil, let fresher = known[row.transactionId] {
                 let rest = AppStoreModel.leftovers(of: row, notIn: LatestReceiptInfo(fresher))
-                leftovers += Conversion<Void>(value: (), leftovers: rest).leftovers(below: below)
+                leftovers += rest.below("\(path)[\(index)]")
             } else {
                 let transaction = row.modern(in: context)
                 value.transactions.append(transaction.value)
-                leftovers += transaction.leftovers(below: below)
+                leftovers += transaction.leftovers.below("\(path)[\(index)]")
             }
+        }
+    }
+
+    fileprivate mutating func add(_ pending: [PendingRenewalInfo], _ path: String, _ context: ConversionContext) {
+        for (index, info) in pending.enumerated() {
+            let renewal = info.modern(in: context)
+            value.renewalInfo.append(renewal.value)
+            leftovers += renewal.leftovers.below("\(path)[\(index)]")
         }
     }
 }
@@ -65,29 +84,42 @@ extension Conversion<DecodedPurchases> {
 extension DecodedPurchases {
     /// The payloads as one verifyReceipt answer.
     ///
-    /// `latest_receipt_info` and `pending_renewal_info` are there when there is a subscription, `receipt.in_app` always, with
-    /// the members that the App Store gives it.
+    /// With a subscription, `latest_receipt_info` has all transactions, and `in_app`, which would be those of one receipt,
+    /// is left out, since no receipt is at hand. Without one, `in_app` has them all, with the members that the App Store
+    /// gives it.
     public func legacy() -> Conversion<VerifyReceiptResponse> {
-        var result = Conversion(value: VerifyReceiptResponse(status: .valid), leftovers: [])
-        var rows: [LatestReceiptInfo] = []
-        for (index, transaction) in transactions.enumerated() {
-            let row = transaction.legacy()
-            rows.append(row.value)
-            result.leftovers += row.leftovers(below: "transactions[\(index)]")
+        var response = VerifyReceiptResponse(status: .valid)
+        response.receipt = appTransaction.map(Receipt.init) ?? Receipt()
+        if appTransaction == nil { response.receipt?.bundleId = transactions.first?.bundleId }
+        response.environment =
+            transactions.first?.environment ?? renewalInfo.first?.environment ?? appTransaction?.receiptType
+        let rows = transactions.map(LatestReceiptInfo.init)
+        if rows.contains(where: { $0.expiresDate != nil }) || !renewalInfo.isEmpty {
+            response.latestReceiptInfo = rows
+        } else {
+            response.receipt?.inApp = rows.map(\.inApp)
         }
-        for (index, renewal) in renewalInfo.enumerated() {
-            let pending = renewal.legacy()
-            result.value.pendingRenewalInfo = (result.value.pendingRenewalInfo ?? []) + [pending.value]
-            result.leftovers += pending.leftovers(below: "renewalInfo[\(index)]")
+        if !renewalInfo.isEmpty { response.pendingRenewalInfo = renewalInfo.map(PendingRenewalInfo.init) }
+        return Conversion(value: response, leftovers: leftovers(after: response))
+    }
+
+    /// What does not come back from `response`.
+    private func leftovers(after response: VerifyReceiptResponse) -> [Leftover] {
+        let context = ConversionContext(bundleId: response.receipt?.bundleId, environment: response.environment)
+        let rows = response.latestReceiptInfo ?? response.receipt?.inApp ?? []
+        var found: [Leftover] = []
+        if let appTransaction, let back = response.receipt?.modern().value {
+            found += AppStoreModel.leftovers(of: appTransaction, notIn: back).below("appTransaction")
         }
-        let app = appTransaction?.legacy()
-        result.leftovers += app?.leftovers(below: "appTransaction") ?? []
-        result.value.receipt = app?.value ?? Receipt()
-        if app == nil { result.value.receipt?.bundleId = transactions.first?.bundleId }
-        result.value.receipt?.inApp = rows.map(\.inApp)
-        if rows.contains(where: { $0.expiresDate != nil }) { result.value.latestReceiptInfo = rows }
-        result.value.environment = (transactions.first?.environment ?? appTransaction?.receiptType)
-        return result
+        for (index, (transaction, row)) in zip(transactions, rows).enumerated() {
+            found += AppStoreModel.leftovers(of: transaction, notIn: row.modern(in: context).value)
+                .below("transactions[\(index)]")
+        }
+        for (index, (renewal, pending)) in zip(renewalInfo, response.pendingRenewalInfo ?? []).enumerated() {
+            found += AppStoreModel.leftovers(of: renewal, notIn: pending.modern(in: context).value)
+                .below("renewalInfo[\(index)]")
+        }
+        return found + unknownMembers.members.map { Leftover(path: $0.name, value: $0.value) }
     }
 }
 
@@ -144,60 +176,80 @@ extension FieldMapping where Legacy == TransactionReceiptInfo, Modern == LatestR
 extension VerifyTransactionReceiptResponse {
     /// The answer in the payloads of today.
     public func modern() -> Conversion<DecodedPurchases> {
-        let environment = environment
         var result = Conversion(value: DecodedPurchases(), leftovers: [])
-        for (path, info) in [
-            ("latest_receipt_info", latestReceiptInfo), ("latest_expired_receipt_info", latestExpiredReceiptInfo),
-            ("receipt", receipt),
-        ] {
-            guard let transaction = info?.modern(environment: environment) else { continue }
-            result.leftovers += transaction.leftovers(below: path)
-            // If the receipt that was sent is the newest one, it stands there twice.
-            guard !result.value.transactions.contains(transaction.value) else { continue }
-            result.value.transactions.append(transaction.value)
+        result.add(latestReceiptInfo, "latest_receipt_info", environment)
+        result.add(latestExpiredReceiptInfo, "latest_expired_receipt_info", environment)
+        result.add(receipt, "receipt", environment)
+        let newest = latestReceiptInfo ?? latestExpiredReceiptInfo ?? receipt
+        if cancellationReason != nil, !result.value.transactions.isEmpty {
+            result.value.transactions[0].revocationReason = cancellationReason
         }
         var pending = PendingRenewalInfo()
         pending.autoRenewStatus = autoRenewStatus
         pending.autoRenewProductId = autoRenewProductId
         pending.expirationIntent = expirationIntent
         pending.isInBillingRetryPeriod = isInBillingRetryPeriod
-        let newest = latestReceiptInfo ?? latestExpiredReceiptInfo ?? receipt
         if pending != PendingRenewalInfo() {
             pending.productId = newest?.productId
             pending.originalTransactionId = newest?.originalTransactionId
-            result.value.renewalInfo = [
-                pending.modern(in: .init(bundleId: newest?.bid, environment: environment)).value
-            ]
+            result.value.renewalInfo = [pending.modern(in: .init(environment: environment)).value]
         }
         var rest = VerifyTransactionReceiptResponse()
-        (rest.latestReceipt, rest.cancellationReason, rest.unknownMembers) = (
-            latestReceipt, cancellationReason, unknownMembers
-        )
+        (rest.latestReceipt, rest.unknownMembers) = (latestReceipt, unknownMembers)
+        if result.value.transactions.isEmpty { rest.cancellationReason = cancellationReason }
+        if !result.value.names(environment) { rest.environment = environment }
         if status != .valid { rest.status = status }
         result.leftovers += AppStoreModel.leftovers(of: rest, notIn: VerifyTransactionReceiptResponse())
         return result
     }
 }
 
+extension Conversion<DecodedPurchases> {
+    fileprivate mutating func add(_ info: TransactionReceiptInfo?, _ path: String, _ environment: Open<Environment>?) {
+        guard let transaction = info?.modern(environment: environment) else { return }
+        leftovers += transaction.leftovers.below(path)
+        // If the receipt that was sent is the newest one, it stands there twice.
+        guard !value.transactions.contains(transaction.value) else { return }
+        value.transactions.append(transaction.value)
+    }
+}
+
 extension ResponseBodyV1 {
     /// The purchases of the notification in the payloads of today.
     public func modern() -> Conversion<DecodedPurchases> {
-        var response = VerifyReceiptResponse(status: .valid, environment: modernEnvironment)
-        response.latestReceiptInfo = unifiedReceipt?.latestReceiptInfo
-        response.pendingRenewalInfo = unifiedReceipt?.pendingRenewalInfo
-        // The app is named outside of the purchases.
-        var app = Receipt()
-        app.bundleId = bid
-        response.receipt = app
-        var result = response.modern()
-        result.value.appTransaction = nil
+        let environment = modernEnvironment.map { Open($0) } ?? unifiedReceipt?.environment
+        let context = ConversionContext(bundleId: bid, environment: environment)
+        var result = Conversion(value: DecodedPurchases(), leftovers: [])
+        result.add(unifiedReceipt?.latestReceiptInfo ?? [], "unified_receipt.latest_receipt_info", context)
+        result.add(unifiedReceipt?.pendingRenewalInfo ?? [], "unified_receipt.pending_renewal_info", context)
+        result.add(latestReceiptInfo, "latest_receipt_info", environment)
+        result.add(latestExpiredReceiptInfo, "latest_expired_receipt_info", environment)
+
         var rest = self
-        rest.bid = nil
-        rest.environment = nil
-        rest.unifiedReceipt?.latestReceiptInfo = nil
-        rest.unifiedReceipt?.pendingRenewalInfo = nil
-        rest.unifiedReceipt?.environment = nil
+        // Of old the renewal stood at the top; since there is a unified receipt, it stands there too.
+        if result.value.renewalInfo.isEmpty, autoRenewStatus != nil || autoRenewProductId != nil {
+            var renewal = JWSRenewalInfoDecodedPayload()
+            renewal.autoRenewStatus = autoRenewStatus.map { Open($0 ? .on : .off) }
+            renewal.autoRenewProductId = autoRenewProductId
+            renewal.expirationIntent = expirationIntent
+            renewal.originalTransactionId = originalTransactionId
+            renewal.environment = environment
+            result.value.renewalInfo = [renewal]
+            (rest.autoRenewStatus, rest.autoRenewProductId, rest.expirationIntent) = (nil, nil, nil)
+            rest.originalTransactionId = nil
+        }
+        if result.value.transactions.contains(where: { $0.bundleId == bid }) { rest.bid = nil }
+        if modernEnvironment != nil, result.value.names(environment) { rest.environment = nil }
+        (rest.latestReceiptInfo, rest.latestExpiredReceiptInfo) = (nil, nil)
+        let unified = rest.unifiedReceipt
+        rest.unifiedReceipt = nil
         result.leftovers += AppStoreModel.leftovers(of: rest, notIn: ResponseBodyV1())
+        if var unified {
+            (unified.latestReceiptInfo, unified.pendingRenewalInfo) = (nil, nil)
+            if result.value.names(unified.environment) { unified.environment = nil }
+            if unified.status == .valid { unified.status = nil }
+            result.leftovers += AppStoreModel.leftovers(of: unified, notIn: UnifiedReceipt()).below("unified_receipt")
+        }
         return result
     }
 }

@@ -14,17 +14,43 @@ public struct UnknownMembers: Hashable, Sendable {
 
     /// The member called `name`, or `nil` where there is none.
     public subscript(name: String) -> JSONValue? {
-        members.last { $0.name == name }?.value
+        members.last { $0.isCalled(name) }?.value
     }
 }
 
 extension UnknownMembers: Codable {
-    /// Other coders than ``JSONValue``'s have no place to look for unknown members, so there are none.
     public init(from decoder: any Decoder) {
         self.init()
     }
 
     public func encode(to encoder: any Encoder) {}
+}
+
+// Synthesised conformances call these. Foundation's coders cannot tell which members are not known, nor put any beside the
+// known ones; with them there are none.
+
+extension KeyedDecodingContainer {
+    /// The members that `Key` does not name.
+    public func decode(_ type: UnknownMembers.Type, forKey key: Key) throws -> UnknownMembers {
+        try decodeIfPresent(type, forKey: key) ?? UnknownMembers()
+    }
+}
+
+extension KeyedEncodingContainer {
+    /// Puts unknown members beside the known ones.
+    public mutating func encode(_ unknown: UnknownMembers, forKey key: Key) throws {
+        guard codingPath.first is JSONValueRoot else { return }
+        try encodeIfPresent(unknown, forKey: key)
+    }
+}
+
+/// In front of every coding path of ``JSONValue``'s encoder, by which it is told from others.
+struct JSONValueRoot: CodingKey {
+    var stringValue: String { "" }
+    var intValue: Int? { nil }
+    init() {}
+    init?(stringValue: String) { nil }
+    init?(intValue: Int) { nil }
 }
 
 extension JSONValue {
@@ -68,7 +94,7 @@ private struct JSONValueDecoder: Decoder {
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         guard case .object(let members) = value else { throw mismatch([String: JSONValue].self, "an object") }
-        return KeyedDecodingContainer(Members(members: members, codingPath: codingPath))
+        return KeyedDecodingContainer(Members(members, codingPath: codingPath))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
@@ -131,9 +157,14 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
     func decode(_ type: UInt64.Type) throws -> UInt64 { try integer() }
 
     private func integer<Integer: FixedWidthInteger>() throws -> Integer {
-        guard case .number(let literal) = value, let number = Integer(literal) else {
+        guard case .number(let literal) = value else {
             throw mismatch(Integer.self, "a whole number of \(Integer.bitWidth) bits")
         }
+        // A whole number may be written with a point or an exponent (RFC 8259 section 6).
+        if let number = Integer(literal) { return number }
+        guard let number = Double(literal).flatMap({ Integer(exactly: $0) }),
+            literal.contains(where: \.isPointOrExponent)
+        else { throw mismatch(Integer.self, "a whole number of \(Integer.bitWidth) bits") }
         return number
     }
 }
@@ -141,12 +172,24 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
 private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let members: [JSONValue.Member]
     let codingPath: [any CodingKey]
+    /// The last position of each name, where there are so many members that looking through them all would cost.
+    private let positions: [[UInt8]: Int]?
+
+    init(_ members: [JSONValue.Member], codingPath: [any CodingKey]) {
+        self.members = members
+        self.codingPath = codingPath
+        // Apple's largest payload has 38.
+        positions =
+            members.count > 64
+            ? Dictionary(members.enumerated().map { (Array($1.name.utf8), $0) }) { _, last in last } : nil
+    }
 
     var allKeys: [Key] { members.compactMap { Key(stringValue: $0.name) } }
 
     private func value(_ key: Key) -> JSONValue? {
         let name = key.stringValue
-        return members.last { $0.name == name }?.value
+        if let positions { return positions[Array(name.utf8)].map { members[$0].value } }
+        return members.last { $0.isCalled(name) }?.value
     }
 
     private func decoder(_ key: Key) throws -> JSONValueDecoder {
@@ -163,11 +206,11 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decodeNil(forKey key: Key) -> Bool { (value(key) ?? .null) == .null }
 
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
-        if type == UnknownMembers.self, let unknown = unknownMembers(besides: key) as? T { return unknown }
-        return try decoder(key).decode(type)
+        try decoder(key).decode(type)
     }
 
     func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
+        if type == UnknownMembers.self, let unknown = unknownMembers(besides: key) as? T { return unknown }
         guard let value = value(key), value != .null else { return nil }
         return try JSONValueDecoder(value: value, codingPath: codingPath + [key]).decode(type)
     }
@@ -211,6 +254,10 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func superDecoder() -> any Decoder { JSONValueDecoder(value: .object(members), codingPath: codingPath) }
     func superDecoder(forKey key: Key) throws -> any Decoder { try decoder(key) }
+}
+
+extension Character {
+    fileprivate var isPointOrExponent: Bool { self == "." || self == "e" || self == "E" }
 }
 
 private struct Elements: UnkeyedDecodingContainer {

@@ -6,7 +6,7 @@ extension JSONValue {
     /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
     /// - Throws: `EncodingError` for a number that JSON cannot write.
     public init(encoding payload: some Encodable, omittingUnknown: Bool = false) throws {
-        let encoder = JSONValueEncoder(omitsUnknown: omittingUnknown, codingPath: [])
+        let encoder = JSONValueEncoder(omitsUnknown: omittingUnknown, codingPath: [JSONValueRoot()])
         try encoder.encode(payload)
         self = encoder.node.value
     }
@@ -37,10 +37,10 @@ private final class Node {
 
     func append(name: String) -> Node {
         let node = Node()
-        guard case .object(var members) = content else {
-            content = .object([(name, node)])
-            return node
-        }
+        var members: [(name: String, node: Node)] = []
+        if case .object(let others) = content { members = others }
+        // Holds the only reference, or every append would copy all that is there.
+        content = .leaf(.null)
         members.append((name, node))
         content = .object(members)
         return node
@@ -48,10 +48,9 @@ private final class Node {
 
     func append() -> Node {
         let node = Node()
-        guard case .array(var nodes) = content else {
-            content = .array([node])
-            return node
-        }
+        var nodes: [Node] = []
+        if case .array(let others) = content { nodes = others }
+        content = .leaf(.null)
         nodes.append(node)
         content = .array(nodes)
         return node

@@ -22,6 +22,9 @@ public enum JSONValue: Hashable, Sendable {
             self.name = name
             self.value = value
         }
+
+        /// Names are compared byte by byte: Swift's `==` takes letters that look alike for equal.
+        func isCalled(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
     }
 }
 
@@ -30,7 +33,7 @@ extension JSONValue {
     /// it does for Apple.
     public subscript(name: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
-        return members.last { $0.name == name }?.value
+        return members.last { $0.isCalled(name) }?.value
     }
 
     /// The text of a string, else `nil`.

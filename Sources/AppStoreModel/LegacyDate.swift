@@ -15,7 +15,7 @@ package enum LegacyDate {
     }
 
     /// Reads either text. Of the hour that there is twice a year in Pacific time, the first is meant.
-    static func instant(of text: String) -> Timestamp? {
+    package static func instant(of text: String) -> Timestamp? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard parts.count == 3, let wall = Timestamp(iso8601: "\(parts[0])T\(parts[1])Z") else { return nil }
         switch parts[2] {

@@ -147,10 +147,11 @@ struct LegacyReader: LegacyVisitor {
         let (gmt, milliseconds, pacific) = (take(names.gmt), take(names.milliseconds), take(names.pacific))
         // Only the milliseconds are exact; the Pacific text names one hour a year twice.
         if let milliseconds {
-            value = milliseconds.looseInteger.map(Timestamp.init(milliseconds:))
+            value = milliseconds.looseInstant
             if value == nil { fail(names.milliseconds, "a time in milliseconds") }
         } else if let text = gmt ?? pacific {
-            value = text.string.flatMap(LegacyDate.instant(of:))
+            // The name of the text form has been used for milliseconds too, in the iOS 6 style.
+            value = text.looseInstant ?? text.string.flatMap(LegacyDate.instant(of:))
             if value == nil { fail(gmt == nil ? names.pacific : names.gmt, "a date") }
         }
     }
@@ -198,6 +199,11 @@ extension JSONValue {
 
     /// A number, or text of one.
     fileprivate var looseInteger: Int64? { (string ?? literal).flatMap { Int64($0) } }
+
+    /// Milliseconds within the calendar.
+    fileprivate var looseInstant: Timestamp? {
+        looseInteger.map(Timestamp.init(milliseconds:)).flatMap { Timestamp.calendar.contains($0) ? $0 : nil }
+    }
 
     /// A boolean, 0 or 1, or text of one of them.
     fileprivate var looseBool: Bool? {

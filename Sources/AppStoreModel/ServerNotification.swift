@@ -17,7 +17,7 @@ public struct ResponseBodyV2: Codable, Hashable, Sendable {
 public struct ResponseBodyV2DecodedPayload: Codable, Hashable, Sendable {
     /// What happened. Always there.
     public var notificationType: Open<NotificationTypeV2>?
-    /// More about what happened. Some types only.
+    /// More about what happened. Some types only; an empty text means none too.
     public var subtype: Open<NotificationSubtype>?
     /// The notification's UUID, the same each time that it is sent. Always there.
     public var notificationUUID: String?

@@ -28,7 +28,7 @@ extension JWSTransactionDecodedPayload: SignedPayload {
 extension SignedKind {
     /// Recognises the payload of a JWS by the members that only its kind has; `nil` where it is none of them.
     public init?(recognizing payload: JSONValue) {
-        if payload["notificationType"] != nil {
+        if payload["notificationType"] != nil, Self.notificationMembers.contains(where: { payload[$0] != nil }) {
             self = .notification
         } else if payload["receiptType"] != nil {
             self = .appTransaction
@@ -38,7 +38,9 @@ extension SignedKind {
             || payload["bundleId"] != nil && payload["signedDate"] != nil
         {
             self = .transaction
-        } else if payload["environment"] != nil, payload["autoRenewStatus"] != nil || Self.isRenewalInfoOnly(payload) {
+        } else if payload["autoRenewStatus"] != nil
+            || payload["environment"] != nil && payload["signedDate"] != nil && Self.isRenewalInfoOnly(payload)
+        {
             // The one kind that names no app, so nothing but renewal info may be taken for it.
             self = .renewalInfo
         } else {
@@ -48,6 +50,11 @@ extension SignedKind {
 }
 
 extension SignedKind {
+    /// What notifications have besides their type; requests for their history have a type too.
+    private static let notificationMembers = [
+        "notificationUUID", "signedDate", "data", "summary", "externalPurchaseToken", "appData", "unclaimInfo",
+    ]
+
     /// Whether a payload has no member that renewal info does not have.
     private static func isRenewalInfoOnly(_ payload: JSONValue) -> Bool {
         (try? payload.decode(JWSRenewalInfoDecodedPayload.self))?.unknownMembers.members.isEmpty == true

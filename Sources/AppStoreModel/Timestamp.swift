@@ -13,20 +13,27 @@ extension Timestamp: Comparable {
     public static func < (left: Self, right: Self) -> Bool { left.milliseconds < right.milliseconds }
 }
 
+extension Timestamp {
+    /// The years 0 to 9999, which dates as text can name. Xcode has been seen to sign a date of the year 0.
+    static let calendar = Timestamp(milliseconds: -62_167_219_200_000)...Timestamp(milliseconds: 253_402_300_799_999)
+}
+
 extension Timestamp: Codable {
-    /// Decodes an integer. Xcode signs fractional milliseconds; they are truncated towards the past.
+    /// Decodes an integer within the calendar. Xcode signs fractional milliseconds; they are truncated towards the past.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
+        let number: Int64
         if let whole = try? container.decode(Int64.self) {
-            self.init(milliseconds: whole)
-            return
+            number = whole
+        } else {
+            // What is too large for the calendar need not fit.
+            number = Int64(exactly: try container.decode(Double.self).rounded(.down)) ?? .max
         }
-        let fractional = try container.decode(Double.self)
-        guard let whole = Int64(exactly: fractional.rounded(.down)) else {
+        self.init(milliseconds: number)
+        guard Self.calendar.contains(self) else {
             throw DecodingError.dataCorruptedError(
-                in: container, debugDescription: "\(fractional) is no time in milliseconds.")
+                in: container, debugDescription: "A time in milliseconds beyond the calendar.")
         }
-        self.init(milliseconds: whole)
     }
 
     public func encode(to encoder: any Encoder) throws {

@@ -5,19 +5,56 @@ public import AppStoreModel
 extension AppReceipt {
     /// The receipt in the payloads of today, as far as a receipt knows.
     ///
-    /// Unlike an answer of verifyReceipt, a receipt knows the kind of each product. Attributes that have no name in the old
-    /// world either are not among the leftovers; `otherAttributes` has them.
+    /// Unlike an answer of verifyReceipt, a receipt knows the kind of each product.
     public func modern() -> Conversion<DecodedPurchases> {
         var response = VerifyReceiptResponse(status: .valid)
-        response.receipt = Receipt(self, requestDate: nil)
+        response.receipt = Receipt(self)
         var conversion = response.modern()
-        let types = Dictionary(inAppPurchases.map { ($0.transactionId, $0.productType?.known) }) { first, _ in first }
-        for index in conversion.value.transactions.indices {
-            let transaction = conversion.value.transactions[index]
-            guard let type = types[transaction.transactionId]??.modern else { continue }
-            conversion.value.transactions[index].type = Open(type)
+        conversion.leftovers += leftovers
+        // Without rows of another list beside them, each purchase is one transaction, in its order.
+        for (index, purchase) in zip(conversion.value.transactions.indices, inAppPurchases) {
+            guard let type = purchase.productType else { continue }
+            conversion.value.transactions[index].type = type.known?.modern.map { Open($0) }
+            guard conversion.value.transactions[index].type == nil else { continue }
+            conversion.leftovers.append(
+                Leftover(path: "receipt.in_app[\(index)] (attribute 1707)", value: .number("\(type.rawValue)")))
         }
         return conversion
+    }
+
+    /// What has no name in the old world either.
+    private var leftovers: [Leftover] {
+        let named: [(Int, String?)] = [
+            (4, bytes(opaqueValue)), (5, bytes(deviceHash)), (8, downloadDate?.iso8601), (9, fulfillmentToolVersion),
+            (10, ageRating), (11, developerId.map { "\($0)" }), (13, clientVersion.map { "\($0)" }),
+            (23, organizationDisplayName), (25, platform.map { "\($0)" }),
+        ]
+        var found = named.compactMap { type, text in
+            text.map { Leftover(path: "receipt (attribute \(type))", value: .string($0)) }
+        }
+        found += otherAttributes.filter(\.saysSomething).map { $0.leftover("receipt") }
+        for (index, purchase) in inAppPurchases.enumerated() {
+            let path = "receipt.in_app[\(index)]"
+            if let id = purchase.productItemId {
+                found.append(Leftover(path: "\(path) (attribute 1710)", value: .string("\(id)")))
+            }
+            found += purchase.otherAttributes.filter(\.saysSomething).map { $0.leftover(path) }
+        }
+        return found
+    }
+
+    private func bytes(_ octets: ArraySlice<UInt8>) -> String? { octets.isEmpty ? nil : Base64.encode(octets) }
+}
+
+extension ReceiptAttribute {
+    /// Whether there is more to it than an empty text or a 0, by which receipts say “none”, or Xcode's distant future.
+    package var saysSomething: Bool {
+        guard value.count > 2, Array(value) != [0x02, 0x01, 0x00] else { return false }
+        return type != 21 || (try? date()) == nil
+    }
+
+    fileprivate func leftover(_ path: String) -> Leftover {
+        Leftover(path: "\(path) (attribute \(type))", value: .string(Base64.encode(value)))
     }
 }
 

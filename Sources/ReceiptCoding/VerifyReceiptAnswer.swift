@@ -7,16 +7,26 @@ extension Receipt {
     ///
     /// - Parameter requestDate: The instant of the answer, where it is one.
     public init(_ receipt: AppReceipt, requestDate: Timestamp?) {
+        self.init(receipt)
+        self.requestDate = requestDate
+        // The App Store writes 0 for an identifier that there is not.
+        adamId = adamId ?? 0
+        appItemId = appItemId ?? 0
+        downloadId = downloadId ?? 0
+        versionExternalIdentifier = versionExternalIdentifier ?? 0
+    }
+
+    /// What the receipt says, and no more.
+    init(_ receipt: AppReceipt) {
         self.init()
         receiptType = receipt.receiptType
-        adamId = receipt.appItemId ?? 0
-        appItemId = receipt.appItemId ?? 0
+        adamId = receipt.appItemId
+        appItemId = receipt.appItemId
         bundleId = receipt.bundleId
         applicationVersion = receipt.applicationVersion
-        downloadId = receipt.downloadId ?? 0
-        versionExternalIdentifier = receipt.versionExternalIdentifier ?? 0
+        downloadId = receipt.downloadId
+        versionExternalIdentifier = receipt.versionExternalIdentifier
         receiptCreationDate = receipt.receiptCreationDate
-        self.requestDate = requestDate
         originalPurchaseDate = receipt.originalPurchaseDate
         originalApplicationVersion = receipt.originalApplicationVersion
         preorderDate = receipt.preorderDate

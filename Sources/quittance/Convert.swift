@@ -59,7 +59,7 @@ private struct Converted {
 
     private init(_ conversion: Conversion<some Encodable>, _ more: [Leftover] = []) throws {
         json = try JSONValue(encoding: conversion.value).compactText
-        leftovers = conversion.leftovers + more
+        leftovers = more + conversion.leftovers
     }
 
     init(modern document: Document) throws {
@@ -71,16 +71,28 @@ private struct Converted {
             try self.init(receipt.modern())
         case .jws:
             throw InputError(description: "A JWS is in today's words already.")
-        case .json(let json) where VerifyTransactionReceiptResponse.isTransactionReceiptStyle(json):
-            let response = try VerifyTransactionReceiptResponse(json)
-            try self.init(response.modern())
-        case .json(let json) where json["notification_type"] != nil:
-            let notification = try ResponseBodyV1(json)
-            try self.init(notification.modern())
-        case .json(let json)
-        where json["status"] != nil || json["receipt"] != nil || json["latest_receipt_info"] != nil:
+        case .json(let json):
+            try self.init(modern: json)
+        }
+    }
+
+    private init(modern json: JSONValue) throws {
+        func has(_ members: String...) -> Bool { members.contains { json[$0] != nil } }
+        if has("notification_type") {
+            try self.init(ResponseBodyV1(json).modern())
+        } else if VerifyTransactionReceiptResponse.isTransactionReceiptStyle(json) {
+            try self.init(VerifyTransactionReceiptResponse(json).modern())
+        } else if has("receipt", "latest_receipt_info", "pending_renewal_info") {
             try self.init(VerifyReceiptResponse(json).modern())
-        case .json:
+        } else if has("receipt_type", "in_app") {
+            var response = VerifyReceiptResponse(status: .valid)
+            response.receipt = try Receipt(json)
+            try self.init(response.modern())
+        } else if has("transaction_id") {
+            try self.init(LatestReceiptInfo(json).modern(in: ConversionContext()))
+        } else if has("auto_renew_product_id") {
+            try self.init(PendingRenewalInfo(json).modern(in: ConversionContext()))
+        } else {
             throw InputError(description: "This JSON is none of the documents that --to modern takes.")
         }
     }
@@ -105,7 +117,9 @@ private struct Converted {
         case .transaction: try self.init(payload.decode(JWSTransactionDecodedPayload.self).legacy())
         case .renewalInfo: try self.init(payload.decode(JWSRenewalInfoDecodedPayload.self).legacy())
         case .appTransaction: try self.init(payload.decode(AppTransaction.self).legacy())
-        case .notification: try self.init(payload.decode(ResponseBodyV2DecodedPayload.self).purchases().legacy())
+        case .notification:
+            let notification = try payload.decode(ResponseBodyV2DecodedPayload.self)
+            try self.init(notification.purchases().legacy(), notification.envelope())
         case .receipt, .retentionRequest, nil:
             throw InputError(description: "This is none of the documents that --to legacy takes.")
         }
@@ -113,6 +127,15 @@ private struct Converted {
 }
 
 extension ResponseBodyV2DecodedPayload {
+    /// What stands around the purchase, for which the old world has no words.
+    fileprivate func envelope() throws -> [Leftover] {
+        var rest = self
+        rest.data?.signedTransactionInfo = nil
+        rest.data?.signedRenewalInfo = nil
+        rest.appData?.signedAppTransactionInfo = nil
+        return try JSONValue(encoding: rest).members?.map { Leftover(path: $0.name, value: $0.value) } ?? []
+    }
+
     /// The purchase that the notification is about, not verified.
     fileprivate func purchases() throws -> DecodedPurchases {
         func payload<Payload: SignedPayload>(_ jws: String?, _ type: Payload.Type) throws -> Payload? {

@@ -43,7 +43,10 @@ extension Document {
         } catch {
             throw InputError(description: "The input looks like JSON but is not: \(error).")
         }
-        if let payload = json["signedPayload"]?.string, payload.count(where: { $0 == "." }) == 2 {
+        // An answer of the App Store Server API about a notification has more to show than the notification.
+        if let payload = json["signedPayload"]?.string, payload.count(where: { $0 == "." }) == 2,
+            json["sendAttempts"] == nil
+        {
             self = .jws(payload.utf8.filter { !$0.isLineEnd })
         } else if let receipt = json["receipt-data"]?.string {
             try self.init(base64: Array(receipt.utf8)[...])

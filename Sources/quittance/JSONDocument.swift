@@ -16,8 +16,14 @@ struct JSONDocument {
     /// What is signed is told by the members that only its kind has. Everything else is what knows most of its members,
     /// and more than half.
     init?(recognizing json: JSONValue) {
-        if let kind = SignedKind(recognizing: json), let known = Self.known(kind, json) {
-            self.init(kind: kind.rawValue, title: kind.title, known: known)
+        if let kind = SignedKind(recognizing: json) {
+            do {
+                self.init(kind: kind.rawValue, title: kind.title, known: try Self.known(kind, json))
+            } catch {
+                let reason = (error as? DecodingError)?.sentence ?? "\(error)"
+                self.init(
+                    kind: kind.rawValue, title: "\(kind.title) that cannot be read: \(reason.printable)", known: json)
+            }
             return
         }
         var best: (count: Int, candidate: Candidate, known: JSONValue)?
@@ -34,21 +40,21 @@ struct JSONDocument {
         (self.kind, self.title, self.known) = (kind, title, known)
     }
 
-    private static func known(_ kind: SignedKind, _ json: JSONValue) -> JSONValue? {
+    private static func known(_ kind: SignedKind, _ json: JSONValue) throws -> JSONValue {
         switch kind {
-        case .transaction: known(json, JWSTransactionDecodedPayload.self)
-        case .renewalInfo: known(json, JWSRenewalInfoDecodedPayload.self)
-        case .appTransaction: known(json, AppTransaction.self)
-        case .notification: known(json, ResponseBodyV2DecodedPayload.self)
-        case .retentionRequest: known(json, DecodedRealtimeRequestBody.self)
-        case .receipt: nil
+        case .transaction: try known(json, JWSTransactionDecodedPayload.self)
+        case .renewalInfo: try known(json, JWSRenewalInfoDecodedPayload.self)
+        case .appTransaction: try known(json, AppTransaction.self)
+        case .notification: try known(json, ResponseBodyV2DecodedPayload.self)
+        case .retentionRequest: try known(json, DecodedRealtimeRequestBody.self)
+        case .receipt: json
         }
     }
 
     private static func known<Payload: Codable & SendableMetatype>(
         _ json: JSONValue, _ type: Payload.Type
-    ) -> JSONValue? {
-        try? JSONValue(encoding: json.decode(type), omittingUnknown: true)
+    ) throws -> JSONValue {
+        try JSONValue(encoding: json.decode(type), omittingUnknown: true)
     }
 
     /// A kind of document that nobody signs.
@@ -61,7 +67,7 @@ struct JSONDocument {
         init<Payload: Codable & SendableMetatype>(_ type: Payload.Type, _ title: String? = nil) {
             kind = "\(type)"
             self.title = title ?? "\(type)"
-            known = { JSONDocument.known($0, Payload.self) }
+            known = { try? JSONDocument.known($0, Payload.self) }
         }
     }
 
@@ -141,7 +147,6 @@ struct JSONDocument {
         Candidate(AdvancedCommerceSubscriptionModifyAddItem.self),
         Candidate(AdvancedCommerceSubscriptionModifyChangeItem.self),
         Candidate(AdvancedCommerceSubscriptionItemReference.self),
-        Candidate(AdvancedCommerceSubscriptionModifyDescriptors.self),
         Candidate(AdvancedCommerceSubscriptionModifyPeriodChange.self),
         Candidate(AdvancedCommerceSubscriptionReactivateInAppRequest.self),
     ]

@@ -44,7 +44,11 @@ enum Report {
 
     static func transactionReceipt(_ receipt: TransactionReceipt) -> String {
         var rows = [("environment", receipt.environment.map { "\($0) (not signed)" })]
-        rows += receipt.purchase.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        rows += receipt.purchase.sorted { $0.key < $1.key }.map { name, value in
+            let isInstant = name.hasSuffix("-ms") || name == "expires-date"
+            let instant = isInstant ? Int64(value).map { "  " + Timestamp(milliseconds: $0).iso8601 } : nil
+            return (name, value + (instant ?? ""))
+        }
         return "old transaction receipt".styled(.bold) + "\n" + list(rows)
     }
 
@@ -92,7 +96,9 @@ enum Report {
 
     /// Milliseconds by the names that Apple gives them, in both worlds.
     private static func instant(_ json: JSONValue, _ name: String) -> Timestamp? {
-        guard name.hasSuffix("Date") || name.hasSuffix("_ms") else { return nil }
+        guard name.hasSuffix("Date") || name.hasSuffix("_ms") || name == "timestamp" || name == "expires_date" else {
+            return nil
+        }
         if let text = json.string { return Int64(text).map(Timestamp.init(milliseconds:)) }
         return try? json.decode(Timestamp.self)
     }
@@ -141,12 +147,5 @@ enum Report {
     private static func hex(_ bytes: ArraySlice<UInt8>) -> String {
         let digits = Array("0123456789abcdef")
         return String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
-    }
-}
-
-extension ReceiptAttribute {
-    /// Whether there is more to it than an empty text or a 0, by which receipts say “none”.
-    fileprivate var saysSomething: Bool {
-        value.count > 2 && Array(value) != [0x02, 0x01, 0x00]
     }
 }

@@ -41,18 +41,90 @@ import Testing
         var random = SeededRandom(seed: seed)
         let transaction = JWSTransactionDecodedPayload.random(using: &random)
         let row = transaction.legacy()
-        try Self.expect(row.value.modern(in: Self.context).value, toBe: transaction, but: row.leftovers)
+        try Self.expect(row.value.modern(in: ConversionContext()).value, toBe: transaction, but: row.leftovers)
         let wordless: Set<String> = [
             "signedDate", "storefront", "storefrontId", "price", "currency", "offerPeriod", "appTransactionId",
             "offerDiscountType", "transactionReason", "type", "offerType", "offerIdentifier", "inventedMember",
+            "bundleId", "environment", "isUpgraded",
         ]
         #expect(Set(row.leftovers.map(\.path)).isSubset(of: wordless))
 
         let renewal = JWSRenewalInfoDecodedPayload.random(using: &random)
         let pending = renewal.legacy()
-        try Self.expect(pending.value.modern(in: Self.context).value, toBe: renewal, but: pending.leftovers)
+        try Self.expect(pending.value.modern(in: ConversionContext()).value, toBe: renewal, but: pending.leftovers)
+        let renewalWordless: Set<String> = ["signedDate", "renewalDate", "renewalPrice", "currency", "environment"]
         #expect(
-            Set(pending.leftovers.map(\.path)).isSubset(of: ["signedDate", "renewalDate", "renewalPrice", "currency"]))
+            Set(pending.leftovers.map(\.path)).isSubset(of: renewalWordless.union(["offerType", "offerIdentifier"])))
+    }
+
+    /// Every value of a document is in what it becomes, or named as left over; whatever the document.
+    @Test(arguments: 0..<UInt64(200))
+    func `nothing of a verifyReceipt answer is lost in silence`(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var response = VerifyReceiptResponse(status: .valid, environment: .sandbox, receipt: .random(using: &random))
+        let rows = (0..<Int.random(in: 0...4, using: &random)).map { _ in LatestReceiptInfo.random(using: &random) }
+        response.receipt?.inApp = rows.filter { _ in Bool.random(using: &random) }
+        if Bool.random(using: &random) { response.latestReceiptInfo = rows }
+        if Bool.random(using: &random) { response.pendingRenewalInfo = [.random(using: &random)] }
+        if Bool.random(using: &random) { response.latestReceipt = "abc" }
+        response.unknownMembers = UnknownMembers([.init("later", .number("1"))])
+
+        let modern = response.modern()
+        let paths = Set(modern.leftovers.map(\.path))
+        var back = modern.value.legacy().value
+        // Where rows stood is named, and whose copy it was that remained.
+        let ids = (response.latestReceiptInfo ?? []).map(\.transactionId)
+        let added = (response.receipt?.inApp ?? []).filter { !ids.contains($0.transactionId) }
+        let all = back.latestReceiptInfo ?? back.receipt?.inApp ?? []
+        #expect(all.map(\.transactionId) == ids + added.map(\.transactionId))
+        if response.latestReceiptInfo != nil {
+            if back.latestReceiptInfo != nil { #expect(all == (response.latestReceiptInfo ?? []) + added) }
+            #expect(paths.contains("receipt.in_app") == (response.receipt?.inApp?.isEmpty == false))
+        }
+        #expect(paths.contains("later"))
+        #expect(paths.contains("latest_receipt") == (response.latestReceipt != nil))
+        #expect(back.pendingRenewalInfo?.first?.autoRenewStatus == response.pendingRenewalInfo?.first?.autoRenewStatus)
+        back.receipt?.inApp = response.receipt?.inApp
+        for path in ["download_id", "expiration_date", "receipt_type"] where paths.contains("receipt.\(path)") {
+            back.receipt?.downloadId = response.receipt?.downloadId
+            back.receipt?.expirationDate = response.receipt?.expirationDate
+            back.receipt?.receiptType = response.receipt?.receiptType
+        }
+        #expect(back.receipt == response.receipt)
+        let isNamed = back.environment == response.environment || paths.contains("environment")
+        #expect(isNamed)
+    }
+
+    @Test(arguments: 0..<UInt64(200))
+    func `nothing of converted purchases is lost in silence`(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var purchases = DecodedPurchases()
+        if Bool.random(using: &random) {
+            purchases.appTransaction = Receipt.random(using: &random).modern().value
+            purchases.appTransaction?.originalPlatform = Open(.iOS)
+        }
+        purchases.transactions = (0..<Int.random(in: 0...3, using: &random)).map { _ in .random(using: &random) }
+        purchases.renewalInfo = (0..<Int.random(in: 0...2, using: &random)).map { _ in .random(using: &random) }
+        purchases.unknownMembers = UnknownMembers([.init("later", .bool(true))])
+
+        let legacy = purchases.legacy()
+        let back = legacy.value.modern().value
+        let paths = Set(legacy.leftovers.map(\.path))
+        #expect(paths.contains("later"))
+        func expect(_ original: some Encodable, _ returned: (some Encodable)?, below path: String) throws {
+            let found = try returned.map { try JSONValue(encoding: $0) }
+            for member in try JSONValue(encoding: original).members ?? [] {
+                let isThere = found?[member.name] == member.value
+                #expect(isThere || paths.contains("\(path).\(member.name)"), "\(path).\(member.name)")
+            }
+        }
+        if let app = purchases.appTransaction { try expect(app, back.appTransaction, below: "appTransaction") }
+        for (index, transaction) in purchases.transactions.enumerated() {
+            try expect(transaction, back.transactions[index], below: "transactions[\(index)]")
+        }
+        for (index, renewal) in purchases.renewalInfo.enumerated() {
+            try expect(renewal, back.renewalInfo[index], below: "renewalInfo[\(index)]")
+        }
     }
 
     /// Compares as JSON: what is left over is gone, all else is equal.
@@ -110,7 +182,8 @@ import Testing
         (#"{"transactionId":"1","originalTransactionId":"1","transactionReason":"PURCHASE"}"#, []),
         (#"{"transactionId":"2","originalTransactionId":"1","transactionReason":"RENEWAL"}"#, ["transactionReason"]),
         (#"{"appAccountToken":"7e3fb20b-4cdb-47cc-936d-99d65f608138"}"#, []),
-        (#"{"bundleId":"a","environment":"Sandbox"}"#, []),
+        (#"{"bundleId":"a","environment":"Sandbox"}"#, ["bundleId", "environment"]),
+        (#"{"offerType":1,"price":0}"#, ["price"]),
         (#"{"later":{"a":1}}"#, ["later"]),
     ])
     func `what legacy has no words for is named`(modern: String, leftovers: [String]) throws {
@@ -157,7 +230,83 @@ import Testing
         #expect(conversion.value.transactions.map(\.transactionId) == ["1", "2"])
         #expect(conversion.value.transactions.map(\.isUpgraded) == [true, nil])
         #expect(conversion.value.transactions.map(\.bundleId) == ["a", "a"])
-        #expect(conversion.leftovers.map(\.path) == ["receipt.in_app[0].odd", "latest_receipt"])
+        #expect(conversion.leftovers.map(\.path) == ["receipt.in_app[0].odd", "receipt.in_app", "latest_receipt"])
+    }
+
+    /// Documents of every kind, and what of them is left over.
+    @Test(arguments: [
+        (
+            #"{"status":0,"receipt":{"receipt_type":"Production","in_app":[]},"environment":"Sandbox"}"#,
+            #"{"appTransaction":{"receiptType":"Production"},"transactions":[],"renewalInfo":[]}"#, ["environment"]
+        ),
+        (
+            #"{"environment":"Production","status":21010,"is_retryable":false}"#,
+            #"{"transactions":[],"renewalInfo":[]}"#, ["environment", "is_retryable", "status"]
+        ),
+    ])
+    func `an answer that has little`(legacy: String, modern: String, leftovers: [String]) throws {
+        let conversion = try VerifyReceiptResponse(JSONValue(parsing: legacy.utf8)).modern()
+        #expect(try JSONValue(encoding: conversion.value).compactText == modern)
+        #expect(conversion.leftovers.map(\.path).sorted() == leftovers)
+    }
+
+    @Test(
+        arguments: [
+            // Before March 2021: everything at the top, in the iOS 6 style.
+            (
+                #"{"notification_type":"CANCEL","environment":"PROD","bid":"a","auto_renew_status":"false","expiration_intent":2,"#
+                    + #""latest_receipt":"abc","latest_expired_receipt_info":{"bid":"a","transaction_id":"2","original_transaction_id":"1"}}"#,
+                #"{"transactions":[{"transactionId":"2","originalTransactionId":"1","bundleId":"a","environment":"Production"}],"#
+                    + #""renewalInfo":[{"autoRenewStatus":0,"expirationIntent":2,"environment":"Production"}]}"#,
+                ["latest_receipt", "notification_type"]
+            ),
+            // Since then, in a unified receipt.
+            (
+                #"{"notification_type":"DID_RENEW","environment":"PROD","bid":"a","auto_renew_status":"true","password":"p","#
+                    + #""unified_receipt":{"environment":"Production","status":0,"latest_receipt":"abc","#
+                    + #""latest_receipt_info":[{"transaction_id":"2","original_transaction_id":"1","is_trial_period":"false","zzz":1}],"#
+                    + #""pending_renewal_info":[{"auto_renew_status":"1","original_transaction_id":"1"}]}}"#,
+                #"{"transactions":[{"transactionId":"2","originalTransactionId":"1","bundleId":"a","environment":"Production"}],"#
+                    + #""renewalInfo":[{"originalTransactionId":"1","autoRenewStatus":1,"environment":"Production"}]}"#,
+                [
+                    "auto_renew_status", "notification_type", "password", "unified_receipt.latest_receipt",
+                    "unified_receipt.latest_receipt_info[0].zzz",
+                ]
+            ),
+            (
+                #"{"notification_type":"DID_RENEW","environment":"Moon","bid":"a"}"#,
+                #"{"transactions":[],"renewalInfo":[]}"#,
+                ["bid", "environment", "notification_type"]
+            ),
+        ] as [(String, String, [String])])
+    func `version 1 notification`(legacy: String, modern: String, leftovers: [String]) throws {
+        let conversion = try ResponseBodyV1(JSONValue(parsing: legacy.utf8)).modern()
+        #expect(try JSONValue(encoding: conversion.value).compactText == modern)
+        #expect(conversion.leftovers.map(\.path).sorted() == leftovers)
+    }
+
+    @Test func `an answer in the iOS 6 style becomes a transaction and renewal info`() throws {
+        let json = try JSONValue(
+            parsing: #"""
+                {"receipt":{"bid":"a","bvrs":"12","item_id":"9","product_id":"y","transaction_id":"7",
+                "original_transaction_id":"1","expires_date":"1456893581000"},
+                "latest_expired_receipt_info":{"bid":"a","bvrs":"12","item_id":"9","product_id":"y","transaction_id":"7",
+                "original_transaction_id":"1","expires_date":"1456893581000"},
+                "auto_renew_status":0,"expiration_intent":"1","is_in_billing_retry_period":"0","cancellation_reason":"1",
+                "auto_renew_product_id":"y","status":21006}
+                """#.utf8)
+        let conversion = try VerifyTransactionReceiptResponse(json).modern()
+        #expect(conversion.value.transactions.map(\.transactionId) == ["7"])
+        #expect(conversion.value.transactions.first?.revocationReason == .appIssue)
+        #expect(conversion.value.renewalInfo.first?.originalTransactionId == "1")
+        #expect(conversion.value.renewalInfo.first?.autoRenewStatus == .off)
+        let paths = Set(conversion.leftovers.map(\.path))
+        #expect(
+            paths == [
+                "receipt.bvrs", "receipt.item_id", "latest_expired_receipt_info.bvrs",
+                "latest_expired_receipt_info.item_id",
+                "status",
+            ])
     }
 }
 
@@ -269,27 +418,49 @@ extension Receipt {
 }
 
 extension JWSTransactionDecodedPayload {
-    /// A transaction as the App Store might sign it, with what only signed payloads have.
+    /// A transaction as the App Store might sign it, made without the conversion.
     static func random(using random: inout SeededRandom) -> JWSTransactionDecodedPayload {
-        var transaction = LatestReceiptInfo.random(using: &random).modern(
-            in: .init(bundleId: "com.example", environment: Open(.production))
-        ).value
-        transaction.type = transaction.expiresDate == nil ? Open(.consumable) : Open(.autoRenewableSubscription)
-        transaction.transactionReason = Bool.random(using: &random) ? Open(.renewal) : Open(.purchase)
+        var transaction = JWSTransactionDecodedPayload()
+        let isSubscription = Bool.random(using: &random)
+        transaction.transactionId = random.digits()
+        transaction.originalTransactionId = Bool.random(using: &random) ? transaction.transactionId : random.digits()
+        transaction.bundleId = ["com.example", "com.example.two"].randomElement(using: &random)
+        transaction.environment = [.production, .sandbox].randomElement(using: &random).map { Open($0) }
+        transaction.productId = random.word()
+        transaction.quantity = .random(in: 1...10, using: &random)
+        transaction.purchaseDate = random.instant()
+        transaction.originalPurchaseDate = random.instant()
+        transaction.signedDate = random.instant()
+        transaction.type =
+            (isSubscription ? .autoRenewableSubscription : ProductType.allCases.randomElement(using: &random))
+            .map { Open($0) }
+        transaction.transactionReason = TransactionReason.allCases.randomElement(using: &random).map { Open($0) }
+        // A first purchase is nobody's renewal.
         if transaction.transactionId == transaction.originalTransactionId {
             transaction.transactionReason = Open(.purchase)
         }
-        transaction.signedDate = random.instant()
+        transaction.inAppOwnershipType = InAppOwnershipType.allCases.randomElement(using: &random).map { Open($0) }
+        transaction.appAccountToken = Bool.random(using: &random) ? random.uuid() : nil
         transaction.storefront = "DEU"
         transaction.storefrontId = "143443"
-        transaction.price = .random(in: 0...99_999_999, using: &random)
+        transaction.price = .random(in: 1...99_999_999, using: &random)
         transaction.currency = "EUR"
         transaction.appTransactionId = random.digits()
-        if transaction.offerType != nil { transaction.offerPeriod = "P1M" }
-        if transaction.expiresDate != nil, Bool.random(4, using: &random) {
-            transaction.offerType = Open(.winBack)
-            transaction.offerIdentifier = random.word()
-            transaction.offerDiscountType = Open(.payAsYouGo)
+        if Bool.random(4, using: &random) {
+            transaction.revocationDate = random.instant()
+            transaction.revocationReason = Open(rawValue: .random(in: 0...2, using: &random))
+        }
+        if isSubscription {
+            transaction.expiresDate = random.instant()
+            transaction.webOrderLineItemId = random.digits()
+            transaction.subscriptionGroupIdentifier = random.digits()
+            transaction.isUpgraded = [true, false, nil].randomElement(using: &random) ?? nil
+        }
+        if Bool.random(using: &random) {
+            transaction.offerType = Open(rawValue: .random(in: 1...5, using: &random))
+            transaction.offerDiscountType = OfferDiscountType.allCases.randomElement(using: &random).map { Open($0) }
+            transaction.offerIdentifier = Bool.random(using: &random) ? random.word() : nil
+            transaction.offerPeriod = "P1M"
         }
         if Bool.random(4, using: &random) {
             transaction.unknownMembers = UnknownMembers([.init("inventedMember", .null)])
@@ -299,10 +470,24 @@ extension JWSTransactionDecodedPayload {
 }
 
 extension JWSRenewalInfoDecodedPayload {
+    /// Renewal info as the App Store might sign it, made without the conversion.
     static func random(using random: inout SeededRandom) -> JWSRenewalInfoDecodedPayload {
-        var renewal = PendingRenewalInfo.random(using: &random).modern(
-            in: .init(bundleId: "com.example", environment: Open(.production))
-        ).value
+        var renewal = JWSRenewalInfoDecodedPayload()
+        renewal.originalTransactionId = random.digits()
+        renewal.productId = random.word()
+        renewal.autoRenewProductId = random.word()
+        renewal.autoRenewStatus = Open(rawValue: .random(in: 0...2, using: &random))
+        renewal.environment = [.production, .sandbox].randomElement(using: &random).map { Open($0) }
+        renewal.expirationIntent =
+            Bool.random(using: &random) ? Open(rawValue: .random(in: 1...6, using: &random)) : nil
+        renewal.isInBillingRetryPeriod = [true, false, nil].randomElement(using: &random) ?? nil
+        renewal.gracePeriodExpiresDate = Bool.random(using: &random) ? random.instant() : nil
+        renewal.priceIncreaseStatus =
+            Bool.random(using: &random) ? Open(rawValue: .random(in: 0...1, using: &random)) : nil
+        if Bool.random(using: &random) {
+            renewal.offerType = Open(rawValue: .random(in: 1...5, using: &random))
+            renewal.offerIdentifier = Bool.random(using: &random) ? random.word() : nil
+        }
         renewal.signedDate = random.instant()
         renewal.renewalDate = random.instant()
         renewal.renewalPrice = .random(in: 0...99_999_999, using: &random)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import Foundation
 import Testing
 
 @Suite struct JSONTests {
@@ -95,5 +96,33 @@ import Testing
     @Test(arguments: [Double.nan, .infinity, -.infinity])
     func `a number that JSON cannot write is an error`(number: Double) {
         #expect(throws: EncodingError.self) { try JSONValue(encoding: [number]) }
+    }
+
+    @Test func `Foundation's coders read and write payloads too, without what is not known`() throws {
+        let payload = try JSONDecoder().decode(Payload.self, from: Data(#"{"name":"x","new":1}"#.utf8))
+        #expect(payload.name == "x")
+        #expect(payload.unknownMembers.members.isEmpty)
+        #expect(String(decoding: try JSONEncoder().encode(payload), as: UTF8.self) == #"{"name":"x"}"#)
+        let known = try JSONValue(parsing: #"{"name":"x","new":1}"#.utf8).decode(Payload.self)
+        #expect(String(decoding: try JSONEncoder().encode(known), as: UTF8.self) == #"{"name":"x"}"#)
+    }
+
+    @Test(arguments: [("3.0", 3), ("1e2", 100), ("-0.0", 0)])
+    func `a whole number may be written with a point`(text: String, number: Int) throws {
+        #expect(try JSONValue(parsing: text.utf8).decode(Int.self) == number)
+    }
+
+    @Test func `names are compared by their bytes`() throws {
+        // KELVIN SIGN looks like K and is equal to it for Swift.
+        let json = try JSONValue(parsing: "{\"na\u{212a}\":1,\"naK\":2}".utf8)
+        #expect(json["naK"] == .number("2"))
+        #expect(json["na\u{212a}"] == .number("1"))
+    }
+
+    @Test func `a hundred thousand members are read and written in a moment`() throws {
+        let text = "{" + (0..<100_000).map { "\"m\($0)\":1" }.joined(separator: ",") + "}"
+        let json = try JSONValue(parsing: text.utf8)
+        #expect(try json.decode([String: Int].self).count == 100_000)
+        #expect(try JSONValue(encoding: json.decode(Payload.self)) == json)
     }
 }

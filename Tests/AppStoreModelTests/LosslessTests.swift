@@ -74,7 +74,8 @@ extension JSONValue {
         Model("advancedCommerceSubscriptionMigrateResponse", AdvancedCommerceSubscriptionResponse.self),
         Model("advancedCommerceSubscriptionModifyAddItem", AdvancedCommerceSubscriptionModifyAddItem.self),
         Model("advancedCommerceSubscriptionModifyChangeItem", AdvancedCommerceSubscriptionModifyChangeItem.self),
-        Model("advancedCommerceSubscriptionModifyDescriptors", AdvancedCommerceSubscriptionModifyDescriptors.self),
+        Model(
+            "advancedCommerceSubscriptionModifyDescriptors", AdvancedCommerceSubscriptionChangeMetadataDescriptors.self),
         Model("advancedCommerceSubscriptionModifyInAppRequest", AdvancedCommerceSubscriptionModifyInAppRequest.self),
         Model("advancedCommerceSubscriptionModifyPeriodChange", AdvancedCommerceSubscriptionModifyPeriodChange.self),
         Model("advancedCommerceSubscriptionModifyRemoveItem", AdvancedCommerceSubscriptionItemReference.self),

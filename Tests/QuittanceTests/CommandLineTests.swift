@@ -240,13 +240,14 @@ import Testing
         @Test func `a receipt becomes modern and legacy again without a loss`() throws {
             let modern = try run(["convert", path("golden/sandbox-2020-9-purchases.b64"), "--to", "modern"])
             #expect(modern.status == 0)
-            #expect(modern.error.isEmpty)
+            // Only what verifyReceipt has no name for either.
+            #expect(modern.error.split(separator: "\n").allSatisfy { $0.contains("(attribute ") })
             #expect(try modern.json.first?["transactions"]?.array?.count == 9)
             let legacy = try run(["convert", "--to", "legacy"], input: Array(modern.output.utf8))
             let receipt = try #require(try legacy.json.first?["receipt"])
             let answer = try JSONValue(parsing: TestData.bytes("golden/sandbox-2020-9-purchases.answer.json"))[
                 "receipt"]
-            #expect(receipt["in_app"] == answer?["in_app"])
+            #expect(try legacy.json.first?["latest_receipt_info"] == answer?["in_app"])
             #expect(receipt["receipt_creation_date_pst"] == answer?["receipt_creation_date_pst"])
         }
 
