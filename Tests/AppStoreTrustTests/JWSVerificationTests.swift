@@ -180,7 +180,7 @@ import X509
                 #"{"notificationType":"X","externalPurchaseToken":{"bundleId":"com.example","externalPurchaseId":"1"}}"#,
                 .otherApp
             ),
-            (#"{"notificationType":"X"}"#, .otherApp),
+            (#"{"notificationType":"X"}"#, .otherKind), (#"{"notificationType":"X","data":{}}"#, .otherApp),
             (#"{"receiptType":"Sandbox","bundleId":"com.example"}"#, nil),
             (#"{"receiptType":"Sandbox","bundleId":"com.other"}"#, .otherApp),
             (#"{"receiptType":"Production","bundleId":"com.example","appAppleId":9}"#, .otherApp),
