@@ -22,21 +22,24 @@ extension AppStoreVerifier {
         if let chain = knownReceiptSigners.chain(where: { $0.signed(unverified.container) }) {
             try unverified.requireSignature(by: chain, at: now)
         } else {
-            let chain = try await chain(of: unverified)
-            try unverified.requireSignature(by: chain, at: now)
+            let chain = try await chain(behind: unverified, at: now)
             knownReceiptSigners.remember(ReceiptSigner(unverified.container.signer, chain), chain)
         }
         return try accept(unverified, document)
     }
 
-    /// The first of the possible chains that leads to a trusted root. There may be more than one: Apple issued two WWDR
-    /// certificates with one name and key, and anybody can add certificates to the envelope.
-    private func chain(of receipt: UnverifiedReceipt) async throws(VerificationError) -> SignerChain {
+    /// The first of the possible chains that leads to a trusted root and signed the receipt. There may be more than one:
+    /// Apple issued two WWDR certificates with one name and key, and anybody can add certificates to the envelope.
+    private func chain(
+        behind receipt: UnverifiedReceipt, at now: Timestamp
+    ) async throws(VerificationError) -> SignerChain {
         var firstError: VerificationError?
         for candidate in try receipt.candidates() {
             do {
-                return try await SignerChain.check(
+                let chain = try await SignerChain.check(
                     leaf: candidate.leaf, intermediate: candidate.intermediate, roots: roots)
+                try receipt.requireSignature(by: chain, at: now)
+                return chain
             } catch {
                 firstError = firstError ?? error
             }

@@ -70,6 +70,13 @@ import X509
         Fault("another authority's intermediate of the same name in front", nil) { receipt, _ in
             receipt.certificates.insert(try TestAuthority().intermediate(), at: 1)
         },
+        Fault("an expired intermediate of the same name and key in front", nil) { receipt, authority in
+            let expired = try authority.intermediate(until: TestAuthority.issued - TestAuthority.day)
+            receipt.certificates.insert(expired, at: 1)
+        },
+        Fault("an expired intermediate alone", .certificateExpired) { receipt, authority in
+            receipt.certificates[1] = try authority.intermediate(until: TestAuthority.issued - TestAuthority.day)
+        },
         Fault("no root", nil) { receipt, _ in receipt.certificates.removeLast() },
         Fault("no intermediate", .untrustedChain) { receipt, _ in receipt.certificates.remove(at: 1) },
         Fault("a chain of another authority", .untrustedChain) { receipt, _ in

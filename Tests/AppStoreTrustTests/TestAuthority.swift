@@ -32,9 +32,12 @@ struct TestAuthority {
         }
     }
 
-    func intermediate(marked: Bool = true, isAuthority: Bool = true) throws -> Certificate {
+    func intermediate(
+        marked: Bool = true, isAuthority: Bool = true, until: Date = issued + 3650 * day
+    ) throws -> Certificate {
         try Self.certificate(
             "Test Intermediate", by: "Test Root", key: .init(intermediateKey.publicKey), signedWith: .init(rootKey),
+            until: until,
             extensions: Self.extensions(
                 isAuthority ? .isCertificateAuthority(maxPathLength: 0) : .notCertificateAuthority,
                 mark: marked ? [1, 2, 840, 113635, 100, 6, 2, 1] : nil))
