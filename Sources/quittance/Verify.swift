@@ -206,6 +206,7 @@ private enum Verdict {
         case .receipt(let receipt): "Verified: ".styled(.green) + Report.receipt(receipt.payload)
         case .token(let token):
             "Verified: ".styled(.green) + Report.payload(token.payload, JSONDocument(recognizing: token.payload))
+                + (token.bundleId == nil ? "  Names no app by a bundle id, so that was not compared.\n" : "")
         case .refused, .unreadable: nil
         }
     }

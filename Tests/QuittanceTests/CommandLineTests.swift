@@ -149,13 +149,13 @@ import Testing
         }
 
         @Test func `renewal info has no bundle id, and the result says so`() throws {
-            let outcome = try run(
-                [
-                    "verify", path("jws/apple-sandbox-renewal-2023.jws"), "--bundle-id", "x", "--environment",
-                    "sandbox", "--json",
-                ])
+            let arguments = [
+                "verify", path("jws/apple-sandbox-renewal-2023.jws"), "--bundle-id", "x", "--environment", "sandbox",
+            ]
+            let outcome = try run(arguments + ["--json"])
             #expect(outcome.status == 0)
             #expect(try outcome.json.first?["bundleId"] == .null)
+            #expect(try run(arguments).output.contains("Names no app by a bundle id, so that was not compared."))
         }
 
         @Test func `many documents in lines are many answers, and the worst is the exit status`() throws {
