@@ -16,6 +16,7 @@ let package = Package(
         .library(name: "AppStoreModel", targets: ["AppStoreModel"]),
         .library(name: "ReceiptCoding", targets: ["ReceiptCoding"]),
         .library(name: "AppStoreTrust", targets: ["AppStoreTrust"]),
+        .library(name: "AppStoreSimulator", targets: ["AppStoreSimulator"]),
         .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
         .executable(name: "quittance", targets: ["quittance"]),
     ],
@@ -35,6 +36,17 @@ let package = Package(
         .target(name: "ReceiptCoding", dependencies: ["AppStoreModel"]),
         .target(
             name: "AppStoreTrust",
+            dependencies: [
+                "AppStoreModel",
+                "ReceiptCoding",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        .target(
+            name: "AppStoreSimulator",
             dependencies: [
                 "AppStoreModel",
                 "ReceiptCoding",

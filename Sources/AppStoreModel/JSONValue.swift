@@ -74,12 +74,9 @@ public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension JSONValue {
-    /// How deep arrays and objects may nest: Apple's deepest answer has six levels; the reader recurses once a level.
-    public static let depthLimit = 64
-
     /// Reads one JSON document and nothing after it but white space.
     ///
-    /// - Throws: ``JSONError`` where the text is not JSON by RFC 8259, is not UTF-8, or nests deeper than ``depthLimit``.
+    /// - Throws: ``JSONError`` where the text is not JSON by RFC 8259, is not UTF-8, or nests deeper than ``Limits/jsonDepth``.
     public init(parsing text: some Sequence<UInt8>) throws(JSONError) {
         var reader = JSONReader(Array(text))
         self = try reader.document()
@@ -134,7 +131,7 @@ private struct JSONReader {
     }
 
     private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
-        guard depth < JSONValue.depthLimit else { throw error("Nested deeper than \(JSONValue.depthLimit) levels") }
+        guard depth < Limits.jsonDepth else { throw error("Nested deeper than \(Limits.jsonDepth) levels") }
         position += 1
         var members: [JSONValue.Member] = []
         skipWhiteSpace()
@@ -153,7 +150,7 @@ private struct JSONReader {
     }
 
     private mutating func array(depth: Int) throws(JSONError) -> JSONValue {
-        guard depth < JSONValue.depthLimit else { throw error("Nested deeper than \(JSONValue.depthLimit) levels") }
+        guard depth < Limits.jsonDepth else { throw error("Nested deeper than \(Limits.jsonDepth) levels") }
         position += 1
         var elements: [JSONValue] = []
         skipWhiteSpace()

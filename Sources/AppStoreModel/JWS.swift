@@ -4,9 +4,6 @@
 ///
 /// Whoever wants to rely on the payload verifies it (`AppStoreTrust`).
 public struct JWS: Sendable {
-    /// The longest token that is read. Apple's notifications, with two tokens inside, stay below 30 KB.
-    public static let lengthLimit = 1 << 20
-
     /// `header.payload` exactly as received: the bytes that the signature covers.
     public let signingInput: ArraySlice<UInt8>
 
@@ -42,8 +39,8 @@ extension JWS {
     ///
     /// - Throws: ``JWSError`` where it is not three parts, or payload and signature are not base64url.
     public init(_ text: some Collection<UInt8>) throws(JWSError) {
-        guard text.count <= Self.lengthLimit else {
-            throw JWSError(description: "Longer than \(Self.lengthLimit) bytes.")
+        guard text.count <= Limits.token else {
+            throw JWSError(description: "Longer than \(Limits.token) bytes.")
         }
         let text = Array(text)
         let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -72,9 +69,6 @@ extension JWS {
 }
 
 extension JWS.Header {
-    /// The most certificates that are read. Apple sends three.
-    private static let certificateLimit = 10
-
     init(base64URL: ArraySlice<UInt8>) throws(JWSError) {
         let bytes = try JWS.decode(base64URL, "header")
         let json: JSONValue
@@ -93,8 +87,8 @@ extension JWS.Header {
         kid = json["kid"]?.string
         x5c = []
         guard let chain = json["x5c"] else { return }
-        guard let elements = chain.array, elements.count <= Self.certificateLimit else {
-            throw JWSError(description: "x5c is no array of at most \(Self.certificateLimit) certificates.")
+        guard let elements = chain.array, elements.count <= Limits.certificates else {
+            throw JWSError(description: "x5c is no array of at most \(Limits.certificates) certificates.")
         }
         for element in elements {
             guard let certificate = element.string else { throw JWSError(description: "x5c holds more than text.") }

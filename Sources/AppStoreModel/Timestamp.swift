@@ -42,6 +42,19 @@ extension Timestamp: Codable {
     }
 }
 
+// MARK: - Calendar
+
+extension Timestamp {
+    /// A date of the calendar and a time of the day in UTC. `nil` for those that there are not.
+    package init?(_ date: (year: Int, month: Int, day: Int), _ time: (hour: Int, minute: Int, second: Int)) {
+        let date = CalendarDate(
+            year: date.year, month: date.month, day: date.day, hour: time.hour, minute: time.minute, second: time.second
+        )
+        guard let date else { return nil }
+        self.init(milliseconds: date.secondsSince1970 * 1000)
+    }
+}
+
 // MARK: - ISO 8601
 
 extension Timestamp {

@@ -2,9 +2,6 @@
 
 /// A question to verifyReceipt: Apple's `requestBody`.
 public struct VerifyReceiptRequest: LegacyObject {
-    /// The longest body that the App Store accepts, in bytes; one more is HTTP 413.
-    public static let sizeLimit = 3_145_728
-
     /// `receipt-data`: the receipt as base64. Always there.
     public var receiptData: String?
     /// `password`: the app's shared secret. Required for receipts with auto-renewable subscriptions.

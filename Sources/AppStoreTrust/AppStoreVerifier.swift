@@ -18,6 +18,10 @@ public struct AppStoreVerifier: Sendable {
         }
     }
 
+    /// Certificates that may stand between a transaction receipt's signer and a root, since such receipts leave them out.
+    /// They are trusted for nothing: each must lead to a root.
+    public var intermediates = Intermediates()
+
     /// By the encoded header of a token.
     var knownTokenSigners = KnownSigners<[UInt8]>()
 
@@ -29,6 +33,9 @@ public struct AppStoreVerifier: Sendable {
 
     /// The environments that are accepted.
     public var environments: Set<Environment>
+
+    /// Told of every check that a document passed, in order; the one that it did not pass is the error.
+    public var onCheck: (@Sendable (VerificationCheck) -> Void)?
 
     public init(apps: AcceptedApps, environments: Set<Environment>, roots: TrustRoots = .apple) {
         self.apps = apps
@@ -62,8 +69,10 @@ extension AppStoreVerifier {
     /// Compares what a genuine document says about its app and environment with what is accepted, in this order.
     ///
     /// - Returns: The environment, which is one of the accepted ones.
-    func requireAccepted(_ claims: SignedClaims, _ kind: SignedKind) throws(VerificationError) -> Environment {
-        if case .only(let accepted) = apps { try requireApp(claims, kind, among: accepted) }
+    func requireAccepted(
+        _ claims: SignedClaims, _ kind: SignedKind, from chain: SignerChain
+    ) throws(VerificationError) -> Environment {
+        try requireApp(claims, kind)
         guard let environment = claims.environment else {
             throw VerificationError(.otherEnvironment, "The document names no environment.")
         }
@@ -71,7 +80,16 @@ extension AppStoreVerifier {
             let expected = environments.map(\.rawValue).sorted().joined(separator: " or ")
             throw VerificationError(.otherEnvironment, "The environment is \(environment), accepted is \(expected).")
         }
+        try chain.requireAuthority(over: known)
+        passed(.environment, environments.map(\.rawValue).sorted().joined(separator: " or "), found: known.rawValue)
         return known
+    }
+
+    func requireApp(_ claims: SignedClaims, _ kind: SignedKind) throws(VerificationError) {
+        let found = claims.bundleId ?? "no bundle id in this kind of document"
+        guard case .only(let accepted) = apps else { return passed(.app, "any app", found: found) }
+        try requireApp(claims, kind, among: accepted)
+        passed(.app, accepted.map(\.bundleId).joined(separator: " or "), found: found)
     }
 
     private func requireApp(

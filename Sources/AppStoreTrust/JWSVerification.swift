@@ -15,8 +15,10 @@ extension AppStoreVerifier {
     public func verify<Payload: SignedPayload>(
         _ jws: some Collection<UInt8>, as type: Payload.Type, at now: Timestamp
     ) async throws(VerificationError) -> Verified<Payload> {
-        let token = try await genuineToken(jws, at: now)
-        return try accept(token, Array(jws), expecting: type.signedKind).read(as: type)
+        let (token, chain) = try await genuineToken(jws, at: now)
+        let payload = try accept(token, Array(jws), from: chain, expecting: type.signedKind).read(as: type)
+        passed(.contents, "the members of a \(type.signedKind)", found: "readable")
+        return payload
     }
 
     /// Verifies a compact JWS of whatever kind, whose payload is then read as plain JSON; ``Verified/read(as:)`` gives it
@@ -29,30 +31,39 @@ extension AppStoreVerifier {
     public func verify(
         jws: some Collection<UInt8>, at now: Timestamp
     ) async throws(VerificationError) -> Verified<JSONValue> {
-        try accept(await genuineToken(jws, at: now), Array(jws), expecting: nil)
+        let (token, chain) = try await genuineToken(jws, at: now)
+        return try accept(token, Array(jws), from: chain, expecting: nil)
     }
 
     /// Signature first, payload second: until the signature is known to be right, the payload serves only to find the
     /// date at which to judge the certificates. That is safe, because whoever lies about the date still needs Apple's key.
     private func genuineToken(
         _ jws: some Collection<UInt8>, at now: Timestamp
-    ) async throws(VerificationError) -> SignedToken {
+    ) async throws(VerificationError) -> (SignedToken, SignerChain) {
         let token = try SignedToken(jws)
-        if let chain = knownTokenSigners.chain(where: { $0.elementsEqual(token.jws.encodedHeader) }) {
-            try token.requireSignature(by: chain, at: now)
-            return token
-        }
-        let (leaf, intermediate) = try token.certificates()
-        let chain = try await SignerChain.check(leaf: leaf, intermediate: intermediate, roots: roots)
+        passed(.form, "three parts of base64url, JSON inside", found: "\(jws.count) bytes")
+        let known = knownTokenSigners.chain { $0.elementsEqual(token.jws.encodedHeader) }
+        let chain = if let known { known } else { try await chain(behind: token) }
+        passed(.algorithm, "ES256", found: "ES256")
         try token.requireSignature(by: chain, at: now)
+        passedSignature(by: chain, at: token.signedDate ?? now, isSigned: token.signedDate != nil, "ES256")
         // The signature covers the header, so nobody but the signer can make another that leads to this chain.
-        knownTokenSigners.remember(Array(token.jws.encodedHeader), chain)
-        return token
+        if known == nil { knownTokenSigners.remember(Array(token.jws.encodedHeader), chain) }
+        return (token, chain)
+    }
+
+    private func chain(behind token: SignedToken) async throws(VerificationError) -> SignerChain {
+        switch try token.certificates() {
+        case .issued(let leaf, let intermediate):
+            try await SignerChain.check(leaf: leaf, intermediate: intermediate, roots: roots)
+        case .selfSigned(let leaf):
+            try SignerChain(selfSigned: leaf, roots: roots)
+        }
     }
 
     @inline(never)
     private func accept(
-        _ token: SignedToken, _ document: [UInt8], expecting expected: SignedKind?
+        _ token: SignedToken, _ document: [UInt8], from chain: SignerChain, expecting expected: SignedKind?
     ) throws(VerificationError) -> Verified<JSONValue> {
         guard let kind = SignedKind(recognizing: token.payload) else {
             throw VerificationError(
@@ -61,8 +72,9 @@ extension AppStoreVerifier {
         guard kind == expected ?? kind else {
             throw VerificationError(.otherKind, "Expected a \(expected ?? kind), found a \(kind).")
         }
+        passed(.kind, expected?.rawValue ?? "anything that the App Store signs", found: kind.rawValue)
         let claims = SignedClaims(kind, token.payload)
-        let environment = try requireAccepted(claims, kind)
+        let environment = try requireAccepted(claims, kind, from: chain)
         return Verified(
             token.payload, kind, from: document, environment: environment, bundleId: claims.bundleId,
             signedDate: token.signedDate)
@@ -118,7 +130,7 @@ private struct SignedToken {
     /// The certificates that the header brings along: leaf first (RFC 7515 section 4.1.6). The third is the signer's idea
     /// of a root, which nobody asked for.
     @inline(never)
-    func certificates() throws(VerificationError) -> (leaf: Certificate, intermediate: Certificate) {
+    func certificates() throws(VerificationError) -> Certificates {
         let header: JWS.Header
         do {
             header = try jws.header()
@@ -131,13 +143,21 @@ private struct SignedToken {
         guard !header.x5c.isEmpty else {
             throw VerificationError(.malformed, "The header brings no certificates (x5c).")
         }
-        guard header.x5c.count == 3 else {
-            throw VerificationError(.untrustedChain, Self.chainLengthMessage(header))
+        guard header.x5c.count == 1 || header.x5c.count == 3 else {
+            throw VerificationError(
+                .untrustedChain, "The header brings \(header.x5c.count) certificates (x5c), the App Store's bring 3.")
         }
-        return (
-            try Self.certificate(header.x5c[0], "leaf certificate (x5c[0])"),
-            try Self.certificate(header.x5c[1], "intermediate certificate (x5c[1])")
-        )
+        let leaf = try Self.certificate(header.x5c[0], "leaf certificate (x5c[0])")
+        guard header.x5c.count == 3 else { return .selfSigned(leaf) }
+        return .issued(leaf, by: try Self.certificate(header.x5c[1], "intermediate certificate (x5c[1])"))
+    }
+
+    /// What a header brings along of its signer.
+    enum Certificates {
+        /// As from the App Store.
+        case issued(Certificate, by: Certificate)
+        /// As from Xcode.
+        case selfSigned(Certificate)
     }
 
     /// Checks that the signer's certificates were valid when the token was signed, and the signature itself.
@@ -168,12 +188,5 @@ private struct SignedToken {
             throw VerificationError(.malformed, "The \(name) is not base64.")
         }
         return try Certificate(from: der, name)
-    }
-
-    private static func chainLengthMessage(_ header: JWS.Header) -> String {
-        if header.kid == "Apple_Xcode_Key" {
-            return "Signed by StoreKit Testing in Xcode, not by the App Store."
-        }
-        return "The header brings \(header.x5c.count) certificates (x5c), the App Store's bring 3."
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import Synchronization
 
 /// Signers whose chain was found right, so that the next document of theirs costs no chain work.
@@ -8,10 +9,6 @@ import Synchronization
 /// since nobody but Apple can add to it: a signer is remembered after its signature over a whole document was right, under
 /// a key that this signature covers or that only Apple can make. In years there have been a handful.
 final class KnownSigners<Key: Sendable>: Sendable {
-    /// The most signers that are remembered; the App Store takes a new one every two years or so. A signer beyond that is
-    /// checked anew every time, and accepted or refused all the same.
-    private static var limit: Int { 64 }
-
     private final class Node: Sendable {
         let key: Key
         let chain: SignerChain
@@ -39,7 +36,7 @@ final class KnownSigners<Key: Sendable>: Sendable {
     func remember(_ key: Key, _ chain: SignerChain) {
         let new = Node(key, chain)
         var last = first.storeIfNil(new)
-        for _ in 0..<Self.limit where last !== new {
+        for _ in 0..<Limits.knownSigners where last !== new {
             last = last.next.storeIfNil(new)
         }
     }

@@ -26,22 +26,35 @@ extension AppStoreVerifier {
     public func verify(
         notification signedPayload: some Collection<UInt8>, at now: Timestamp
     ) async throws(VerificationError) -> VerifiedNotification {
-        let notification = try await verify(signedPayload, as: ResponseBodyV2DecodedPayload.self, at: now)
+        try await verify(
+            partsOf: verify(signedPayload, as: ResponseBodyV2DecodedPayload.self, at: now), at: now)
+    }
+
+    /// Verifies the tokens inside of a notification that was itself verified; see ``verify(notification:at:)``.
+    public func verify(
+        partsOf notification: Verified<ResponseBodyV2DecodedPayload>, at now: Timestamp
+    ) async throws(VerificationError) -> VerifiedNotification {
         let (data, appData) = (notification.payload.data, notification.payload.appData)
         let parts = VerifiedNotification(
             notification: notification,
-            transaction: try await part(data?.signedTransactionInfo, JWSTransactionDecodedPayload.self, at: now),
-            renewalInfo: try await part(data?.signedRenewalInfo, JWSRenewalInfoDecodedPayload.self, at: now),
-            appTransaction: try await part(appData?.signedAppTransactionInfo, AppTransaction.self, at: now))
+            transaction: try await part(data?.signedTransactionInfo, "data.signedTransactionInfo", at: now),
+            renewalInfo: try await part(data?.signedRenewalInfo, "data.signedRenewalInfo", at: now),
+            appTransaction: try await part(
+                appData?.signedAppTransactionInfo, "appData.signedAppTransactionInfo", at: now))
         try parts.requireOnePurchase()
+        passed(.purchase, "parts of one purchase", found: "they name the same")
         return parts
     }
 
     private func part<Payload: SignedPayload>(
-        _ jws: String?, _ type: Payload.Type, at now: Timestamp
+        _ jws: String?, _ path: String, at now: Timestamp
     ) async throws(VerificationError) -> Verified<Payload>? {
         guard let jws else { return nil }
-        return try await verify(jws.utf8, as: type, at: now)
+        do {
+            return try await telling(of: path).verify(jws.utf8, as: Payload.self, at: now)
+        } catch {
+            throw VerificationError(error.code, "In \(path): \(error.message)", cause: error.cause)
+        }
     }
 }
 

@@ -19,13 +19,26 @@ extension AppStoreVerifier {
     ) async throws(VerificationError) -> Verified<AppReceipt> {
         let document = Array(receipt)
         let unverified = try UnverifiedReceipt(document)
-        if let chain = knownReceiptSigners.chain(where: { $0.signed(unverified.container) }) {
-            try unverified.requireSignature(by: chain, at: now)
-        } else {
-            let chain = try await chain(behind: unverified, at: now)
-            knownReceiptSigners.remember(ReceiptSigner(unverified.container.signer, chain), chain)
+        passed(.form, "PKCS#7 signed data with one signer", found: "\(document.count) bytes")
+        passed(.algorithm, "RSA with SHA-1 or SHA-256", found: unverified.algorithm)
+        let chain = try await signer(of: unverified, at: now)
+        passedSignature(
+            by: chain, at: unverified.creationDate ?? now, isSigned: unverified.creationDate != nil,
+            unverified.algorithm)
+        return try accept(unverified, document, from: chain)
+    }
+
+    /// The chain that signed the receipt: a known one, or one that is known from now on.
+    private func signer(
+        of receipt: UnverifiedReceipt, at now: Timestamp
+    ) async throws(VerificationError) -> SignerChain {
+        if let chain = knownReceiptSigners.chain(where: { $0.signed(receipt.container) }) {
+            try receipt.requireSignature(by: chain, at: now)
+            return chain
         }
-        return try accept(unverified, document)
+        let chain = try await chain(behind: receipt, at: now)
+        knownReceiptSigners.remember(ReceiptSigner(receipt.container.signer, chain), chain)
+        return chain
     }
 
     /// The first of the possible chains that leads to a trusted root and signed the receipt. There may be more than one:
@@ -36,8 +49,12 @@ extension AppStoreVerifier {
         var firstError: VerificationError?
         for candidate in try receipt.candidates() {
             do {
-                let chain = try await SignerChain.check(
-                    leaf: candidate.leaf, intermediate: candidate.intermediate, roots: roots)
+                let chain =
+                    if let intermediate = candidate.intermediate {
+                        try await SignerChain.check(leaf: candidate.leaf, intermediate: intermediate, roots: roots)
+                    } else {
+                        try SignerChain(selfSigned: candidate.leaf, roots: roots)
+                    }
                 try receipt.requireSignature(by: chain, at: now)
                 return chain
             } catch {
@@ -49,7 +66,7 @@ extension AppStoreVerifier {
 
     @inline(never)
     private func accept(
-        _ genuine: UnverifiedReceipt, _ document: [UInt8]
+        _ genuine: UnverifiedReceipt, _ document: [UInt8], from chain: SignerChain
     ) throws(VerificationError) -> Verified<AppReceipt> {
         let receipt: AppReceipt
         do {
@@ -58,7 +75,8 @@ extension AppStoreVerifier {
             throw VerificationError(.unreadable, "The receipt is genuine, but cannot be read: \(error).", cause: error)
         }
         let claims = SignedClaims(receipt)
-        let environment = try requireAccepted(claims, .receipt)
+        passed(.contents, "receipt attributes", found: "readable, purchases: \(receipt.inAppPurchases.count)")
+        let environment = try requireAccepted(claims, .receipt, from: chain)
         return Verified(
             receipt, .receipt, from: document, environment: environment, bundleId: claims.bundleId,
             signedDate: genuine.creationDate)
@@ -84,7 +102,7 @@ struct ReceiptSigner: Sendable {
     init(_ signer: SignedReceipt.Signer, _ chain: SignerChain) {
         issuer = Array(signer.issuer)
         serialNumber = Array(signer.serialNumber)
-        certificates = chain.der
+        certificates = chain.judged.map(\.der)
     }
 
     func signed(_ receipt: SignedReceipt) -> Bool {
@@ -97,6 +115,8 @@ struct ReceiptSigner: Sendable {
 private struct UnverifiedReceipt {
     let container: SignedReceipt
     let creationDate: Timestamp?
+
+    var algorithm: String { container.signer.digestAlgorithm == .sha1 ? "RSA with SHA-1" : "RSA with SHA-256" }
 
     @inline(never)
     init(_ document: [UInt8]) throws(VerificationError) {
@@ -147,23 +167,26 @@ private struct UnverifiedReceipt {
     }
 
     /// Every embedded certificate that may be the signer's, by issuer and serial number (RFC 5652 section 5.3), with every
-    /// one that may have issued it, by name. Other certificates may be anything: nobody needs them.
+    /// one that may have issued it, by name, or alone where it issued itself. Other certificates may be anything: nobody
+    /// needs them.
     @inline(never)
-    func candidates() throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate)] {
-        let certificates = container.certificates.compactMap { try? Certificate(derEncoded: Array($0)) }
+    func candidates() throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate?)] {
+        var certificates: [Certificate] = []
+        for case let certificate? in container.certificates.map({ try? Certificate(derEncoded: Array($0)) })
+        where !certificates.contains(certificate) {
+            certificates.append(certificate)
+        }
         let leaves = certificates.filter { $0.isSigner(container.signer) }
         guard let leaf = leaves.first else {
             throw VerificationError(.malformed, "The receipt does not bring the certificate of its signer.")
         }
-        let candidates = leaves.flatMap { leaf in
-            certificates.filter { $0.subject == leaf.issuer && $0.subject != leaf.subject }.map { (leaf, $0) }
+        let candidates: [(Certificate, Certificate?)] = leaves.flatMap { leaf in
+            leaf.subject == leaf.issuer
+                ? [(leaf, nil)] : certificates.filter { $0.subject == leaf.issuer }.map { (leaf, $0) }
         }
         guard candidates.isEmpty else { return candidates }
-        let reason =
-            leaf.subject == leaf.issuer
-            ? "The signer “\(leaf.commonName)” vouches for itself: signed by Xcode, not by the App Store."
-            : "The receipt does not bring the certificate that issued “\(leaf.commonName)”."
-        throw VerificationError(.untrustedChain, reason)
+        throw VerificationError(
+            .untrustedChain, "The receipt does not bring the certificate that issued “\(leaf.commonName)”.")
     }
 }
 

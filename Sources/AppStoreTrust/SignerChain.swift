@@ -18,17 +18,12 @@ import Foundation
 package struct SignerChain: Sendable {
     package let leaf: Certificate
 
-    /// The bytes of leaf and intermediate, without the root's.
-    var der: [[UInt8]] {
-        [leaf, intermediate].map { certificate in
-            var serializer = DER.Serializer()
-            // Cannot fail: the certificate was read from these bytes, and keeps them.
-            try? serializer.serialize(certificate)
-            return serializer.serializedBytes
-        }
-    }
+    /// The intermediate and the root; nothing where the leaf itself is a trusted root.
+    let issuers: [Certificate]
 
-    private let intermediate: Certificate
+    /// The certificates that a signer brings along and that are judged at the signing time: all but the root, which is
+    /// trusted by configuration, whatever its dates.
+    var judged: [Certificate] { [leaf] + issuers.dropLast() }
 
     /// Checks the path from `leaf` over `intermediate` to one of `roots`: exactly three certificates, each signed by the
     /// next, valid as a path by RFC 5280, with Apple's marks on the first two. The root that a document brings along
@@ -36,12 +31,8 @@ package struct SignerChain: Sendable {
     package static func check(
         leaf: Certificate, intermediate: Certificate, roots: TrustRoots
     ) async throws(VerificationError) -> SignerChain {
-        try requireMarks(leaf: leaf, intermediate: intermediate)
-        // The library builds and judges the path; the time is looked at apart, by `requireValidity`.
-        var verifier = Verifier(rootCertificates: CertificateStore(roots.certificates)) {
-            RFC5280Policy.withValidityCheckDisabled()
-        }
-        let result = await verifier.validate(leaf: leaf, intermediates: CertificateStore([intermediate]))
+        try SignerMarks.appStore.require(onLeaf: leaf, onIntermediate: intermediate)
+        let result = await roots.validate(leaf, intermediates: [intermediate])
         return try SignerChain(result, leaf: leaf, intermediate: intermediate)
     }
 
@@ -50,7 +41,8 @@ package struct SignerChain: Sendable {
     ) throws(VerificationError) {
         // A chain that skips the intermediate, or is the leaf alone because a caller trusts it as a root, is none of
         // the App Store's.
-        guard case .validCertificate(let chain) = result, chain.count == 3, chain[chain.startIndex + 1] == intermediate
+        guard case .validCertificate(let chain) = result, chain.count == 3, chain[chain.startIndex + 1] == intermediate,
+            let root = chain.last
         else {
             throw VerificationError(
                 .untrustedChain,
@@ -58,51 +50,96 @@ package struct SignerChain: Sendable {
             )
         }
         self.leaf = leaf
-        self.intermediate = intermediate
+        issuers = [intermediate, root]
     }
 
-    /// Checks that both certificates were valid at `instant`, to the second and including both ends (RFC 5280 section
-    /// 4.1.2.5). The root is trusted by configuration, whatever its dates.
-    func requireValidity(at instant: Timestamp) throws(VerificationError) {
-        for certificate in [leaf, intermediate] {
-            let from = Timestamp(certificate.notValidBefore)
-            let until = Timestamp(certificate.notValidAfter)
-            guard instant >= from, instant.milliseconds < until.milliseconds + 1000 else {
-                throw VerificationError(
-                    .certificateExpired,
-                    """
-                    The certificate “\(certificate.commonName)” is valid from \(from.iso8601) to \(until.iso8601), \
-                    not at \(instant.iso8601).
-                    """)
-            }
-        }
-    }
-
-    /// Anybody with a developer certificate from Apple has a chain to Apple's root. These two marks tell the App Store's
-    /// own signers from all others.
-    private static func requireMarks(leaf: Certificate, intermediate: Certificate) throws(VerificationError) {
-        guard leaf.extensions[oid: .appStoreReceiptSigning] != nil else {
+    /// A signer that vouches for itself, as Xcode's do: right where the caller named this very certificate as a root.
+    init(selfSigned leaf: Certificate, roots: TrustRoots) throws(VerificationError) {
+        guard roots.certificates.contains(leaf) else {
             throw VerificationError(
                 .untrustedChain,
-                "The certificate “\(leaf.commonName)” lacks the mark of App Store signers (\(ASN1ObjectIdentifier.appStoreReceiptSigning))."
+                "The signer “\(leaf.commonName)” vouches for itself and is no trusted root: signed by Xcode, not by the App Store."
             )
         }
-        guard intermediate.extensions[oid: .worldwideDeveloperRelations] != nil else {
+        self.leaf = leaf
+        issuers = []
+    }
+
+    /// Checks that all certificates but the root were valid at `instant`, to the second and including both ends (RFC 5280
+    /// section 4.1.2.5).
+    func requireValidity(at instant: Timestamp) throws(VerificationError) {
+        for certificate in judged { try certificate.validity.require(instant, of: certificate.commonName) }
+    }
+
+    /// Checks that the signer may sign for `environment`. Whoever can name Xcode's certificate as a root can also sign with
+    /// it, so that it stands for nothing that was bought.
+    func requireAuthority(over environment: Environment) throws(VerificationError) {
+        guard issuers.isEmpty, environment != .xcode, environment != .localTesting else { return }
+        throw VerificationError(
+            .otherEnvironment,
+            "The signer “\(leaf.commonName)” vouches for itself, which is enough for Xcode and LocalTesting, not for \(environment.rawValue)."
+        )
+    }
+}
+
+extension TrustRoots {
+    /// Builds and judges a path to one of these roots by RFC 5280, but for the time, which `requireValidity` looks at.
+    func validate(_ leaf: Certificate, intermediates: [Certificate]) async -> CertificateValidationResult {
+        var verifier = Verifier(rootCertificates: CertificateStore(certificates)) {
+            RFC5280Policy.withValidityCheckDisabled()
+        }
+        return await verifier.validate(leaf: leaf, intermediates: CertificateStore(intermediates))
+    }
+}
+
+/// The extensions by which Apple tells the App Store's own signers from all others: anybody with a developer certificate
+/// from Apple has a chain to Apple's root.
+struct SignerMarks: Sendable {
+    let leaf: ASN1ObjectIdentifier
+    let intermediate: ASN1ObjectIdentifier
+
+    /// Of tokens, app receipts and version 3 transaction receipts.
+    static let appStore = SignerMarks(
+        leaf: [1, 2, 840, 113635, 100, 6, 11, 1], intermediate: [1, 2, 840, 113635, 100, 6, 2, 1])
+
+    /// Of version 2 transaction receipts, under Apple's iTunes Store authority.
+    static let iTunesStore = SignerMarks(
+        leaf: [1, 2, 840, 113635, 100, 6, 5, 1], intermediate: [1, 2, 840, 113635, 100, 6, 2, 2])
+
+    func require(onLeaf leaf: Certificate, onIntermediate intermediate: Certificate) throws(VerificationError) {
+        try Self.require(self.leaf, leaf.extensions.map(\.oid), leaf.commonName, "App Store signers")
+        try require(onIntermediate: intermediate)
+    }
+
+    func require(onIntermediate intermediate: Certificate) throws(VerificationError) {
+        try Self.require(
+            self.intermediate, intermediate.extensions.map(\.oid), intermediate.commonName,
+            "Apple's intermediates that issue App Store signers")
+    }
+
+    static func require(
+        _ mark: ASN1ObjectIdentifier, _ found: [ASN1ObjectIdentifier], _ name: String, _ holders: String
+    ) throws(VerificationError) {
+        guard found.contains(mark) else {
             throw VerificationError(
-                .untrustedChain,
-                """
-                The certificate “\(intermediate.commonName)” lacks the mark of Apple Worldwide Developer Relations \
-                (\(ASN1ObjectIdentifier.worldwideDeveloperRelations)).
-                """)
+                .untrustedChain, "The certificate “\(name)” lacks the mark of \(holders) (\(mark)).")
         }
     }
 }
 
-extension ASN1ObjectIdentifier {
-    /// On the App Store's signing certificates.
-    static let appStoreReceiptSigning: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]
-    /// On the intermediate certificates that issue them.
-    static let worldwideDeveloperRelations: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
+/// From when to when a certificate is valid, to the second and including both ends (RFC 5280 section 4.1.2.5).
+struct CertificateValidity: Sendable {
+    let from: Timestamp
+    let until: Timestamp
+
+    func require(_ instant: Timestamp, of name: String) throws(VerificationError) {
+        guard instant >= from, instant.milliseconds < until.milliseconds + 1000 else {
+            throw VerificationError(
+                .certificateExpired,
+                "The certificate “\(name)” is valid from \(from.iso8601) to \(until.iso8601), not at \(instant.iso8601)."
+            )
+        }
+    }
 }
 
 extension Certificate {
@@ -117,14 +154,29 @@ extension Certificate {
         }
     }
 
+    var validity: CertificateValidity {
+        CertificateValidity(from: Timestamp(notValidBefore), until: Timestamp(notValidAfter))
+    }
+
+    var der: [UInt8] {
+        var serializer = DER.Serializer()
+        // Cannot fail: a certificate is read from its bytes, and keeps them.
+        try? serializer.serialize(self)
+        return serializer.serializedBytes
+    }
+
     /// The subject's common name, for people only: Apple changes it, and anybody can write it.
+    var commonName: String { subject.commonName }
+}
+
+extension DistinguishedName {
     var commonName: String {
-        for name in subject {
+        for name in self {
             for attribute in name where attribute.type == .RDNAttributeType.commonName {
                 return String(describing: attribute.value)
             }
         }
-        return String(describing: subject)
+        return String(describing: self)
     }
 }
 

@@ -28,21 +28,55 @@ public struct TrustRoots: Sendable {
     ///
     /// - Throws: ``VerificationError`` with `malformed` where there is no certificate.
     public init(reading file: some Collection<UInt8>) throws(VerificationError) {
-        let pemStart = "-----BEGIN"
-        do {
-            if let text = String(validating: file, as: UTF8.self), text.contains(pemStart) {
-                let parts = text.components(separatedBy: pemStart).dropFirst()
-                certificates = try parts.map { try Certificate(pemEncoded: pemStart + $0) }
-            } else {
-                certificates = [try Certificate(derEncoded: Array(file))]
-            }
-        } catch {
-            throw VerificationError(.malformed, "The root is neither DER nor PEM of a certificate.", cause: error)
-        }
+        certificates = try [Certificate](reading: file)
     }
 
     /// These roots and `other`.
     public func union(_ other: TrustRoots) -> TrustRoots {
         TrustRoots(certificates + other.certificates)
+    }
+}
+
+/// Certificates between a signer's and a root. A type of its own, so that nobody takes them for roots: developers' own
+/// certificates lead to Apple's intermediates too.
+public struct Intermediates: Sendable {
+    package let certificates: [Certificate]
+
+    /// None.
+    public init() {
+        certificates = []
+    }
+
+    private init(_ certificates: [Certificate]) {
+        self.certificates = certificates
+    }
+
+    /// Reads intermediates from a file's bytes: one certificate as DER, or one or more as PEM.
+    ///
+    /// - Throws: ``VerificationError`` with `malformed` where there is no certificate.
+    public init(reading file: some Collection<UInt8>) throws(VerificationError) {
+        certificates = try [Certificate](reading: file)
+    }
+
+    /// These and `other`.
+    public func union(_ other: Intermediates) -> Intermediates {
+        Intermediates(certificates + other.certificates)
+    }
+}
+
+extension [Certificate] {
+    /// Reads the certificates of a file: one as DER, or one or more as PEM.
+    fileprivate init(reading file: some Collection<UInt8>) throws(VerificationError) {
+        let pemStart = "-----BEGIN"
+        do {
+            if let text = String(validating: file, as: UTF8.self), text.contains(pemStart) {
+                let parts = text.components(separatedBy: pemStart).dropFirst()
+                self = try parts.map { try Certificate(pemEncoded: pemStart + $0) }
+            } else {
+                self = [try Certificate(derEncoded: Array<UInt8>(file))]
+            }
+        } catch {
+            throw VerificationError(.malformed, "Neither DER nor PEM of a certificate.", cause: error)
+        }
     }
 }

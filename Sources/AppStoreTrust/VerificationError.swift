@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+
 /// Why a signed document was not accepted.
 public struct VerificationError: Error, Sendable {
     /// What to do about it. Listed in the order in which it is decided: the first that applies is reported.
@@ -32,9 +34,6 @@ public struct VerificationError: Error, Sendable {
         case otherDevice
     }
 
-    /// The most characters that a message has.
-    private static let messageLimit = 400
-
     public var code: Code
     /// A sentence with evidence: what was expected and what was found. Never holds the document itself.
     public var message: String
@@ -44,7 +43,7 @@ public struct VerificationError: Error, Sendable {
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
         self.code = code
         // Evidence may quote a document, which may be of any length.
-        self.message = message.utf8.count <= Self.messageLimit ? message : "\(message.prefix(Self.messageLimit))…"
+        self.message = message.utf8.count <= Limits.message ? message : "\(message.prefix(Limits.message))…"
         self.cause = cause
     }
 }

@@ -73,7 +73,7 @@ public struct PurchaseServer: Sendable {
 
     private func add(_ endpoint: VerifyReceiptEndpoint, at path: RouterPath, to router: Router<BasicRequestContext>) {
         router.post(path) { request, context in
-            let body = try await request.body(upTo: VerifyReceiptRequest.sizeLimit, within: Self.bodyTimeout)
+            let body = try await request.body(upTo: Limits.verifyReceiptRequest, within: Self.bodyTimeout)
             let answer = await endpoint.answer(body, at: now())
             context.logger.info("verifyReceipt", metadata: ["status": "\(answer.status?.rawValue ?? 0)"])
             return Response(json: answer.json)

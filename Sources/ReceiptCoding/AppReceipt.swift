@@ -108,10 +108,6 @@ public enum ReceiptProductType: Int64, CaseIterable, Sendable {
 // MARK: - Decoding
 
 extension AppReceipt {
-    /// The most attributes that one set may have. The App Store writes 25, and one more for each purchase; the largest
-    /// genuine receipt seen has 187 of those.
-    public static let attributeLimit = 20_000
-
     /// Decodes a receipt's payload: `SET OF ReceiptAttribute`.
     ///
     /// - Throws: ``ReceiptDecodingError`` where the bytes are not that, or where the value of an attribute that has a
@@ -121,8 +117,8 @@ extension AppReceipt {
         var count = 0
         while !attributes.isAtEnd {
             count += 1
-            guard count <= Self.attributeLimit else {
-                throw ReceiptDecodingError("More than \(Self.attributeLimit) attributes")
+            guard count <= Limits.attributes else {
+                throw ReceiptDecodingError("More than \(Limits.attributes) attributes")
             }
             let attribute = try attributes.attribute()
             if try !read(attribute) { otherAttributes.append(attribute) }
@@ -184,8 +180,8 @@ extension InAppPurchase {
         var count = 0
         while !attributes.isAtEnd {
             count += 1
-            guard count <= AppReceipt.attributeLimit else {
-                throw ReceiptDecodingError("More than \(AppReceipt.attributeLimit) attributes in a purchase")
+            guard count <= Limits.attributes else {
+                throw ReceiptDecodingError("More than \(Limits.attributes) attributes in a purchase")
             }
             let attribute = try attributes.attribute()
             if try !read(attribute) { otherAttributes.append(attribute) }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+
 /// The identifier octets (ITU-T X.690 section 8.1.2) that receipts are made of.
 enum BERTag {
     static let integer: UInt8 = 0x02
@@ -32,10 +34,6 @@ struct BERElement {
 /// strings, and all that is wanted of them is a few numbers and texts. It copies nothing and allocates nothing. Every
 /// index that it hands out lies inside of the bytes that it was given, whatever these say.
 struct BERReader {
-    /// How deep constructed elements of indefinite length may nest. Xcode's receipts, the only ones that use it, nest
-    /// 6 levels; each level may cost one more look at the bytes below it.
-    static let depthLimit = 32
-
     let bytes: ArraySlice<UInt8>
     private(set) var position: Int
     private let end: Int
@@ -98,7 +96,9 @@ struct BERReader {
     private mutating func appendChunks(
         to octets: inout [UInt8], _ name: StaticString, depth: Int
     ) throws(ReceiptDecodingError) {
-        guard depth < Self.depthLimit else { throw error("Nested deeper than \(Self.depthLimit) levels") }
+        guard depth < Limits.indefiniteLengths else {
+            throw error("Nested deeper than \(Limits.indefiniteLengths) levels")
+        }
         var chunks = BERReader(bytes, in: try next())
         while !chunks.isAtEnd {
             if chunks.nextTag == BERTag.constructedOctetString {
@@ -155,7 +155,9 @@ struct BERReader {
         _ tag: UInt8, _ start: Int, depth: Int
     ) throws(ReceiptDecodingError) -> BERElement {
         guard tag & BERTag.constructedBit != 0 else { throw error("A primitive element without a length") }
-        guard depth < Self.depthLimit else { throw error("Nested deeper than \(Self.depthLimit) levels") }
+        guard depth < Limits.indefiniteLengths else {
+            throw error("Nested deeper than \(Limits.indefiniteLengths) levels")
+        }
         var position = start + 2
         while true {
             guard end - position >= 2 else { throw error("An element of indefinite length does not end") }

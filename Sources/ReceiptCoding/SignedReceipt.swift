@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+
 /// The container of an app receipt, taken apart and not trusted: PKCS#7 `SignedData` (RFC 5652 section 5) with exactly
 /// what App Store receipts have.
 ///
 /// Definite and indefinite lengths are read, and the signed bytes are kept as they are: the signature covers the payload
 /// octets directly, since receipts have no signed attributes.
 public struct SignedReceipt: Sendable {
-    /// The largest receipt that is read: the App Store's own limit for a whole verifyReceipt request is 3 MiB.
-    public static let sizeLimit = 3 << 20
-
-    /// The most certificates that are read. The App Store sends three, Xcode one.
-    public static let certificateLimit = 10
-
     /// The bytes that were signed: a SET of receipt attributes.
     public let payload: ArraySlice<UInt8>
 
@@ -44,8 +40,8 @@ extension SignedReceipt {
     }
 
     private init(_ bytes: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
-        guard bytes.count <= Self.sizeLimit else {
-            throw ReceiptDecodingError("\(bytes.count) bytes are more than a receipt may have (\(Self.sizeLimit))")
+        guard bytes.count <= Limits.receipt else {
+            throw ReceiptDecodingError("\(bytes.count) bytes are more than a receipt may have (\(Limits.receipt))")
         }
         var outer = BERReader(bytes)
         var contentInfo = BERReader(bytes, in: try outer.next(BERTag.sequence, "PKCS#7 ContentInfo"))
@@ -64,8 +60,8 @@ extension SignedReceipt {
         var certificates = BERReader(bytes, in: try signedData.next(BERTag.context0, "certificates"))
         var found: [ArraySlice<UInt8>] = []
         while !certificates.isAtEnd {
-            guard found.count < Self.certificateLimit else {
-                throw ReceiptDecodingError("More than \(Self.certificateLimit) certificates")
+            guard found.count < Limits.certificates else {
+                throw ReceiptDecodingError("More than \(Limits.certificates) certificates")
             }
             let certificate = try certificates.next(BERTag.sequence, "certificate")
             found.append(bytes[certificate.start..<certificate.end])

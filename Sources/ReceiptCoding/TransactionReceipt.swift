@@ -5,9 +5,6 @@ import AppStoreModel
 /// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), taken apart and not trusted: one
 /// purchase in an old-style property list that Apple never documented.
 public struct TransactionReceipt: Hashable, Sendable {
-    /// The largest transaction receipt that is read. Genuine ones have 3 KB.
-    public static let sizeLimit = 1 << 16
-
     /// `signature`: a version byte, the signature and the signer's certificate. Absent from test data without one.
     public let signature: [UInt8]?
 
@@ -42,6 +39,36 @@ extension TransactionReceipt {
         otherEntries = entries
     }
 
+    /// What ``signature`` is made of.
+    public struct Signature: Sendable {
+        /// 2 (seen until 2015) or 3 (seen in 2022). The first of the bytes that are signed; ``purchaseInfo`` is the rest.
+        public let version: UInt8
+        /// An RSA signature: 128 bytes in version 2, 256 in version 3.
+        public let signature: ArraySlice<UInt8>
+        /// The signer's certificate as DER.
+        public let certificate: ArraySlice<UInt8>
+    }
+
+    /// Takes ``signature`` apart: version, signature, length of the certificate in four bytes, certificate.
+    ///
+    /// - Throws: ``ReceiptDecodingError`` where there is none, it is of another version, or its lengths do not add up.
+    public func signatureParts() throws(ReceiptDecodingError) -> Signature {
+        guard let signature, let version = signature.first else {
+            throw ReceiptDecodingError("The transaction receipt has no signature")
+        }
+        let sizes: [UInt8: Int] = [2: 128, 3: 256]
+        guard let size = sizes[version] else {
+            throw ReceiptDecodingError("The signature is of version \(version), known are 2 and 3")
+        }
+        let rest = signature.dropFirst(1 + size)
+        let length = rest.prefix(4).reduce(0) { $0 << 8 | Int($1) }
+        let certificate = rest.dropFirst(4)
+        guard rest.count > 4, certificate.count == length else {
+            throw ReceiptDecodingError("The signature's certificate does not have the length that is given for it")
+        }
+        return Signature(version: version, signature: signature.dropFirst().prefix(size), certificate: certificate)
+    }
+
     private static func base64(_ text: String, _ name: String) throws(ReceiptDecodingError) -> [UInt8] {
         guard let bytes = Base64.decode(text.utf8) else { throw ReceiptDecodingError("The \(name) is not base64") }
         return bytes
@@ -54,7 +81,7 @@ private struct PropertyList {
     private var position = 0
 
     static func dictionary(_ bytes: [UInt8]) throws(ReceiptDecodingError) -> [String: String] {
-        guard bytes.count <= TransactionReceipt.sizeLimit else {
+        guard bytes.count <= Limits.transactionReceipt else {
             throw ReceiptDecodingError("\(bytes.count) bytes are more than a transaction receipt may have")
         }
         var list = PropertyList(bytes: bytes)

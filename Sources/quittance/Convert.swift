@@ -67,7 +67,7 @@ private struct Converted {
         case .receipt(let bytes):
             let receipt = try AppReceipt(decoding: SignedReceipt(decoding: bytes).payload)
             try self.init(receipt.modern())
-        case .transactionReceipt(let receipt):
+        case .transactionReceipt(let receipt, _):
             try self.init(receipt.modern())
         case .jws:
             throw InputError(description: "A JWS is in today's words already.")

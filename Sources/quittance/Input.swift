@@ -7,7 +7,7 @@ import ReceiptCoding
 /// One thing that somebody handed to the command line, recognised by its content.
 enum Document {
     case receipt([UInt8])
-    case transactionReceipt(TransactionReceipt)
+    case transactionReceipt(TransactionReceipt, [UInt8])
     case jws([UInt8])
     /// JSON that is signed nowhere, such as a decoded payload or an answer of verifyReceipt.
     case json(JSONValue)
@@ -24,7 +24,7 @@ extension Document {
         let text = bytes.withoutByteOrderMark.trimmingWhiteSpace
         guard let first = text.first else { throw InputError(description: "The input is empty.") }
         if let receipt = Self.transactionReceipt(text) {
-            self = .transactionReceipt(receipt)
+            self = .transactionReceipt(receipt, Array(text))
         } else if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
             try self.init(json: text)
         } else if bytes.isBinary {
@@ -67,7 +67,7 @@ extension Document {
                     """)
         }
         if let receipt = Self.transactionReceipt(bytes[...]) {
-            self = .transactionReceipt(receipt)
+            self = .transactionReceipt(receipt, bytes)
         } else if bytes.first == 0x30 {
             self = .receipt(bytes)
         } else {

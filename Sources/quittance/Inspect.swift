@@ -59,7 +59,7 @@ private enum Finding {
         case .receipt(let bytes):
             let container = try SignedReceipt(decoding: bytes)
             self = .receipt(container, try AppReceipt(decoding: container.payload))
-        case .transactionReceipt(let receipt):
+        case .transactionReceipt(let receipt, _):
             self = .transactionReceipt(receipt)
         case .jws(let bytes):
             let jws = try JWS(bytes)

@@ -3,19 +3,22 @@
 import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
+import Foundation
 import ReceiptCoding
+import Synchronization
 
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check that the App Store signed a document, for your app and environment.",
         discussion: """
-            Reads an app receipt (binary or base64), a compact JWS of any kind, a {"signedPayload": …} notification or a \
-            verifyReceipt request; or many, one a line.
+            Reads an app receipt (binary or base64), an old transaction receipt, a compact JWS of any kind, a \
+            {"signedPayload": …} notification or a verifyReceipt request; or many, one a line.
 
             Exit status: 0 verified; 1 refused, with code and reason on standard error; 2 unreadable input or wrong usage.
 
               quittance verify receipt.b64 --bundle-id com.example.notes
               quittance verify - --bundle-id com.example.notes --environment sandbox --json < transaction.jws
+              quittance verify xcode.jws --bundle-id com.example.notes --environment xcode --root StoreKitTest.cer
             """)
 
     @Argument(help: "The file with the document; - or nothing for standard input.")
@@ -44,6 +47,15 @@ struct Verify: AsyncParsableCommand {
     var alsoAppleRoots = false
 
     @Option(
+        name: .customLong("intermediates"),
+        help: """
+            Apple's intermediate certificates, which old transaction receipts leave out: a folder of .cer, .crt, .der or \
+            .pem files, or one file. They are checked against the roots.
+            """,
+        completion: .directory)
+    var intermediates: String?
+
+    @Option(
         help:
             "The time at which certificates are judged where the document has no signing date, in ISO 8601. Default: now.",
         transform: { text in
@@ -65,6 +77,9 @@ struct Verify: AsyncParsableCommand {
         })
     var device: DeviceIdentifier?
 
+    @Flag(help: "Show every check in order: what was expected and what was found.")
+    var explain = false
+
     @Flag(help: "Print one JSON document for each input, and nothing else.")
     var json = false
 
@@ -75,14 +90,22 @@ struct Verify: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let verifier = try verifier()
+        var verifier = try verifier()
+        let checks = Checks()
+        if explain { verifier.onCheck = { checks.add($0) } }
         let now = at ?? Clock.now()
         var status: Int32 = 0
         for item in Input.documents(file) {
             let verdict = await Verdict(item.document, verifier: verifier, device: device, at: now)
             status = max(status, verdict.exitStatus)
+            let passed = explain ? checks.take() : nil
+            if let passed, !json { try Terminal.print(verdict.explanation(passed)) }
             if let complaint = verdict.complaint { Terminal.complain("quittance: \(item.place)\(complaint)") }
-            if json { try Terminal.print(verdict.json) } else if let text = verdict.text { try Terminal.print(text) }
+            if json {
+                try Terminal.print(verdict.json(passed))
+            } else if let text = verdict.text {
+                try Terminal.print(text)
+            }
         }
         if status != 0 { throw ExitCode(status) }
     }
@@ -98,10 +121,50 @@ struct Verify: AsyncParsableCommand {
             }
             trusted = trusted?.union(root) ?? root
         }
-        return AppStoreVerifier(
+        var verifier = AppStoreVerifier(
             apps: .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) }),
             environments: environments.isEmpty ? [.production] : Set(environments),
             roots: trusted ?? .apple)
+        if let intermediates { verifier.intermediates = try Intermediates(at: intermediates) }
+        return verifier
+    }
+}
+
+extension Intermediates {
+    /// Reads a file, or all files of a folder that are named like certificates.
+    fileprivate init(at path: String) throws {
+        let endings = [".cer", ".crt", ".der", ".pem"]
+        var paths = [path]
+        if let names = try? FileManager.default.contentsOfDirectory(atPath: path) {
+            paths = names.filter { name in endings.contains { name.lowercased().hasSuffix($0) } }.sorted()
+                .map { "\(path)/\($0)" }
+            guard !paths.isEmpty else {
+                throw ValidationError("--intermediates \(path): no \(endings.joined(separator: ", ")) file is in it.")
+            }
+        }
+        self.init()
+        for path in paths {
+            do {
+                self = union(try Intermediates(reading: Input.read(path)))
+            } catch {
+                throw ValidationError(
+                    "--intermediates \(path): \((error as? VerificationError)?.message ?? "\(error)")")
+            }
+        }
+    }
+}
+
+/// The checks that a document passed so far.
+private final class Checks: Sendable {
+    private let passed = Mutex<[VerificationCheck]>([])
+
+    func add(_ check: VerificationCheck) { passed.withLock { $0.append(check) } }
+
+    func take() -> [VerificationCheck] {
+        passed.withLock { checks in
+            defer { checks = [] }
+            return checks
+        }
     }
 }
 
@@ -118,6 +181,7 @@ extension Environment {
 /// What came of one document.
 private enum Verdict {
     case receipt(Verified<AppReceipt>)
+    case transactionReceipt(VerifiedTransactionReceipt)
     case token(Verified<JSONValue>)
     case refused(VerificationError)
     case unreadable(InputError)
@@ -132,14 +196,12 @@ private enum Verdict {
                 let receipt = try await verifier.verify(receipt: bytes, at: now)
                 if let device { try receipt.requireDevice(device) }
                 self = .receipt(receipt)
-            case .jws where device != nil:
+            case .jws where device != nil, .transactionReceipt where device != nil:
                 self = .unreadable(InputError(description: "--device can be checked for app receipts only."))
             case .jws(let bytes):
                 self = .token(try await verifier.verifyAndRead(bytes, at: now))
-            case .transactionReceipt:
-                self = .refused(
-                    VerificationError(
-                        .unsupportedAlgorithm, "Old transaction receipts are read by inspect, but not verified yet."))
+            case .transactionReceipt(_, let bytes):
+                self = .transactionReceipt(try await verifier.verify(transactionReceipt: bytes, at: now))
             case .json:
                 self = .unreadable(
                     InputError(description: "This JSON is signed by nobody, so there is nothing to verify."))
@@ -155,7 +217,7 @@ private enum Verdict {
 
     var exitStatus: Int32 {
         switch self {
-        case .receipt, .token: 0
+        case .receipt, .transactionReceipt, .token: 0
         case .refused: 1
         case .unreadable: 2
         }
@@ -164,7 +226,7 @@ private enum Verdict {
     /// What standard error tells: code and reason of a refusal.
     var complaint: String? {
         switch self {
-        case .receipt, .token: nil
+        case .receipt, .transactionReceipt, .token: nil
         case .refused(let error): "refused, \(error.code.rawValue): \(error.message.printable)"
         case .unreadable(let error): error.description.printable
         }
@@ -172,13 +234,14 @@ private enum Verdict {
 
     private var codeAndReason: (code: String, reason: String) {
         switch self {
-        case .receipt, .token: ("verified", "")
+        case .receipt, .transactionReceipt, .token: ("verified", "")
         case .refused(let error): (error.code.rawValue, error.message)
         case .unreadable(let error): (VerificationError.Code.malformed.rawValue, error.description)
         }
     }
 
-    var json: String {
+    /// - Parameter checks: Those that were passed, where they are wanted.
+    func json(_ checks: [VerificationCheck]?) -> String {
         var writer = JSONWriter()
         writer.object { json in
             json.name("verified")
@@ -192,18 +255,44 @@ private enum Verdict {
                 json.summary(of: token)
                 json.name("payload")
                 json.value(token.payload)
+            case .transactionReceipt(let receipt):
+                json.summary(of: receipt)
+                json.name("payload")
+                json.literal(receipt.payload.json)
             case .refused, .unreadable:
                 json.member("code", codeAndReason.code)
                 json.member("reason", codeAndReason.reason)
             }
+            if let checks {
+                json.name("checks")
+                json.array(checks) { $0.check($1) }
+            }
         }
         return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// Every check in order, and the one that was not passed.
+    func explanation(_ checks: [VerificationCheck]) -> String {
+        var part: String?
+        var lines: [String] = []
+        for check in checks {
+            if check.part != part { lines.append(check.part.map { "in \($0)" } ?? "in the document itself") }
+            part = check.part
+            let expected = "expected \(check.expected)".styled(.dim)
+            lines.append("  ✓ ".styled(.green) + check.subject.rawValue.padded(to: 13) + expected.printable)
+            lines.append(String(repeating: " ", count: 17) + "found \(check.found)".printable)
+        }
+        if let complaint { lines.append("  ✗ ".styled(.red) + complaint) }
+        return lines.joined(separator: "\n")
     }
 
     /// For people; nothing for a refusal, which standard error tells.
     var text: String? {
         switch self {
         case .receipt(let receipt): "Verified: ".styled(.green) + Report.receipt(receipt.payload)
+        case .transactionReceipt(let receipt):
+            "Verified: ".styled(.green) + Report.transactionReceipt(receipt.receipt)
+                + "  The environment is signed nowhere: a sandbox purchase looks the same.\n"
         case .token(let token):
             "Verified: ".styled(.green) + Report.payload(token.payload, JSONDocument(recognizing: token.payload))
                 + (token.bundleId == nil ? "  Names no app by a bundle id, so that was not compared.\n" : "")
@@ -222,7 +311,7 @@ extension AppStoreVerifier {
         case .transaction: _ = try token.read(as: JWSTransactionDecodedPayload.self)
         case .renewalInfo: _ = try token.read(as: JWSRenewalInfoDecodedPayload.self)
         case .appTransaction: _ = try token.read(as: AppTransaction.self)
-        case .notification: _ = try await verify(notification: jws, at: now)
+        case .notification: _ = try await verify(partsOf: token.read(as: ResponseBodyV2DecodedPayload.self), at: now)
         case .retentionRequest: _ = try token.read(as: DecodedRealtimeRequestBody.self)
         case .receipt: break
         }
@@ -231,6 +320,24 @@ extension AppStoreVerifier {
 }
 
 extension JSONWriter {
+    fileprivate mutating func summary(of receipt: VerifiedTransactionReceipt) {
+        member("kind", "transactionReceipt")
+        name("environment")
+        null()  // Signed nowhere.
+        member("bundleId", receipt.bundleId)
+        name("signedDate")
+        if let date = receipt.purchaseDate { number(date.milliseconds) } else { null() }
+    }
+
+    fileprivate mutating func check(_ check: VerificationCheck) {
+        object { json in
+            if let part = check.part { json.member("part", part) }
+            json.member("check", check.subject.rawValue)
+            json.member("expected", check.expected)
+            json.member("found", check.found)
+        }
+    }
+
     fileprivate mutating func summary<Payload>(of verified: Verified<Payload>) {
         member("kind", verified.kind.rawValue)
         member("environment", verified.environment.rawValue)

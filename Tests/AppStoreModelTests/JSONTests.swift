@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func `nesting is read to its limit and no deeper`() throws {
-        let limit = JSONValue.depthLimit
+        let limit = Limits.jsonDepth
         let deepest = String(repeating: "[", count: limit) + String(repeating: "]", count: limit)
         #expect(try JSONValue(parsing: deepest.utf8).compactText == deepest)
         for opening in ["[", #"{"a":"#] {

@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test func `a token longer than the limit is refused before it is read`() {
-        let long = [UInt8](repeating: UInt8(ascii: "a"), count: JWS.lengthLimit + 1)
+        let long = [UInt8](repeating: UInt8(ascii: "a"), count: Limits.token + 1)
         #expect(throws: JWSError.self) { try JWS(long) }
     }
 }

@@ -162,7 +162,7 @@ import X509
     }
 
     @Test func `a receipt longer than the limit is refused before it is read`() async throws {
-        let bytes = [UInt8](repeating: 0x30, count: SignedReceipt.sizeLimit + 1)
+        let bytes = [UInt8](repeating: 0x30, count: Limits.receipt + 1)
         let error = #expect(throws: ReceiptDecodingError.self) { try SignedReceipt(decoding: bytes) }
         #expect(error?.message.contains("more than") == true)
     }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// How much of a document is read before it is refused: every bound on input, with its reason.
+///
+/// What is inside of these bounds is verified in less than 250 ms and 64 MiB; `make limits` measures the worst of each kind.
+public enum Limits {
+    // MARK: Documents
+
+    /// Bytes of a verifyReceipt request. Apple's own limit: longer ones it answers with HTTP 413.
+    public static let verifyReceiptRequest = 3_145_728
+
+    /// Bytes of an app receipt: no longer one fits into a verifyReceipt request. The largest genuine one at hand, of 187
+    /// purchases, has 79,104.
+    public static let receipt = 3 << 20
+
+    /// Bytes of an old transaction receipt, and of the purchase in it. Genuine ones have 3 KB.
+    public static let transactionReceipt = 1 << 16
+
+    /// Bytes of a compact JWS. Notifications with two tokens inside stay below 30 KB.
+    public static let token = 1 << 20
+
+    // MARK: Inside of documents
+
+    /// Levels of JSON. Apple's deepest answer has 6.
+    public static let jsonDepth = 64
+
+    /// Certificates in a receipt or in `x5c`. The App Store sends 3, Xcode 1.
+    public static let certificates = 10
+
+    /// Levels of constructed elements of indefinite length. Only Xcode's receipts have them, and nest 6; each level may cost
+    /// one more look at the bytes below it.
+    public static let indefiniteLengths = 32
+
+    /// Attributes in one set: of a purchase, or of a receipt, where each purchase is one. The App Store writes 25 into a
+    /// receipt and one for each purchase; as many purchases as fit into 3 MiB, some 8,000, are far from this.
+    public static let attributes = 20_000
+
+    // MARK: What is kept
+
+    /// Signers whose chain a verifier remembers, of tokens and of receipts each. The App Store takes a new one every two
+    /// years or so, and only Apple can make one. One beyond that is checked anew every time, with the same outcome.
+    public static let knownSigners = 64
+
+    /// Characters of an error's message, which may quote a document.
+    public static let message = 400
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import SwiftASN1
+package import X509
+
+/// A certificate authority shaped like Apple's: what it signs is genuine to whoever trusts its roots, and to nobody else.
+///
+/// There is nothing in it of Apple's, and its certificates say so in their names. Keys are new every time.
+public struct CertificateAuthority: Sendable {
+    /// The signer of tokens: P-384, P-384, P-256.
+    package var tokens: ChainPlan
+    /// The signer of app receipts: RSA-2048 throughout.
+    package var receipts: ChainPlan
+    /// The signer of version 2 transaction receipts: RSA-2048, RSA-2048, RSA-1024.
+    package var purchases: ChainPlan
+
+    /// - Parameter from: When its signers' certificates begin, which hold for two years; authorities hold longer.
+    public init(from: Timestamp) throws {
+        let end = from.advanced(byDays: 730)
+        let tokenRoot = CertificatePlan.root("Quittance Simulator Root CA - EC", .newP384(), from)
+        tokens = ChainPlan(
+            tokenRoot.issues("Simulated WWDR - EC", .worldwideDeveloperRelations, .newP384()),
+            under: tokenRoot, signing: ("Simulated token signing", .appStoreReceiptSigning, .newP256()), from, end)
+        let receiptRoot = CertificatePlan.root("Quittance Simulator Root CA - RSA", try .newRSA(), from)
+        receipts = ChainPlan(
+            receiptRoot.issues("Simulated WWDR - RSA", .worldwideDeveloperRelations, try .newRSA()),
+            under: receiptRoot, signing: ("Simulated receipt signing", .appStoreReceiptSigning, try .newRSA()), from,
+            end)
+        purchases = ChainPlan(
+            receiptRoot.issues("Simulated iTunes Store CA", .iTunesStoreAuthority, try .newRSA()),
+            under: receiptRoot,
+            signing: ("Simulated purchase receipts", .purchaseReceiptSigning, try .newRSA(bits: 1024)), from, end)
+    }
+
+    /// The two roots as DER, the one of tokens and the one of receipts.
+    public var roots: [[UInt8]] {
+        get throws { try [tokens.root, receipts.root].map { try [UInt8](der: $0.issue()) } }
+    }
+
+    /// The intermediates as DER that transaction receipts leave out: of version 2 and of version 3.
+    public var intermediates: [[UInt8]] {
+        get throws { try [purchases.intermediate, receipts.intermediate].map { try [UInt8](der: $0.issue()) } }
+    }
+}
+
+/// The three certificates behind a signature.
+package struct ChainPlan: Sendable {
+    package var root: CertificatePlan
+    package var intermediate: CertificatePlan
+    package var leaf: CertificatePlan
+
+    fileprivate init(
+        _ intermediate: CertificatePlan, under root: CertificatePlan,
+        signing leaf: (subject: String, mark: ASN1ObjectIdentifier, key: SigningKey), _ from: Timestamp,
+        _ until: Timestamp
+    ) {
+        self.root = root
+        self.intermediate = intermediate
+        self.leaf = CertificatePlan(
+            subject: leaf.subject, issuer: intermediate.subject, from: from, until: until, marks: [leaf.mark],
+            constraints: .notCertificateAuthority, key: leaf.key, issuerKey: intermediate.key)
+    }
+
+    /// Leaf, intermediate, root: the order of `x5c` and of receipts.
+    package func issue() throws -> [Certificate] {
+        try [leaf, intermediate, root].map { try $0.issue() }
+    }
+}
+
+extension CertificatePlan {
+    fileprivate static func root(_ subject: String, _ key: SigningKey, _ from: Timestamp) -> CertificatePlan {
+        CertificatePlan(
+            subject: subject, issuer: subject, from: from.advanced(byDays: -3650), until: from.advanced(byDays: 7300),
+            constraints: .isCertificateAuthority(maxPathLength: nil), key: key, issuerKey: key)
+    }
+
+    /// An intermediate under this root.
+    fileprivate func issues(_ subject: String, _ mark: ASN1ObjectIdentifier, _ key: SigningKey) -> CertificatePlan {
+        CertificatePlan(
+            subject: subject, issuer: self.subject, from: from.advanced(byDays: 3000),
+            until: until.advanced(byDays: -100), marks: [mark], constraints: .isCertificateAuthority(maxPathLength: 0),
+            key: key, issuerKey: self.key)
+    }
+}
+
+extension Timestamp {
+    fileprivate func advanced(byDays days: Int64) -> Timestamp {
+        Timestamp(milliseconds: milliseconds + days * 86_400_000)
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+import Foundation
+package import SwiftASN1
+package import X509
+
+/// A certificate before it is issued, every part of which can be got wrong.
+package struct CertificatePlan: Sendable {
+    package var subject: String
+    package var issuer: String
+    /// From the first instant to the last, to the second.
+    package var from: Timestamp
+    package var until: Timestamp
+    /// Random where there is none.
+    package var serialNumber: [UInt8]?
+    /// Apple's marks: extensions that are there or not, whose value is NULL.
+    package var marks: [ASN1ObjectIdentifier] = []
+    package var constraints: BasicConstraints
+    /// Where to ask whether it was revoked.
+    package var ocspResponder: String?
+    package var key: SigningKey
+    /// Whose signature it bears.
+    package var issuerKey: SigningKey
+
+    package func issue() throws -> Certificate {
+        try Certificate(
+            version: .v3,
+            serialNumber: serialNumber.map { .init(bytes: $0) } ?? .init(),
+            publicKey: key.publicKey,
+            notValidBefore: Date(from), notValidAfter: Date(until),
+            issuer: Self.name(issuer), subject: Self.name(subject),
+            signatureAlgorithm: issuerKey.certificateAlgorithm,
+            extensions: extensions(),
+            issuerPrivateKey: issuerKey.certificateKey)
+    }
+
+    private func extensions() throws -> Certificate.Extensions {
+        var extensions = try Certificate.Extensions {
+            Critical(constraints)
+            Critical(keyUsage)
+        }
+        if let ocspResponder {
+            let access = AuthorityInformationAccess.AccessDescription(
+                method: .ocspServer, location: .uniformResourceIdentifier(ocspResponder))
+            try extensions.append(Certificate.Extension(AuthorityInformationAccess([access]), critical: false))
+        }
+        for mark in marks {
+            try extensions.append(Certificate.Extension(oid: mark, critical: false, value: [0x05, 0x00]))
+        }
+        return extensions
+    }
+
+    private var keyUsage: KeyUsage {
+        if case .isCertificateAuthority = constraints { return KeyUsage(keyCertSign: true, cRLSign: true) }
+        return KeyUsage(digitalSignature: true)
+    }
+
+    /// Apple's form of a name, under an organization that is not Apple.
+    private static func name(_ commonName: String) throws -> DistinguishedName {
+        try DistinguishedName {
+            CommonName(commonName)
+            OrganizationName("Quittance Simulator, not Apple")
+        }
+    }
+}
+
+extension [UInt8] {
+    /// The certificate as DER.
+    package init(der certificate: Certificate) throws {
+        var serializer = DER.Serializer()
+        try serializer.serialize(certificate)
+        self = serializer.serializedBytes
+    }
+}
+
+extension Date {
+    init(_ timestamp: Timestamp) {
+        self.init(timeIntervalSince1970: Double(timestamp.milliseconds) / 1000)
+    }
+}
+
+extension ASN1ObjectIdentifier {
+    /// On the certificates that sign tokens and app receipts.
+    package static let appStoreReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 11, 1]
+    /// On the intermediate certificates of Apple Worldwide Developer Relations that issue them.
+    package static let worldwideDeveloperRelations: Self = [1, 2, 840, 113635, 100, 6, 2, 1]
+    /// On the certificates that signed version 2 transaction receipts.
+    package static let purchaseReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 5, 1]
+    /// On the intermediate certificate that issued those.
+    package static let iTunesStoreAuthority: Self = [1, 2, 840, 113635, 100, 6, 2, 2]
+    /// On an intermediate that is Apple's, but for developers' own keys.
+    package static let worldwideDeveloperRelationsG2: Self = [1, 2, 840, 113635, 100, 6, 2, 15]
+}

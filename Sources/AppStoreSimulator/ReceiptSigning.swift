@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Crypto
+package import ReceiptCoding
+import SwiftASN1
+package import X509
+
+/// An app receipt before it is signed, every part of which can be got wrong.
+package struct ReceiptPlan: Sendable {
+    /// The digest that the App Store signs, by its identifier.
+    package var digest = OID.sha256
+    package var signatureAlgorithm = OID.rsaEncryption
+    /// What the certificates' set holds, each as DER.
+    package var certificates: [[UInt8]]
+    /// Issuer and serial number by which the signer is found, as DER.
+    package var signer: [UInt8]
+    package var payload: [UInt8]
+    /// What is signed, where that is not the payload.
+    package var signedBytes: [UInt8]?
+    /// DER between digest algorithm and signature algorithm.
+    package var signedAttributes: [UInt8] = []
+    package var signers = 1
+    package var key: SigningKey
+    /// What becomes of the right signature.
+    package var signature: @Sendable ([UInt8]) -> [UInt8] = { $0 }
+    /// What becomes of the finished receipt.
+    package var document: @Sendable ([UInt8]) -> [UInt8] = { $0 }
+
+    package init(_ payload: [UInt8], by chain: ChainPlan) throws {
+        let certificates = try chain.issue()
+        self.payload = payload
+        self.certificates = try certificates.map { try [UInt8](der: $0) }
+        signer = try Self.signer(certificates[0])
+        key = chain.leaf.key
+    }
+
+    /// `IssuerAndSerialNumber` (RFC 5652 section 10.2.4).
+    package static func signer(_ certificate: Certificate) throws -> [UInt8] {
+        let serialNumber = Array(certificate.serialNumber.bytes)
+        let positive = serialNumber.first.map { $0 >= 0x80 } == true ? [0] + serialNumber : serialNumber
+        return try DEREncoding.sequence(certificate.issuer.der, DEREncoding.element(0x02, positive))
+    }
+
+    /// `ContentInfo` with `SignedData`, as the App Store builds it (RFC 5652 sections 3 and 5).
+    package func signed() throws -> [UInt8] {
+        let null: [UInt8] = [0x05, 0x00]
+        let digestAlgorithm = DEREncoding.sequence(DEREncoding.objectIdentifier(digest), null)
+        let signerInfo = DEREncoding.sequence(
+            DEREncoding.integer(1), signer, digestAlgorithm, signedAttributes,
+            DEREncoding.sequence(DEREncoding.objectIdentifier(signatureAlgorithm), null),
+            DEREncoding.octetString(signature(try plainSignature())))
+        let content = DEREncoding.sequence(
+            DEREncoding.objectIdentifier(.data), DEREncoding.context0(DEREncoding.octetString(payload)))
+        let signedData = DEREncoding.sequence(
+            DEREncoding.integer(1), DEREncoding.set(digestAlgorithm), content,
+            DEREncoding.context0(Array(certificates.joined())),
+            DEREncoding.set(Array(repeatElement(signerInfo, count: signers).joined())))
+        return document(
+            DEREncoding.sequence(DEREncoding.objectIdentifier(.signedData), DEREncoding.context0(signedData)))
+    }
+
+    private func plainSignature() throws -> [UInt8] {
+        let bytes = signedBytes ?? payload
+        return digest == .sha1 ? try key.rsa(Insecure.SHA1.hash(data: bytes)) : try key.rsa(SHA256.hash(data: bytes))
+    }
+}
+
+extension CertificateAuthority {
+    /// Signs a receipt as the App Store does since 2023: PKCS#7 with SHA-256, and the chain inside.
+    package func sign(_ receipt: AppReceipt) throws -> [UInt8] {
+        try ReceiptPlan(receipt.encoded, by: receipts).signed()
+    }
+}
+
+extension DistinguishedName {
+    fileprivate var der: [UInt8] {
+        get throws {
+            var serializer = DER.Serializer()
+            try serializer.serialize(self)
+            return serializer.serializedBytes
+        }
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import Crypto
+package import CryptoExtras
+import Foundation
+package import X509
+
+/// A private key of one of the kinds that the App Store's certificates have.
+package enum SigningKey: Sendable {
+    case p256(P256.Signing.PrivateKey)
+    case p384(P384.Signing.PrivateKey)
+    case rsa(_RSA.Signing.PrivateKey)
+
+    package static func newP256() -> SigningKey { .p256(P256.Signing.PrivateKey()) }
+    package static func newP384() -> SigningKey { .p384(P384.Signing.PrivateKey()) }
+
+    /// - Parameter bits: 2048, or 1024 as the signers of the oldest transaction receipts had.
+    package static func newRSA(bits: Int = 2048) throws -> SigningKey {
+        .rsa(try _RSA.Signing.PrivateKey(unsafeKeySize: .init(bitCount: bits)))
+    }
+
+    package var publicKey: Certificate.PublicKey {
+        switch self {
+        case .p256(let key): .init(key.publicKey)
+        case .p384(let key): .init(key.publicKey)
+        case .rsa(let key): .init(key.publicKey)
+        }
+    }
+
+    var certificateKey: Certificate.PrivateKey {
+        switch self {
+        case .p256(let key): .init(key)
+        case .p384(let key): .init(key)
+        case .rsa(let key): .init(key)
+        }
+    }
+
+    /// What it signs certificates with, as Apple's authorities do.
+    var certificateAlgorithm: Certificate.SignatureAlgorithm {
+        switch self {
+        case .p256: .ecdsaWithSHA256
+        case .p384: .ecdsaWithSHA384
+        case .rsa: .sha256WithRSAEncryption
+        }
+    }
+
+    /// An ES256 signature: r and s, 32 bytes each (RFC 7518 section 3.4).
+    package func es256(_ input: [UInt8]) throws -> [UInt8] {
+        guard case .p256(let key) = self else { throw SimulatorError("ES256 needs a key on the curve P-256") }
+        return Array(try key.signature(for: input).rawRepresentation)
+    }
+
+    /// An RSA signature with PKCS#1 v1.5 padding (RFC 8017 section 8.2).
+    package func rsa(_ digest: some Digest) throws -> [UInt8] {
+        guard case .rsa(let key) = self else { throw SimulatorError("The signer's key is not RSA") }
+        return Array(try key.signature(for: digest, padding: .insecurePKCS1v1_5).rawRepresentation)
+    }
+}
+
+/// Why the simulator cannot do what it was asked to.
+public struct SimulatorError: Error, CustomStringConvertible {
+    public let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}

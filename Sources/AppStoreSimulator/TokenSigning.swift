@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import Foundation
+
+/// A compact JWS before it is signed, every part of which can be got wrong.
+package struct TokenPlan: Sendable {
+    package var algorithm = "ES256"
+    /// `x5c`: leaf, intermediate, root, each as DER.
+    package var chain: [[UInt8]]
+    /// The header in place of the one made of `algorithm` and `chain`.
+    package var header: String?
+    package var payload: [UInt8]
+    package var key: SigningKey
+    /// What becomes of the right signature.
+    package var signature: @Sendable ([UInt8]) throws -> [UInt8] = { $0 }
+    /// What becomes of the finished token.
+    package var text: @Sendable (String) throws -> String = { $0 }
+
+    package init(_ payload: String, by signer: ChainPlan) throws {
+        self.payload = Array(payload.utf8)
+        chain = try signer.issue().map { try [UInt8](der: $0) }
+        key = signer.leaf.key
+    }
+
+    /// The token as the App Store would have it, with whatever is wrong with it.
+    package func signed() throws -> String {
+        let input = "\(Self.base64URL(Array((header ?? plainHeader).utf8))).\(Self.base64URL(payload))"
+        let signature = try signature(key.es256(Array(input.utf8)))
+        return try text("\(input).\(Self.base64URL(signature))")
+    }
+
+    package var plainHeader: String {
+        let x5c = chain.map { #""\#(Data($0).base64EncodedString())""# }.joined(separator: ",")
+        return #"{"alg":"\#(algorithm)","x5c":[\#(x5c)]}"#
+    }
+
+    package static func base64URL(_ bytes: [UInt8]) -> String {
+        Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+}
+
+extension CertificateAuthority {
+    /// Signs a payload as the App Store does: a compact JWS with ES256 and the chain in `x5c`.
+    ///
+    /// - Throws: What encoding the payload throws.
+    public func sign(_ payload: some Encodable & SignedPayload) throws -> String {
+        try TokenPlan(JSONValue(encoding: payload).compactText, by: tokens).signed()
+    }
+}

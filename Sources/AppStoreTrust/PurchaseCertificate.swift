@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Crypto
+import CryptoExtras
+import SwiftASN1
+import X509
+
+/// The certificate of a transaction receipt's signer.
+///
+/// Those of version 2 have RSA keys of 1024 bits, which swift-certificates does not read, so the few fields that decide are
+/// read here (RFC 5280 section 4.1). What issued it is an ordinary certificate, and judged by the library.
+struct PurchaseCertificate {
+    let issuer: DistinguishedName
+    let subject: DistinguishedName
+    let validity: CertificateValidity
+    let key: _RSA.Signing.PublicKey
+    let extensions: Certificate.Extensions
+
+    /// What the issuer signed, and how.
+    private let signedBytes: ArraySlice<UInt8>
+    private let algorithm: Certificate.SignatureAlgorithm
+    private let signature: ArraySlice<UInt8>
+
+    /// - Throws: `malformed`, and `unsupportedAlgorithm` where the certificate's key or signature is not RSA.
+    @inline(never)
+    init(_ der: ArraySlice<UInt8>) throws(VerificationError) {
+        do {
+            try self.init(parsing: der)
+        } catch let error as VerificationError {
+            throw error
+        } catch {
+            throw VerificationError(.malformed, "The signer's certificate is no X.509 certificate.", cause: error)
+        }
+    }
+
+    private init(parsing der: ArraySlice<UInt8>) throws {
+        let fields = try DER.sequence(try DER.parse(der), identifier: .sequence) { nodes in
+            (
+                tbs: try nodes.required(), algorithm: try Self.algorithm(&nodes),
+                signature: try ASN1BitString(derEncoded: &nodes)
+            )
+        }
+        let body = try TBSCertificate(fields.tbs)
+        (issuer, subject, validity) = (body.issuer, body.subject, body.validity)
+        (key, extensions) = (try Self.key(body.key), body.extensions)
+        signedBytes = fields.tbs.encodedBytes
+        signature = fields.signature.bytes
+        // Both places that name it must agree (RFC 5280 section 4.1.1.2).
+        guard body.algorithm == fields.algorithm, let algorithm = Self.algorithms[fields.algorithm] else {
+            throw VerificationError(
+                .unsupportedAlgorithm, "The signer's certificate is signed with \(fields.algorithm), not with RSA.")
+        }
+        self.algorithm = algorithm
+    }
+
+    /// Checks that `issuer` signed this certificate and that it may sign purchases.
+    @inline(never)
+    func requireIssuer(_ issuer: Certificate, marks: SignerMarks) throws(VerificationError) {
+        try marks.require(onIntermediate: issuer)
+        guard case .isCertificateAuthority? = try? issuer.extensions.basicConstraints,
+            (try? issuer.extensions.keyUsage).map({ $0?.keyCertSign != false }) == true
+        else {
+            throw VerificationError(.untrustedChain, "The certificate “\(issuer.commonName)” may not issue others.")
+        }
+        guard issuer.publicKey.isValidSignature(signature, for: signedBytes, signatureAlgorithm: algorithm) else {
+            throw VerificationError(
+                .untrustedChain, "The certificate “\(subject.commonName)” was not signed by “\(issuer.commonName)”.")
+        }
+    }
+
+    /// Checks the mark, and that no extension demands what nobody here does (RFC 5280 section 4.2).
+    @inline(never)
+    func requireMark(_ marks: SignerMarks) throws(VerificationError) {
+        try SignerMarks.require(marks.leaf, extensions.map(\.oid), subject.commonName, "App Store signers")
+        let known: [ASN1ObjectIdentifier] = [.X509ExtensionID.basicConstraints, .X509ExtensionID.keyUsage]
+        for demand in extensions where demand.critical && !known.contains(demand.oid) {
+            throw VerificationError(
+                .untrustedChain, "The certificate “\(subject.commonName)” demands an unknown extension (\(demand.oid))."
+            )
+        }
+    }
+
+    private static let algorithms: [ASN1ObjectIdentifier: Certificate.SignatureAlgorithm] = [
+        [1, 2, 840, 113549, 1, 1, 5]: .sha1WithRSAEncryption,
+        [1, 2, 840, 113549, 1, 1, 11]: .sha256WithRSAEncryption,
+    ]
+
+    /// An AlgorithmIdentifier, whose parameters are NULL or absent for RSA (RFC 4055 section 5).
+    private static func algorithm(_ nodes: inout ASN1NodeCollection.Iterator) throws -> ASN1ObjectIdentifier {
+        try DER.sequence(nodes.required(), identifier: .sequence) { fields in
+            let algorithm = try ASN1ObjectIdentifier(derEncoded: &fields)
+            _ = fields.next()
+            return algorithm
+        }
+    }
+
+    private static func key(
+        _ subjectPublicKeyInfo: ArraySlice<UInt8>
+    ) throws(VerificationError) -> _RSA.Signing.PublicKey {
+        // 1024 bits are few. Whoever signed in 2012 cannot be asked again, and nobody has factored such a key in public.
+        guard let key = try? _RSA.Signing.PublicKey(unsafeDERRepresentation: subjectPublicKeyInfo) else {
+            throw VerificationError(.unsupportedAlgorithm, "The signer's key is not RSA with 1024 bits or more.")
+        }
+        return key
+    }
+
+    /// What the issuer signs, field by field (RFC 5280 section 4.1.2).
+    private struct TBSCertificate {
+        var algorithm: ASN1ObjectIdentifier
+        var issuer: DistinguishedName
+        var validity: CertificateValidity
+        var subject: DistinguishedName
+        var key: ArraySlice<UInt8>
+        var extensions: Certificate.Extensions
+
+        init(_ node: ASN1Node) throws {
+            self = try DER.sequence(node, identifier: .sequence) { fields in
+                try TBSCertificate(&fields)
+            }
+        }
+
+        private init(_ fields: inout ASN1NodeCollection.Iterator) throws {
+            _ = try DER.optionalExplicitlyTagged(&fields, tagNumber: 0, tagClass: .contextSpecific) { version in
+                try Int(derEncoded: version)
+            }
+            _ = fields.next()  // The serial number.
+            algorithm = try PurchaseCertificate.algorithm(&fields)
+            issuer = try DistinguishedName(derEncoded: fields.required())
+            validity = try DER.sequence(fields.required(), identifier: .sequence) { dates in
+                try CertificateValidity(from: Self.time(&dates), until: Self.time(&dates))
+            }
+            subject = try DistinguishedName(derEncoded: fields.required())
+            key = try fields.required().encodedBytes
+            let extensions = try DER.optionalExplicitlyTagged(&fields, tagNumber: 3, tagClass: .contextSpecific) {
+                try DER.sequence(of: Certificate.Extension.self, identifier: .sequence, rootNode: $0)
+            }
+            self.extensions = try Certificate.Extensions(extensions ?? [])
+        }
+
+        /// UTCTime until 2049, GeneralizedTime from then on (RFC 5280 section 4.1.2.5).
+        private static func time(_ fields: inout ASN1NodeCollection.Iterator) throws -> Timestamp {
+            let node = try fields.required()
+            let time =
+                if node.identifier == .utcTime {
+                    Timestamp(try UTCTime(derEncoded: node))
+                } else {
+                    Timestamp(try GeneralizedTime(derEncoded: node))
+                }
+            guard let time else { throw FieldError.notADate }
+            return time
+        }
+    }
+}
+
+private enum FieldError: Error {
+    case missing
+    case notADate
+}
+
+extension ASN1NodeCollection.Iterator {
+    fileprivate mutating func required() throws -> ASN1Node {
+        guard let node = next() else { throw FieldError.missing }
+        return node
+    }
+}
+
+extension Timestamp {
+    fileprivate init?(_ time: UTCTime) {
+        self.init((time.year, time.month, time.day), (time.hours, time.minutes, time.seconds))
+    }
+
+    fileprivate init?(_ time: GeneralizedTime) {
+        self.init((time.year, time.month, time.day), (time.hours, time.minutes, time.seconds))
+    }
+}

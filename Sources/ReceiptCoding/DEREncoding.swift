@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Writes DER (ITU-T X.690 section 10): definite lengths of the fewest octets.
+package enum DEREncoding {
+    /// One element: `tag` is the identifier octet.
+    package static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
+        var element = [tag]
+        if content.count < 0x80 {
+            element.append(UInt8(content.count))
+        } else {
+            let length = bigEndian(Int64(content.count)).drop { $0 == 0 }
+            element.append(0x80 | UInt8(length.count))
+            element += length
+        }
+        return element + content
+    }
+
+    package static func sequence(_ elements: [UInt8]...) -> [UInt8] {
+        element(BERTag.sequence, Array(elements.joined()))
+    }
+
+    package static func set(_ elements: [UInt8]...) -> [UInt8] {
+        element(BERTag.set, Array(elements.joined()))
+    }
+
+    /// `SET OF` has its elements in the order of their octets (X.690 section 11.6).
+    package static func setOf(_ elements: [[UInt8]]) -> [UInt8] {
+        element(BERTag.set, Array(elements.sorted { $0.lexicographicallyPrecedes($1) }.joined()))
+    }
+
+    /// What is inside of an EXPLICIT or a constructed IMPLICIT tag [0].
+    package static func context0(_ content: [UInt8]) -> [UInt8] {
+        element(BERTag.context0, content)
+    }
+
+    package static func integer(_ number: Int64) -> [UInt8] {
+        var octets = bigEndian(number)[...]
+        // The first nine bits must not be all alike (X.690 section 8.3.2).
+        while octets.count > 1, octets.first == (octets.dropFirst().first.map { $0 & 0x80 } == 0 ? 0 : 0xff) {
+            octets.removeFirst()
+        }
+        return element(BERTag.integer, Array(octets))
+    }
+
+    package static func octetString(_ octets: some Sequence<UInt8>) -> [UInt8] {
+        element(BERTag.octetString, Array(octets))
+    }
+
+    package static func utf8String(_ text: String) -> [UInt8] { element(BERTag.utf8String, Array(text.utf8)) }
+
+    package static func ia5String(_ text: String) -> [UInt8] { element(BERTag.ia5String, Array(text.utf8)) }
+
+    package static func objectIdentifier(_ identifier: OID) -> [UInt8] {
+        element(BERTag.objectIdentifier, identifier.octets)
+    }
+
+    private static func bigEndian(_ number: Int64) -> [UInt8] {
+        stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> Int64($0)) }
+    }
+}
