@@ -2,7 +2,7 @@
 # make test    all tests
 # make check   all that CI runs: tests in debug and release, and the format
 
-.PHONY: run test test-release soak lint format check bench setup
+.PHONY: run test test-release soak vectors lint format check bench setup
 
 ARGUMENTS ?=
 
@@ -20,6 +20,10 @@ test-release: setup
 # Every other value of every byte of a receipt and a token: some minutes, in release.
 soak: setup
 	QUITTANCE_SOAK=1 swift test -c release --filter EveryByteTests
+
+# The hostile suite anew: other keys and signatures, the same faults.
+vectors: setup
+	swift run make-vectors Tests/Vectors
 
 lint:
 	swift format lint --strict --recursive --parallel Sources Tests Benchmarks/Sources Benchmarks/Package.swift Package.swift

@@ -83,13 +83,30 @@ let package = Package(
             ]
         ),
         .target(name: "TestData", path: "Tests/TestData"),
+        .target(
+            name: "HostileVectors",
+            dependencies: [
+                "AppStoreModel",
+                "AppStoreSimulator",
+                "AppStoreTrust",
+                "ReceiptCoding",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ],
+            path: "Tests/HostileVectors"
+        ),
+        .executableTarget(name: "make-vectors", dependencies: ["HostileVectors"], path: "Tests/MakeVectors"),
         .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "TestData"]),
         .testTarget(name: "ReceiptCodingTests", dependencies: ["AppStoreModel", "ReceiptCoding", "TestData"]),
         .testTarget(
             name: "AppStoreTrustTests",
             dependencies: [
                 "AppStoreModel",
+                "AppStoreSimulator",
                 "AppStoreTrust",
+                "HostileVectors",
                 "ReceiptCoding",
                 "TestData",
                 .product(name: "Crypto", package: "swift-crypto"),

@@ -77,6 +77,10 @@ extension JWS.Header {
         } catch {
             throw JWSError(description: "The header is not JSON: \(error).")
         }
+        // Readers may take the first or the last of two, and must not differ about that (RFC 7515 section 4).
+        if let members = json.members, Set(members.map(\.name)).count < members.count {
+            throw JWSError(description: "The header has a member twice.")
+        }
         guard let alg = json["alg"]?.string else {
             throw JWSError(description: "The header names no algorithm (alg).")
         }

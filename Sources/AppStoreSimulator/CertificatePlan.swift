@@ -16,12 +16,28 @@ package struct CertificatePlan: Sendable {
     package var serialNumber: [UInt8]?
     /// Apple's marks: extensions that are there or not, whose value is NULL.
     package var marks: [ASN1ObjectIdentifier] = []
+    /// Critical extensions that nobody knows.
+    package var demands: [ASN1ObjectIdentifier] = []
     package var constraints: BasicConstraints
     /// Where to ask whether it was revoked.
     package var ocspResponder: String?
     package var key: SigningKey
     /// Whose signature it bears.
     package var issuerKey: SigningKey
+
+    package init(
+        subject: String, issuer: String, from: Timestamp, until: Timestamp, marks: [ASN1ObjectIdentifier] = [],
+        constraints: BasicConstraints, key: SigningKey, issuerKey: SigningKey
+    ) {
+        self.subject = subject
+        self.issuer = issuer
+        self.from = from
+        self.until = until
+        self.marks = marks
+        self.constraints = constraints
+        self.key = key
+        self.issuerKey = issuerKey
+    }
 
     package func issue() throws -> Certificate {
         try Certificate(
@@ -47,6 +63,9 @@ package struct CertificatePlan: Sendable {
         }
         for mark in marks {
             try extensions.append(Certificate.Extension(oid: mark, critical: false, value: [0x05, 0x00]))
+        }
+        for demand in demands {
+            try extensions.append(Certificate.Extension(oid: demand, critical: true, value: [0x05, 0x00]))
         }
         return extensions
     }

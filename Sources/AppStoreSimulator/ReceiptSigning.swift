@@ -15,6 +15,8 @@ package struct ReceiptPlan: Sendable {
     /// Issuer and serial number by which the signer is found, as DER.
     package var signer: [UInt8]
     package var payload: [UInt8]
+    /// What holds the payload, where that is not one octet string.
+    package var content: [UInt8]?
     /// What is signed, where that is not the payload.
     package var signedBytes: [UInt8]?
     /// DER between digest algorithm and signature algorithm.
@@ -50,7 +52,7 @@ package struct ReceiptPlan: Sendable {
             DEREncoding.sequence(DEREncoding.objectIdentifier(signatureAlgorithm), null),
             DEREncoding.octetString(signature(try plainSignature())))
         let content = DEREncoding.sequence(
-            DEREncoding.objectIdentifier(.data), DEREncoding.context0(DEREncoding.octetString(payload)))
+            DEREncoding.objectIdentifier(.data), DEREncoding.context0(content ?? DEREncoding.octetString(payload)))
         let signedData = DEREncoding.sequence(
             DEREncoding.integer(1), DEREncoding.set(digestAlgorithm), content,
             DEREncoding.context0(Array(certificates.joined())),

@@ -140,6 +140,76 @@ import X509
         #expect(error?.message.contains("1.2.840.113635.100.6.2.1") == true)
     }
 
+    @Test(
+        arguments: [
+            ("receipts/xcode-ber.b64", "net.zachariadis.cyclemaps"),
+            ("receipts/xcode-ber-1-purchase.b64", "com.example.naturelab.backyardbirds.example"),
+            ("receipts/xcode-ber-no-purchase.b64", "com.example.naturelab.backyardbirds.example"),
+        ])
+    func `Xcode's receipts are right where its certificate is a root, and for nothing but Xcode`(
+        file: String, bundleId: String
+    ) async throws {
+        let roots = try TrustRoots(reading: TestData.bytes("intermediates/StoreKitTestCertificate.cer"))
+        var verifier = AppStoreVerifier(
+            apps: .only([.init(bundleId: bundleId)]), environments: [.xcode], roots: roots.union(.apple))
+        let receipt = try TestData.receipt(file)
+        #expect(try await verifier.verify(receipt: receipt, at: Self.now).environment == .xcode)
+        verifier.environments = [.production, .sandbox, .localTesting]
+        let code = await Self.code { () async throws(VerificationError) in
+            _ = try await verifier.verify(receipt: receipt, at: Self.now)
+        }
+        #expect(code == .otherEnvironment)
+    }
+
+    @Test(arguments: ["transaction", "renewal-info", "app-transaction"])
+    func `Xcode's tokens are right where their certificate is a root`(file: String) async throws {
+        let token = try TestData.bytes("jws/xcode-signed-\(file)")
+        let certificate = try #require(Base64.decode(JWS(token).header().x5c[0].utf8))
+        let verifier = AppStoreVerifier(
+            apps: .any, environments: [.xcode], roots: try TrustRoots(reading: certificate))
+        let code = await Self.code { () async throws(VerificationError) in
+            #expect(try await verifier.verify(jws: token, at: Self.now).environment == .xcode)
+        }
+        #expect(code == nil)
+    }
+
+    @Test(arguments: ["v2-a", "v2-b"])
+    func `old transaction receipts verify at the time of purchase, whatever environment they name`(
+        file: String
+    ) async throws {
+        let document = try TestData.receipt("transaction-receipts/\(file).b64")
+        var verifier = AppStoreVerifier(
+            apps: .only([.init(bundleId: "com.d--buzz.gag-plus.ios.001")]), environments: [.production])
+        verifier.intermediates = try Intermediates(reading: TestData.bytes("intermediates/AppleiTunesStoreCA.cer"))
+        let verified = try await verifier.verify(transactionReceipt: document, at: Self.now)
+        #expect(verified.bundleId == "com.d--buzz.gag-plus.ios.001")
+        #expect(verified.payload.transactionId == verified.receipt.purchase["transaction-id"])
+        #expect(verified.purchaseDate?.iso8601.hasPrefix("2012-12-") == true)
+
+        let production = String(decoding: document, as: UTF8.self)
+            .replacing(#""environment" = "Sandbox";"#, with: "")
+        #expect(production.utf8.count < document.count)
+        let other = try await verifier.verify(transactionReceipt: production.utf8, at: Self.now)
+        #expect(other.payload == verified.payload)
+    }
+
+    @Test(
+        arguments: [
+            ("intermediates/AppleWWDRCA-2013.cer", .untrustedChain),
+            ("intermediates/StoreKitTestCertificate.cer", .untrustedChain),
+        ] as [(String, VerificationError.Code)])
+    func `an old transaction receipt needs the intermediate that issued its signer`(
+        intermediate: String, expected: VerificationError.Code
+    ) async throws {
+        let document = try TestData.receipt("transaction-receipts/v2-a.b64")
+        var verifier = AppStoreVerifier(apps: .any, environments: [.sandbox])
+        verifier.intermediates = try Intermediates(reading: TestData.bytes(intermediate))
+        let code = await Self.code { () async throws(VerificationError) in
+            _ = try await verifier.verify(transactionReceipt: document, at: Self.now)
+        }
+        #expect(code == expected)
+    }
+
     @Test(arguments: [
         ("receipts/sandbox-2025-sha256-2-purchases.b64", "956328D9-CC6A-47F4-BE40-6953FB0AB6C7", true),
         ("receipts/sandbox-2025-sha256-2-purchases.b64", "956328d9cc6a47f4be406953fb0ab6c7", true),

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import Foundation
+import ReceiptCoding
 import Testing
 
 /// A signer that is known costs less, and is asked no less.
@@ -20,10 +22,14 @@ import Testing
     }
 
     @Test func `a token of a known signer is judged like the first`() async throws {
-        let authority = try TestAuthority()
-        let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.roots)
-        let chain = [try authority.leaf(), try authority.intermediate(), authority.root]
-        func sign(_ payload: String) throws -> [UInt8] { try authority.sign(payload, chain: chain) }
+        let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
+        let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
+        let chain = try TokenPlan("", by: authority.tokens).chain
+        func sign(_ payload: String) throws -> [UInt8] {
+            var plan = try TokenPlan(payload, by: authority.tokens)
+            plan.chain = chain
+            return Array(try plan.signed().utf8)
+        }
         for _ in 0..<2 {
             #expect(await Self.code(verifier, try sign(Self.payload)) == nil)
             let early = Self.payload.replacing("1700000500000", with: "1699999999000")
@@ -38,40 +44,47 @@ import Testing
     }
 
     @Test func `a signer is not known before a signature of its was right`() async throws {
-        let authority = try TestAuthority()
-        let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.roots)
-        let token = try authority.sign(Self.payload) { _ in Data(count: 64) }
+        let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
+        let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
+        var plan = try TokenPlan(Self.payload, by: authority.tokens)
+        plan.signature = { _ in [UInt8](repeating: 0, count: 64) }
+        let token = Array(try plan.signed().utf8)
         for _ in 0..<2 { #expect(await Self.code(verifier, token) == .invalidSignature) }
     }
 
     @Test func `other roots forget what was known`() async throws {
-        let authority = try TestAuthority()
-        var verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.roots)
-        let token = try authority.sign(Self.payload)
+        let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
+        var verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
+        let token = Array(try TokenPlan(Self.payload, by: authority.tokens).signed().utf8)
         #expect(await Self.code(verifier, token) == nil)
         verifier.roots = .apple
         #expect(await Self.code(verifier, token) == .untrustedChain)
-        verifier.roots = try authority.roots
+        verifier.roots = try authority.trust
         #expect(await Self.code(verifier, token) == nil)
     }
 
     @Test func `a known signer of receipts is no leave to change the envelope`() async throws {
-        let authority = try TestAuthority()
-        let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.roots)
-        var receipt = try TestReceipt(authority)
-        for _ in 0..<2 { _ = try await verifier.verify(receipt: receipt.encoded(), at: Self.now) }
-        receipt.certificates[1] = try authority.intermediate(marked: false)
+        let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
+        let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
+        var receipt = AppReceipt()
+        receipt.receiptType = Open(.productionSandbox)
+        receipt.receiptCreationDate = Self.now
+        var plan = try ReceiptPlan(receipt.encoded, by: authority.receipts)
+        for _ in 0..<2 { _ = try await verifier.verify(receipt: plan.signed(), at: Self.now) }
+        var unmarked = authority.receipts.intermediate
+        unmarked.marks = []
+        plan.certificates[1] = try [UInt8](der: unmarked.issue())
         let error = await #expect(throws: VerificationError.self) {
-            try await verifier.verify(receipt: receipt.encoded(), at: Self.now)
+            try await verifier.verify(receipt: plan.signed(), at: Self.now)
         }
         #expect(error?.code == .untrustedChain)
     }
 
     @Test func `more signers than are remembered are all accepted, from many threads`() async throws {
-        let authority = try TestAuthority()
-        let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.roots)
+        let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
+        let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
         // Each certificate is issued anew, with another serial number, so each header is another.
-        let tokens = try (0..<70).map { _ in try authority.sign(Self.payload) }
+        let tokens = try (0..<70).map { _ in Array(try TokenPlan(Self.payload, by: authority.tokens).signed().utf8) }
         let accepted = await withTaskGroup(of: Int.self) { group in
             for token in tokens + tokens {
                 group.addTask { await Self.code(verifier, token) == nil ? 1 : 0 }

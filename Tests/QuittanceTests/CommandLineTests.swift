@@ -148,6 +148,67 @@ import Testing
             #expect(json["code"] == .string("otherEnvironment"))
         }
 
+        @Test func `an explanation shows every check in order, and the one that was not passed`() throws {
+            let file = path("jws/apple-sandbox-test-notification-2022.jws")
+            let arguments = ["verify", file, "--bundle-id", "com.other", "--environment", "sandbox", "--explain"]
+            let text = try run(arguments)
+            #expect(text.status == 1)
+            let marks = text.output.split(separator: "\n").compactMap { line in
+                line.split(separator: " ", maxSplits: 2).first.map(String.init)
+            }
+            #expect(marks.filter { $0 == "✓" }.count == 7)
+            #expect(marks.last == "✗")
+            #expect(text.output.contains("“Apple Root CA - G3”"))
+            #expect(text.output.contains("otherApp: The document is for com.Abilities, accepted is com.other."))
+
+            let json = try #require(try run(arguments + ["--json"]).json.first)
+            #expect(json["code"] == .string("otherApp"))
+            let checks = try #require(json["checks"]?.array)
+            #expect(
+                checks.map { $0["check"]?.string }
+                    == ["form", "algorithm", "chain", "dates", "dates", "signature", "kind"])
+            #expect(checks.allSatisfy { $0["expected"]?.string != nil && $0["found"]?.string != nil })
+        }
+
+        @Test(arguments: ["intermediates", "intermediates/AppleiTunesStoreCA.cer"])
+        func `an old transaction receipt is verified with the intermediates that are named`(place: String) throws {
+            let arguments = [
+                "verify", path("transaction-receipts/v2-a.b64"), "--bundle-id", "com.d--buzz.gag-plus.ios.001",
+                "--json",
+            ]
+            let outcome = try run(arguments + ["--intermediates", path(place)])
+            #expect(outcome.status == 0)
+            let json = try #require(try outcome.json.first)
+            #expect(json["kind"] == .string("transactionReceipt"))
+            #expect(json["environment"] == .null)
+            #expect(json["payload"]?["transaction_id"] == .string("1000000060683708"))
+            // Without them the chain has a gap, and the reason says what to do.
+            let alone = try run(arguments)
+            #expect(alone.status == 1)
+            #expect(try alone.json.first?["code"] == .string("untrustedChain"))
+            #expect(alone.error.contains("name the intermediates"))
+        }
+
+        @Test(arguments: ["/nowhere", "/", "README.md"])
+        func `intermediates that are none are wrong usage`(place: String) throws {
+            let outcome = try run([
+                "verify", path("transaction-receipts/v2-a.b64"), "--bundle-id", "x", "--intermediates",
+                place == "README.md" ? path(place) : place,
+            ])
+            #expect(outcome.status == 2)
+            #expect(outcome.error.contains("--intermediates"))
+        }
+
+        @Test func `Xcode's receipt is verified where its certificate is named, for Xcode alone`() throws {
+            let arguments = [
+                "verify", path("receipts/xcode-ber.b64"), "--bundle-id", "net.zachariadis.cyclemaps", "--root",
+                path("intermediates/StoreKitTestCertificate.cer"), "--environment",
+            ]
+            #expect(try run(arguments + ["xcode"]).status == 0)
+            #expect(try run(arguments + ["sandbox"]).error.contains("otherEnvironment"))
+            #expect(try run(Array(arguments.prefix(4)) + ["--environment", "xcode"]).error.contains("untrustedChain"))
+        }
+
         @Test func `renewal info has no bundle id, and the result says so`() throws {
             let arguments = [
                 "verify", path("jws/apple-sandbox-renewal-2023.jws"), "--bundle-id", "x", "--environment", "sandbox",

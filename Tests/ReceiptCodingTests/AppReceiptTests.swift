@@ -241,6 +241,18 @@ import Testing
         #expect(container.signer.digestAlgorithm == genuine.digest)
         #expect(container.certificates.count == genuine.certificates)
     }
+
+    @Test(arguments: genuine)
+    func `a genuine receipt is encoded as the App Store encoded it`(genuine: Genuine) throws {
+        let payload = try SignedReceipt(decoding: TestData.receipt(genuine.file)).payload
+        let receipt = try AppReceipt(decoding: payload)
+        // Xcode writes its attributes in another order than DER has, and a date of its own for none.
+        guard genuine.type != .xcode else {
+            #expect(try AppReceipt(decoding: receipt.encoded[...]).inAppPurchases == receipt.inAppPurchases)
+            return
+        }
+        #expect(receipt.encoded == Array(payload))
+    }
 }
 
 func hex(_ text: String) -> [UInt8] {

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import Foundation
+import ReceiptCoding
+import SwiftASN1
+import X509
+
+/// Faults of app receipts. Each starts from a receipt as the App Store would sign it and breaks one thing.
+enum ReceiptCases {
+    static let all = containers + signers + chains + dates + payloads + claims + xcode
+
+    /// The attributes of the receipt that all others are made from, by type.
+    private static let attributes: [(type: Int64, value: [UInt8])] = [
+        (0, DEREncoding.utf8String("ProductionSandbox")), (2, DEREncoding.utf8String("com.example")),
+        (12, DEREncoding.ia5String("2023-11-14T22:21:40Z")),
+    ]
+
+    static func payload(_ attributes: [(type: Int64, value: [UInt8])]) -> [UInt8] {
+        DEREncoding.element(0x31, attributes.flatMap { attribute($0.type, $0.value) })
+    }
+
+    private static func attribute(_ type: Int64, _ value: [UInt8]) -> [UInt8] {
+        ReceiptAttribute(type: type, version: 1, value: value[...]).encoded
+    }
+
+    /// A receipt that `breaking` has changed.
+    private static func receipt(
+        _ id: String, _ description: String, _ expected: VerificationError.Code?, source: String = "legacy-receipts A",
+        trust: String = "app", conflicts: [Vector.Conflict] = [],
+        _ breaking: @escaping @Sendable (inout ReceiptPlan, World) throws -> Void = { _, _ in }
+    ) -> Case {
+        Case(
+            id: "receipt::\(id)", description: description, kind: .receipt, expected: expected, trust: trust,
+            source: source, conflicts: conflicts
+        ) { world in
+            var plan = try ReceiptPlan(payload(attributes), by: world.authority.receipts)
+            try breaking(&plan, world)
+            return Data(try plan.signed()).base64EncodedString()
+        }
+    }
+
+    /// A receipt whose finished bytes `breaking` has changed.
+    private static func document(
+        _ id: String, _ description: String, _ expected: VerificationError.Code?, source: String = "legacy-receipts A",
+        _ breaking: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) -> Case {
+        receipt(id, description, expected, source: source) { plan, _ in plan.document = breaking }
+    }
+
+    // MARK: The container
+
+    private static let containers =
+        [
+            receipt("genuine", "As the App Store would sign it.", nil),
+            receipt("genuine-sha1", "Signed with SHA-1, as until 2023.", nil) { plan, _ in plan.digest = .sha1 },
+            document("empty", "Nothing.", .malformed) { _ in [] },
+            document("cut-off", "The last byte is missing.", .malformed) { $0.dropLast() },
+            document(
+                "trailing-bytes", "Bytes behind the receipt, which the App Store ignores.", nil,
+                source: "legacy-receipts A.5"
+            ) {
+                $0 + [0xde, 0xad]
+            },
+            document("length-absurd", "A length of 2^64 bytes.", .malformed) { _ in
+                [0x30, 0x88] + [UInt8](repeating: 0xff, count: 8) + [0x06]
+            },
+            document("other-content-type", "PKCS#7 that is not signed data.", .malformed) {
+                $0.replacingFirst([0xf7, 0x0d, 0x01, 0x07, 0x02], with: [0xf7, 0x0d, 0x01, 0x07, 0x03])
+            },
+            document(
+                "indefinite-lengths", "The outer lengths indefinite, as Xcode writes them.", nil,
+                source: "legacy-receipts A.5"
+            ) {
+                // The App Store's outer length has two octets behind the first.
+                [0x30, 0x80] + $0.dropFirst(4) + [0, 0]
+            },
+            receipt("chunks", "The payload in chunks, as Xcode writes it.", nil, source: "legacy-receipts A.5") {
+                plan, _ in
+                let chunks = plan.payload.chunks(of: 10).map { DEREncoding.octetString($0) }
+                plan.content = [0x24, 0x80] + chunks.joined() + [0, 0]
+            },
+            receipt("chunks-nested-30", "The payload in chunks within chunks, 30 deep.", nil, source: "limits") {
+                plan, _ in
+                plan.content = nested(plan.payload, 30)
+            },
+            receipt(
+                "chunks-nested-1000", "The payload in chunks within chunks, a thousand deep.", .malformed,
+                source: "limits"
+            ) { plan, _ in
+                plan.content = nested(plan.payload, 1000)
+            },
+            document("endless", "An indefinite length that never ends.", .malformed, source: "limits") { _ in
+                Array(repeatElement([0x30, 0x80], count: 10_000).joined())
+            },
+            receipt("two-signers", "The signer twice.", .malformed, source: "legacy-receipts A.2") { plan, _ in
+                plan.signers = 2
+            },
+            receipt("no-signer", "Nobody signed it.", .malformed, source: "legacy-receipts A.2") { plan, _ in
+                plan.signers = 0
+            },
+            receipt(
+                "signed-attributes", "Signed attributes, which would be covered in place of the payload.", .malformed,
+                source: "RFC 5652 section 5.4"
+            ) { plan, _ in
+                plan.signedAttributes = DEREncoding.context0([])
+            },
+            receipt(
+                "signer-by-key", "A signer named by the identifier of its key.", .malformed,
+                source: "legacy-receipts A.2"
+            ) { plan, _ in
+                plan.signer = [0x80, 0x02, 0x01, 0x02]
+            },
+        ] as [Case]
+
+    /// The payload's octet string inside of constructed ones.
+    private static func nested(_ payload: [UInt8], _ depth: Int) -> [UInt8] {
+        Array(repeatElement([0x24, 0x80], count: depth).joined()) + DEREncoding.octetString(payload)
+            + Array(repeatElement([0x00, 0x00], count: depth).joined())
+    }
+
+    // MARK: The signer and the signature
+
+    private static func signature(
+        _ id: String, _ description: String, _ change: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) -> Case {
+        receipt("signature-\(id)", description, .invalidSignature, source: "RFC 8017 section 8.2.2") { plan, _ in
+            plan.signature = change
+        }
+    }
+
+    private static let signers =
+        [
+            receipt(
+                "algorithm-with-digest", "The algorithm named with its digest, as Xcode 15 does.", nil,
+                source: "legacy-receipts A.2"
+            ) { plan, _ in
+                plan.signatureAlgorithm = .sha256WithRSAEncryption
+            },
+            receipt(
+                "algorithm-with-other-digest", "The algorithm named with another digest than the signer's.",
+                .unsupportedAlgorithm
+            ) { plan, _ in
+                plan.digest = .sha1
+                plan.signatureAlgorithm = .sha256WithRSAEncryption
+            },
+            receipt(
+                "digest-unknown", "A digest that the App Store does not use.", .unsupportedAlgorithm,
+                conflicts: [
+                    Vector.Conflict(
+                        implementation: "TPInAppReceipt 4.0.2", actual: "verified as SHA-256",
+                        reason: "Every digest but SHA-1 is taken for SHA-256.")
+                ]
+            ) { plan, _ in plan.digest = .sha256WithRSAEncryption },
+            receipt(
+                "algorithm-unknown", "A signature algorithm that the App Store does not use.", .unsupportedAlgorithm
+            ) { plan, _ in
+                plan.signatureAlgorithm = .sha256
+            },
+            receipt("key-on-curve", "A signer whose key is on a curve.", .unsupportedAlgorithm) { plan, world in
+                var chain = world.authority.receipts
+                chain.leaf.key = .newP256()
+                let certificates = try chain.issue()
+                plan.certificates = try certificates.map { try [UInt8](der: $0) }
+                plan.signer = try ReceiptPlan.signer(certificates[0])
+            },
+            receipt("signature-other-payload", "The signature of something else.", .invalidSignature) { plan, _ in
+                plan.signedBytes = [1, 2, 3]
+            },
+            signature("empty", "An empty signature.") { _ in [] },
+            signature("zeros", "A signature of zeros.") { [UInt8](repeating: 0, count: $0.count) },
+            signature("ones", "A signature larger than the key.") { [UInt8](repeating: 0xff, count: $0.count) },
+            signature("short", "A byte too few.") { Array($0.dropFirst()) },
+            signature("long", "A byte too many.") { [0] + $0 },
+            receipt(
+                "signature-changed", "One bit of the signature.", .invalidSignature, source: "RFC 8017 section 8.2.2"
+            ) { plan, _ in
+                plan.signature = { [$0[0] ^ 1] + $0.dropFirst() }
+            },
+            receipt("payload-changed", "One bit of the payload, after signing.", .invalidSignature) { plan, _ in
+                plan.document = { $0.replacingFirst(Array("com.example".utf8), with: Array("com.examplf".utf8)) }
+            },
+            receipt("other-serial-number", "The signer's certificate under another serial number.", .malformed) {
+                plan, _ in
+                plan.signer = plan.signer.dropLast() + [plan.signer.last.map { $0 ^ 1 } ?? 0]
+            },
+            receipt("serial-number-top-bit", "A serial number with its top bit set.", nil) { plan, world in
+                var chain = world.authority.receipts
+                chain.leaf.serialNumber = [0x80, 0xaa, 0xbb]
+                plan = try ReceiptPlan(plan.payload, by: chain)
+            },
+        ] as [Case]
+
+    // MARK: The chain
+
+    private static func chain(
+        _ id: String, _ description: String, _ expected: VerificationError.Code?,
+        source: String = "legacy-receipts A.6",
+        conflicts: [Vector.Conflict] = [], _ breaking: @escaping @Sendable (inout ChainPlan, World) throws -> Void
+    ) -> Case {
+        receipt(id, description, expected, source: source, conflicts: conflicts) { plan, world in
+            var chain = world.authority.receipts
+            try breaking(&chain, world)
+            plan = try ReceiptPlan(plan.payload, by: chain)
+        }
+    }
+
+    private static let acceptsAnyMark = [
+        Vector.Conflict(
+            implementation: "readdle/app-store-receipt-verification, devsisters/go-applereceipt, IdeasOnCanvas",
+            actual: "verified", reason: "They look for no marks on the certificates.")
+    ]
+
+    private static let chains =
+        [
+            chain(
+                "leaf-without-mark", "A leaf that Apple's authority issued for something else.", .untrustedChain,
+                conflicts: acceptsAnyMark
+            ) { chain, _ in
+                chain.leaf.marks = []
+            },
+            chain(
+                "intermediate-without-mark", "An intermediate without the mark.", .untrustedChain,
+                conflicts: acceptsAnyMark
+            ) { chain, _ in
+                chain.intermediate.marks = []
+            },
+            chain("intermediate-wwdr-g2", "The mark of WWDR G2.", .untrustedChain, conflicts: acceptsAnyMark) {
+                chain, _ in
+                chain.intermediate.marks = [.worldwideDeveloperRelationsG2]
+            },
+            chain("intermediate-no-authority", "An intermediate that may not issue certificates.", .untrustedChain) {
+                chain, _ in
+                chain.intermediate.constraints = .notCertificateAuthority
+            },
+            chain(
+                "leaf-unknown-demand", "A leaf with a critical extension that nobody knows.", .untrustedChain,
+                source: "RFC 5280 section 4.2"
+            ) { chain, _ in
+                chain.leaf.demands = [[1, 3, 6, 1, 4, 1, 99999, 1]]
+            },
+            chain("self-made", "A chain of the same names that anybody can make.", .untrustedChain) { chain, world in
+                chain = world.other.receipts
+            },
+            receipt(
+                "right-root-behind-self-made", "The trusted root behind a chain that anybody can make.", .untrustedChain
+            ) { plan, world in
+                let root = plan.certificates[2]
+                plan = try ReceiptPlan(plan.payload, by: world.other.receipts)
+                plan.certificates[2] = root
+            },
+            receipt("no-root", "The root is left out.", nil) { plan, _ in plan.certificates.removeLast() },
+            receipt("no-intermediate", "The intermediate is left out.", .untrustedChain) { plan, _ in
+                plan.certificates.remove(at: 1)
+            },
+            receipt("no-certificates", "All certificates are left out.", .malformed) { plan, _ in plan.certificates = []
+            },
+            receipt("other-order", "The certificates in another order.", nil) { plan, _ in plan.certificates.reverse()
+            },
+            receipt("junk-certificate", "A certificate that is none, which nobody needs.", nil) { plan, _ in
+                plan.certificates.append(DEREncoding.sequence([0x02, 0x01, 0x00]))
+            },
+            receipt("ten-certificates", "As many certificates as are read.", nil, source: "limits") { plan, _ in
+                plan.certificates += Array(repeating: plan.certificates[2], count: 7)
+            },
+            receipt("eleven-certificates", "More certificates than are read.", .malformed, source: "limits") {
+                plan, _ in
+                plan.certificates += Array(repeating: plan.certificates[2], count: 8)
+            },
+            receipt("other-intermediate-in-front", "Another authority's intermediate of the same name in front.", nil) {
+                plan, world in
+                plan.certificates.insert(try [UInt8](der: world.other.receipts.intermediate.issue()), at: 1)
+            },
+            receipt(
+                "expired-intermediate-in-front",
+                "An expired intermediate of the same name and key in front, as WWDR of 2008 and 2013.", nil
+            ) { plan, world in
+                var expired = world.authority.receipts.intermediate
+                expired.until = Timestamp(milliseconds: World.issued.milliseconds - World.day)
+                plan.certificates.insert(try [UInt8](der: expired.issue()), at: 1)
+            },
+        ] as [Case]
+
+    // MARK: Dates
+
+    private static func dated(
+        _ id: String, _ description: String, _ date: String, _ expected: VerificationError.Code?
+    ) -> Case {
+        replacing("created-\(id)", description, 12, DEREncoding.ia5String(date), expected)
+    }
+
+    private static let dates =
+        [
+            dated(
+                "before-leaf", "Created a second before its leaf begins.", "2023-11-14T22:13:19Z", .certificateExpired),
+            dated("first-second", "Created with its leaf's first second.", "2023-11-14T22:13:20Z", nil),
+            dated("last-second", "Created with its leaf's last second.", "2025-11-13T22:13:20Z", nil),
+            dated("after-leaf", "Created after its leaf's last second.", "2025-11-13T22:13:21Z", .certificateExpired),
+            dated("absurd", "A date that is none, so judged now.", "yesterday", .certificateExpired),
+            dated(
+                "30-february", "A date that the calendar has not, so judged now.", "2024-02-30T00:00:00Z",
+                .certificateExpired),
+            dated("empty", "An empty date, so judged now.", "", .certificateExpired),
+            replacing("created-never", "No date, so judged now.", 12, nil, .certificateExpired),
+            adding(
+                "created-twice", "A second date, which the first one outweighs.", in: .front, 12,
+                DEREncoding.ia5String("2020-01-01T00:00:00Z"), .certificateExpired),
+            adding(
+                "created-twice-behind", "A second date, which the first one outweighs.", in: .back, 12,
+                DEREncoding.ia5String("2020-01-01T00:00:00Z"), nil),
+            chain(
+                "expired-intermediate", "An intermediate that ended before the receipt was created.",
+                .certificateExpired
+            ) { chain, _ in
+                chain.intermediate.until = Timestamp(milliseconds: World.issued.milliseconds - World.day)
+            },
+            chain(
+                "expired-then-valid-now", "A leaf that begins after the receipt was created, and is valid now.",
+                .certificateExpired
+            ) { chain, _ in
+                chain.leaf.from = Timestamp(milliseconds: 1_800_000_000_000)
+                chain.leaf.until = Timestamp(milliseconds: 2_000_000_000_000)
+            },
+        ] as [Case]
+
+    // MARK: The payload
+
+    private enum Place { case front, back }
+
+    /// A receipt with an attribute more.
+    private static func adding(
+        _ id: String, _ description: String, in place: Place = .back, _ type: Int64, _ value: [UInt8],
+        _ expected: VerificationError.Code?, source: String = "legacy-receipts B"
+    ) -> Case {
+        receipt(id, description, expected, source: source) { plan, _ in
+            plan.payload = payload(place == .front ? [(type, value)] + attributes : attributes + [(type, value)])
+        }
+    }
+
+    /// A receipt with another value of an attribute, or without it.
+    private static func replacing(
+        _ id: String, _ description: String, _ type: Int64, _ value: [UInt8]?, _ expected: VerificationError.Code?,
+        source: String = "legacy-receipts B"
+    ) -> Case {
+        receipt(id, description, expected, source: source) { plan, _ in
+            plan.payload = payload(attributes.compactMap { $0.type == type ? value.map { (type, $0) } : $0 })
+        }
+    }
+
+    private static func bytes(
+        _ id: String, _ description: String, _ payload: [UInt8], _ expected: VerificationError.Code?
+    ) -> Case {
+        receipt(id, description, expected, source: "legacy-receipts B") { plan, world in
+            // Judged now, since it has no date.
+            var chain = world.authority.receipts
+            chain.leaf.until = Timestamp(milliseconds: 2_000_000_000_000)
+            plan = try ReceiptPlan(payload, by: chain)
+        }
+    }
+
+    private static let payloads =
+        [
+            bytes("payload-empty", "A payload of no bytes.", [], .unreadable),
+            bytes("payload-no-set", "A payload that is a sequence.", [0x30, 0x00], .unreadable),
+            bytes("payload-no-attributes", "A payload without attributes.", [0x31, 0x00], .otherApp),
+            adding(
+                "attribute-beyond-int32", "An attribute of a type beyond 2^31.", 0x1_0000_0000, [0x0c, 0x00], nil,
+                source: "hostile list of emindeniz99"),
+            receipt(
+                "attribute-beyond-int64", "An attribute of a type beyond 2^63.", .unreadable,
+                source: "hostile list of emindeniz99"
+            ) { plan, _ in
+                let type = DEREncoding.element(0x02, [UInt8](repeating: 0x7f, count: 9))
+                let attribute = DEREncoding.sequence(type, DEREncoding.integer(1), DEREncoding.octetString([]))
+                plan.payload = DEREncoding.element(
+                    0x31, attributes.flatMap { Self.attribute($0.type, $0.value) } + attribute)
+            },
+            adding("attribute-negative", "An attribute of a negative type.", -1, [0x0c, 0x00], nil),
+            receipt("attributes-10000-empty", "Ten thousand empty attributes.", nil, source: "limits") { plan, _ in
+                plan.payload = payload(attributes + Array(repeating: (99, []), count: 10_000))
+            },
+            receipt("attributes-20001", "More attributes than are read.", .unreadable, source: "limits") { plan, _ in
+                plan.payload = payload(attributes + Array(repeating: (99, []), count: 20_001 - attributes.count))
+            },
+            receipt("attributes-20000", "As many attributes as are read.", nil, source: "limits") { plan, _ in
+                plan.payload = payload(attributes + Array(repeating: (99, []), count: 20_000 - attributes.count))
+            },
+            adding("purchase-no-set", "A purchase that is a number.", 17, [0x02, 0x01, 0x00], .unreadable),
+            adding("purchase-empty", "A purchase without attributes.", 17, [0x31, 0x00], nil),
+            adding(
+                "purchase-deciding-form", "A purchase whose product is a number.", 17,
+                DEREncoding.element(0x31, attribute(1702, [0x02, 0x01, 0x00])), .unreadable),
+            adding("attribute-informing-form", "An age rating that is a number.", 10, [0x02, 0x01, 0x00], nil),
+            adding(
+                "text-not-utf8", "An app version that is no UTF-8, which decides nothing.", 3, [0x0c, 0x01, 0xff], nil),
+            replacing("app-not-utf8", "An app that is no UTF-8.", 2, [0x0c, 0x01, 0xff], .unreadable),
+            receipt("octet-string-around", "The set in an octet string of its own.", nil, source: "legacy-receipts A.5")
+            { plan, _ in
+                plan.payload = DEREncoding.octetString(plan.payload)
+            },
+        ] as [Case]
+
+    // MARK: What it says
+
+    private static let claims =
+        [
+            replacing("other-app", "Of another app.", 2, DEREncoding.utf8String("com.example.notes"), .otherApp),
+            replacing("no-app", "Of no app.", 2, nil, .otherApp),
+            replacing("empty-app", "Of an app without a name.", 2, DEREncoding.utf8String(""), .otherApp),
+            adding(
+                "two-apps-first-refused", "Two apps, the first of which counts.", in: .front, 2,
+                DEREncoding.utf8String("com.evil"), .otherApp),
+            adding(
+                "two-apps-first-accepted", "Two apps, the first of which counts.", in: .back, 2,
+                DEREncoding.utf8String("com.evil"), nil),
+            replacing(
+                "other-environment", "From an environment that is not accepted.", 0,
+                DEREncoding.utf8String("Production"), .otherEnvironment),
+            replacing(
+                "unknown-environment", "A type that is called like an environment, but is none.", 0,
+                DEREncoding.utf8String("Sandbox"), .otherEnvironment),
+            replacing("no-environment", "From nowhere.", 0, nil, .otherEnvironment),
+            replacing(
+                "xcode-environment", "Says that it is from Xcode.", 0, DEREncoding.utf8String("Xcode"),
+                .otherEnvironment),
+            receipt("other-apple-id", "A production receipt with another Apple ID.", .otherApp) { plan, _ in
+                plan.payload = payload(
+                    [(0, DEREncoding.utf8String("Production")), (1, DEREncoding.integer(9))]
+                        + Array(attributes.dropFirst()))
+            },
+            receipt(
+                "rank-chain-before-app", "Another app, and signed by somebody else.", .untrustedChain,
+                source: "order of codes"
+            ) { plan, world in
+                plan = try ReceiptPlan(payload([(2, DEREncoding.utf8String("x"))]), by: world.other.receipts)
+            },
+        ] as [Case]
+
+    // MARK: Xcode
+
+    private static func xcode(
+        _ id: String, _ description: String, _ type: String, _ expected: VerificationError.Code?,
+        trust: String = "xcode"
+    ) -> Case {
+        receipt("xcode-\(id)", description, expected, source: "legacy-receipts A.3", trust: trust) { plan, world in
+            let certificate = world.xcode.receipt.certificate
+            plan.certificates = [try [UInt8](der: certificate)]
+            plan.signer = try ReceiptPlan.signer(certificate)
+            plan.key = world.xcode.receipt.plan.key
+            plan.payload = payload([(0, DEREncoding.utf8String(type))] + Array(attributes.dropFirst()))
+        }
+    }
+
+    private static let xcode =
+        [
+            xcode("named", "Signed by Xcode, whose certificate is a root here.", "Xcode", nil),
+            xcode(
+                "not-named", "Signed by Xcode, whose certificate is no root here.", "ProductionSandbox",
+                .untrustedChain, trust: "app"),
+            xcode(
+                "production", "Signed by Xcode, but says that it is from production.", "Production", .otherEnvironment),
+            xcode(
+                "sandbox", "Signed by Xcode, but says that it is from the sandbox.", "ProductionSandbox",
+                .otherEnvironment),
+        ] as [Case]
+}
+
+extension [UInt8] {
+    fileprivate func chunks(of size: Int) -> [[UInt8]] {
+        stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
+    }
+}

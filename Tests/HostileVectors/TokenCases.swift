@@ -1,0 +1,623 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import Crypto
+import Foundation
+import SwiftASN1
+import X509
+
+/// Faults of tokens. Each starts from a token as the App Store would sign it and breaks one thing.
+enum TokenCases {
+    static let payload =
+        #"{"transactionId":"1","originalTransactionId":"1","bundleId":"com.example","environment":"Sandbox","#
+        + #""signedDate":1700000500000,"new":[1]}"#
+
+    static let all = form + header + chains + certificates + dates + signatures + claims + xcode + ranks
+
+    /// A token that `breaking` has changed.
+    private static func token(
+        _ id: String, _ description: String, _ expected: VerificationError.Code?, source: String,
+        conflicts: [Vector.Conflict] = [], payload: String = payload, trust: String = "app",
+        _ breaking: @escaping @Sendable (inout TokenPlan, World) throws -> Void = { _, _ in }
+    ) -> Case {
+        Case(
+            id: "token::\(id)", description: description, expected: expected, trust: trust, source: source,
+            conflicts: conflicts
+        ) { world in
+            var plan = try TokenPlan(payload, by: world.authority.tokens)
+            try breaking(&plan, world)
+            return try plan.signed()
+        }
+    }
+
+    /// A token whose chain `breaking` has changed.
+    private static func chain(
+        _ id: String, _ description: String, _ expected: VerificationError.Code?, source: String,
+        conflicts: [Vector.Conflict] = [], payload: String = payload,
+        _ breaking: @escaping @Sendable (inout ChainPlan, World) throws -> Void
+    ) -> Case {
+        token(id, description, expected, source: source, conflicts: conflicts, payload: payload) { plan, world in
+            var chain = world.authority.tokens
+            try breaking(&chain, world)
+            plan.chain = try chain.issue().map { try [UInt8](der: $0) }
+            // A leaf with a key that cannot sign so is held against the signature of one that can.
+            if case .p256 = chain.leaf.key { plan.key = chain.leaf.key }
+        }
+    }
+
+    /// A token whose finished text `breaking` has changed.
+    private static func text(
+        _ id: String, _ description: String, _ expected: VerificationError.Code?, source: String,
+        _ breaking: @escaping @Sendable ([Substring]) -> String
+    ) -> Case {
+        token(id, description, expected, source: source) { plan, _ in
+            plan.text = { breaking($0.split(separator: ".", omittingEmptySubsequences: false)) }
+        }
+    }
+
+    // MARK: The form
+
+    private static let form = [
+        token("genuine", "As the App Store would sign it.", nil, source: "Apple's form"),
+        text("two-parts", "No signature, and no dot before it.", .malformed, source: "RFC 7515 section 7.1") {
+            "\($0[0]).\($0[1])"
+        },
+        text("four-parts", "A fourth part.", .malformed, source: "RFC 7515 section 7.1") {
+            $0.joined(separator: ".") + ".e30"
+        },
+        text("empty-parts", "Nothing but dots.", .malformed, source: "hostile list of emindeniz99") { _ in ".." },
+        text("empty-header", "An empty header.", .malformed, source: "hostile list of emindeniz99") {
+            ".\($0[1]).\($0[2])"
+        },
+        text(
+            "empty-payload", "An empty payload, whose dates would be absent.", .malformed,
+            source: "hostile list of emindeniz99"
+        ) {
+            "\($0[0])..\($0[2])"
+        },
+        text("empty-signature", "An empty signature.", .malformed, source: "RFC 7515 section 7.1") {
+            "\($0[0]).\($0[1])."
+        },
+        text("trailing-newline", "A line end behind the signature.", .malformed, source: "one token has one text") {
+            $0.joined(separator: ".") + "\n"
+        },
+        text(
+            "padding", "A signature with padding, which base64url here has not.", .malformed,
+            source: "RFC 7515 section 2"
+        ) {
+            $0.joined(separator: ".") + "=="
+        },
+        text("standard-base64", "The signature in the other alphabet.", .malformed, source: "RFC 7515 section 2") {
+            "\($0[0]).\($0[1]).+" + $0[2].dropFirst().replacing("-", with: "+").replacing("_", with: "/")
+        },
+        text(
+            "spare-bits", "Set bits behind the last byte: a second text for the same token.", .malformed,
+            source: "RFC 4648 section 3.5"
+        ) {
+            // 64 bytes leave the last letter with four bits that say nothing.
+            $0.joined(separator: ".").dropLast() + String(UnicodeScalar(($0[2].utf8.last ?? 0) + 1))
+        },
+        token(
+            "payload-not-json", "A payload that is no JSON.", .malformed, source: "Apple's form", payload: "<plist/>"),
+        token(
+            "payload-array", "A payload that is an array, so without a date and judged now.", .certificateExpired,
+            source: "hostile list of emindeniz99",
+            payload: "[1]"),
+        token(
+            "payload-scalar", "A payload that is a number, so without a date and judged now.", .certificateExpired,
+            source: "hostile list of emindeniz99",
+            payload: "1"),
+        token(
+            "payload-trailing", "Something behind the payload's object.", .malformed, source: "RFC 8259 section 2",
+            payload: payload + "1"),
+        token("payload-not-utf8", "A payload with a byte that is no UTF-8.", .malformed, source: "RFC 8259 section 8.1")
+        { plan, _ in
+            plan.payload = Array(payload.utf8.dropLast(2)) + Array(#","x":""#.utf8) + [0xff] + Array(#""}"#.utf8)
+        },
+        token(
+            "payload-too-deep", "A payload nested a thousand levels deep.", .malformed, source: "limits",
+            payload: payload.replacing(
+                "[1]", with: String(repeating: "[", count: 1000) + String(repeating: "]", count: 1000))),
+    ]
+
+    // MARK: The header
+
+    private static func header(
+        _ id: String, _ description: String, _ expected: VerificationError.Code?, source: String,
+        conflicts: [Vector.Conflict] = [], _ change: @escaping @Sendable (String) -> String
+    ) -> Case {
+        token(id, description, expected, source: source, conflicts: conflicts) { plan, _ in
+            plan.header = change(plan.plainHeader)
+        }
+    }
+
+    private static func algorithm(_ id: String, _ name: String) -> Case {
+        token(
+            "algorithm-\(id)", "Algorithm \(name) in the header.", .unsupportedAlgorithm, source: "RFC 8725 section 3.1"
+        ) { plan, _ in
+            plan.algorithm = name
+        }
+    }
+
+    private static let header =
+        [
+            algorithm("none", "none"), algorithm("none-mixed-case", "nOnE"), algorithm("hs256", "HS256"),
+            algorithm("es384", "ES384"), algorithm("rs256", "RS256"), algorithm("lower-case", "es256"),
+            token(
+                "algorithm-none-unsigned", "Algorithm none, and the signature of nobody.", .unsupportedAlgorithm,
+                source: "RFC 8725 section 3.1"
+            ) { plan, _ in
+                plan.algorithm = "none"
+                plan.signature = { _ in [0] }
+            },
+            token(
+                "algorithm-hs256-public-key", "HS256 with the signer's public key as the secret.",
+                .unsupportedAlgorithm, source: "RFC 8725 section 2.1"
+            ) { plan, world in
+                plan.algorithm = "HS256"
+                let secret = SymmetricKey(data: try [UInt8](der: world.authority.tokens.leaf.issue()))
+                plan.signature = { Array(HMAC<SHA256>.authenticationCode(for: $0, using: secret)) }
+            },
+            header("algorithm-missing", "No algorithm.", .malformed, source: "RFC 7515 section 4.1.1") {
+                $0.replacing(#""alg":"ES256","#, with: "")
+            },
+            header("algorithm-number", "An algorithm that is a number.", .malformed, source: "RFC 7515 section 4.1.1") {
+                $0.replacing(#""alg":"ES256""#, with: #""alg":256"#)
+            },
+            header(
+                "duplicate-algorithm", "Two algorithms, of which readers may take either.", .malformed,
+                source: "RFC 7515 section 4"
+            ) {
+                $0.replacing(#"{"alg""#, with: #"{"alg":"none","alg""#)
+            },
+            header(
+                "duplicate-chain", "Two chains, of which readers may take either.", .malformed,
+                source: "RFC 7515 section 4"
+            ) {
+                $0.replacing(#"{"alg""#, with: #"{"x5c":[],"alg""#)
+            },
+            header("critical", "A header that demands an extension.", .malformed, source: "RFC 7515 section 4.1.11") {
+                $0.replacing(#"{"alg""#, with: #"{"crit":["exp"],"exp":1,"alg""#)
+            },
+            header("array", "A header that is an array.", .malformed, source: "hostile list of emindeniz99") {
+                "[\($0)]"
+            },
+            header("scalar", "A header that is a text.", .malformed, source: "hostile list of emindeniz99") { _ in
+                #""ES256""#
+            },
+            header("no-chain", "No x5c.", .malformed, source: "Apple's form") { _ in #"{"alg":"ES256"}"# },
+            header("chain-number", "An x5c that is a number.", .malformed, source: "RFC 7515 section 4.1.6") { _ in
+                #"{"alg":"ES256","x5c":3}"#
+            },
+            header(
+                "chain-entry-number", "An x5c with an entry that is no text.", .malformed,
+                source: "hostile list of emindeniz99"
+            ) {
+                $0.replacing(#""x5c":["#, with: #""x5c":[7,"#)
+            },
+            header("chain-entry-not-base64", "A leaf that is no base64.", .malformed, source: "RFC 7515 section 4.1.6")
+            {
+                $0.replacing(#""x5c":[""#, with: #""x5c":["*"#)
+            },
+            header(
+                "chain-entry-base64url", "Certificates in base64url, which x5c has not.", .malformed,
+                source: "RFC 7515 section 4.1.6"
+            ) {
+                $0.replacing("+", with: "-").replacing("/", with: "_")
+            },
+            header("foreign-key", "A key in the header, which nobody asked for.", nil, source: "RFC 8725 section 3.10")
+            {
+                $0.replacing(#"{"alg""#, with: #"{"jwk":{"kty":"EC"},"jku":"https://example.com/keys","alg""#)
+            },
+            token(
+                "foreign-key-signed", "Signed with a key that only the header vouches for.", .invalidSignature,
+                source: "RFC 8725 section 3.10"
+            ) { plan, _ in
+                plan.key = .newP256()
+                plan.header = plan.plainHeader.replacing(#"{"alg""#, with: #"{"jwk":{"kty":"EC"},"alg""#)
+            },
+        ] as [Case]
+
+    // MARK: The chain
+
+    private static let forgery = "verification-libraries, forgery holes"
+
+    private static let acceptsAnyMark = [
+        Vector.Conflict(
+            implementation: "go-iap 1.9.0, richzw/appstore, agisboye/app-store-server-api", actual: "verified",
+            reason: "They look for no marks on the certificates.")
+    ]
+
+    private static let chains =
+        [
+            chain(
+                "leaf-without-mark", "A leaf that Apple's authority issued for something else.", .untrustedChain,
+                source: forgery, conflicts: acceptsAnyMark
+            ) { chain, _ in
+                chain.leaf.marks = []
+            },
+            chain(
+                "intermediate-without-mark", "An intermediate without the mark.", .untrustedChain, source: forgery,
+                conflicts: acceptsAnyMark
+            ) { chain, _ in
+                chain.intermediate.marks = []
+            },
+            chain(
+                "intermediate-wwdr-g2", "The mark of WWDR G2, which issues developers' own certificates.",
+                .untrustedChain, source: forgery, conflicts: acceptsAnyMark
+            ) { chain, _ in
+                chain.intermediate.marks = [.worldwideDeveloperRelationsG2]
+            },
+            chain("marks-exchanged", "Each mark on the other certificate.", .untrustedChain, source: forgery) {
+                chain, _ in
+                swap(&chain.leaf.marks, &chain.intermediate.marks)
+            },
+            chain(
+                "itunes-store-marks", "The marks of transaction receipts' signers.", .untrustedChain,
+                source: "legacy-receipts G"
+            ) { chain, _ in
+                chain.leaf.marks = [.purchaseReceiptSigning]
+                chain.intermediate.marks = [.iTunesStoreAuthority]
+            },
+            chain(
+                "self-made", "A chain of the same names that anybody can make.", .untrustedChain, source: forgery,
+                conflicts: [
+                    Vector.Conflict(
+                        implementation: "readdle/app-store-server-api with its default rootCertificate",
+                        actual: "verified",
+                        reason: "Without a configured root it trusts the one in the token.")
+                ]
+            ) { chain, world in
+                chain = world.other.tokens
+            },
+            token(
+                "right-root-behind-self-made", "The trusted root in the third place of a chain that anybody can make.",
+                .untrustedChain, source: forgery
+            ) { plan, world in
+                plan.chain.replaceSubrange(
+                    0..<2, with: try world.other.tokens.issue().prefix(2).map { try [UInt8](der: $0) })
+                plan.key = world.other.tokens.leaf.key
+            },
+            token("forged-leaf", "A leaf that a genuine leaf signed.", .untrustedChain, source: "ruby_native, mnyify") {
+                plan, world in
+                let genuine = world.authority.tokens.leaf
+                var forged = genuine
+                (forged.issuer, forged.issuerKey, forged.key) = (genuine.subject, genuine.key, .newP256())
+                plan.chain[1] = try [UInt8](der: genuine.issue())
+                plan.chain[0] = try [UInt8](der: forged.issue())
+                plan.key = forged.key
+            },
+            chain(
+                "intermediate-no-authority", "An intermediate with all marks that may not issue certificates.",
+                .untrustedChain, source: "ruby_native, mnyify",
+                conflicts: [
+                    Vector.Conflict(
+                        implementation: "ruby_native, mnyify", actual: "verified",
+                        reason: "They do not look at basic constraints.")
+                ]
+            ) { chain, _ in
+                chain.intermediate.marks += chain.leaf.marks
+                chain.intermediate.constraints = .notCertificateAuthority
+            },
+            chain(
+                "leaf-unknown-demand", "A leaf with a critical extension that nobody knows.", .untrustedChain,
+                source: "RFC 5280 section 4.2"
+            ) { chain, _ in
+                chain.leaf.demands = [[1, 3, 6, 1, 4, 1, 99999, 1]]
+            },
+            token("wrong-order", "Leaf and intermediate exchanged.", .untrustedChain, source: "RFC 7515 section 4.1.6")
+            { plan, _ in
+                plan.chain.swapAt(0, 1)
+            },
+            token("root-first", "The chain upside down.", .untrustedChain, source: "RFC 7515 section 4.1.6") {
+                plan, _ in
+                plan.chain.reverse()
+            },
+            token("no-certificates", "An empty x5c.", .malformed, source: "RFC 7515 section 4.1.6") { plan, _ in
+                plan.chain = []
+            },
+            token("one-certificate", "The leaf alone.", .untrustedChain, source: "Apple's form") { plan, _ in
+                plan.chain.removeLast(2)
+            },
+            token(
+                "two-certificates", "No root.", .untrustedChain, source: "Apple's form",
+                conflicts: [
+                    Vector.Conflict(
+                        implementation: "go-iap 1.9.0", actual: "a trap",
+                        reason: "It takes certificates by index without counting them.")
+                ]
+            ) { plan, _ in plan.chain.removeLast() },
+            token("four-certificates", "The root twice.", .untrustedChain, source: "Apple's form") { plan, _ in
+                plan.chain.append(plan.chain[2])
+            },
+            token("eleven-certificates", "More certificates than are read.", .malformed, source: "limits") { plan, _ in
+                plan.chain += Array(repeating: plan.chain[2], count: 8)
+            },
+            token(
+                "third-certificate-junk", "Junk in the place of the root, which nobody asked for.", nil,
+                source: "hostile list of emindeniz99"
+            ) { plan, _ in
+                plan.chain[2] = [0xde, 0xad]
+            },
+            token(
+                "third-certificate-other-root", "Another root in the place of the root.", nil,
+                source: "hostile list of emindeniz99"
+            ) { plan, world in
+                plan.chain[2] = try [UInt8](der: world.other.tokens.root.issue())
+            },
+        ] as [Case]
+
+    // MARK: The certificates
+
+    /// A token whose certificate number `index` has other bytes. It need not be signed right: it cannot be read.
+    private static func certificate(
+        _ id: String, _ description: String, _ index: Int, _ change: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) -> Case {
+        token("certificate-\(id)", description, .malformed, source: "hostile list of emindeniz99") { plan, _ in
+            let changed = change(plan.chain[index])
+            guard changed != plan.chain[index] else { throw VectorError(description: "Nothing to change for \(id)") }
+            plan.chain[index] = changed
+        }
+    }
+
+    private static let basicConstraints: [UInt8] = [0x55, 0x1d, 0x13]
+    private static let keyUsage: [UInt8] = [0x55, 0x1d, 0x0f]
+    private static let p384: [UInt8] = [0x2b, 0x81, 0x04, 0x00, 0x22]
+
+    private static let certificates =
+        [
+            certificate("cut-off", "A leaf that ends early.", 0) { $0.dropLast() },
+            certificate("trailing-bytes", "A leaf with a byte behind it.", 0) { $0 + [0] },
+            certificate("version-11", "A leaf of X.509 version 11.", 0) {
+                $0.replacingFirst([0xa0, 0x03, 0x02, 0x01, 0x02], with: [0xa0, 0x03, 0x02, 0x01, 0x0a])
+            },
+            certificate("duplicate-extension", "A leaf with basic constraints twice.", 0) {
+                $0.replacingFirst(keyUsage, with: basicConstraints)
+            },
+            certificate("unassigned-curve", "An intermediate with a key on a curve that there is not.", 1) {
+                $0.replacingFirst(p384, with: [0x2b, 0x81, 0x04, 0x00, 0x7f])
+            },
+            certificate("broken-extensions", "A leaf whose extensions stop decoding.", 0) {
+                $0.replacingFirst([0x06, 0x03] + keyUsage, with: [0x06, 0x7f] + keyUsage)
+            },
+            certificate("empty", "A leaf without a byte, as base64.", 0) { _ in [] },
+            chain(
+                "key-other-curve", "A leaf whose key is on P-384.", .unsupportedAlgorithm,
+                source: "RFC 7518 section 3.4"
+            ) { chain, _ in
+                chain.leaf.key = .newP384()
+            },
+            chain("key-rsa", "A leaf whose key is RSA.", .unsupportedAlgorithm, source: "RFC 7518 section 3.4") {
+                chain, world in
+                chain.leaf.key = world.authority.receipts.leaf.key
+            },
+        ] as [Case]
+
+    // MARK: Dates
+
+    /// A token that was signed at an instant, as JSON.
+    private static func dated(
+        _ id: String, _ description: String, _ date: String, _ expected: VerificationError.Code?, source: String
+    ) -> Case {
+        token(id, description, expected, source: source, payload: payload.replacing("1700000500000", with: date))
+    }
+
+    private static let dates =
+        [
+            dated(
+                "signed-before-leaf", "Signed a second before its leaf begins.", "1699999999000", .certificateExpired,
+                source: "RFC 5280 section 4.1.2.5"),
+            dated(
+                "signed-first-second", "Signed with its leaf's first second.", "1700000000000", nil,
+                source: "RFC 5280 section 4.1.2.5"),
+            dated(
+                "signed-last-second", "Signed within its leaf's last second.", "1763072000999", nil,
+                source: "RFC 5280 section 4.1.2.5"),
+            dated(
+                "signed-after-leaf", "Signed after its leaf's last second.", "1763072001000", .certificateExpired,
+                source: "RFC 5280 section 4.1.2.5"),
+            dated(
+                "signed-1e300", "Signed in the year 10^289, so judged now.", "1e300", .certificateExpired,
+                source: "hostile list of emindeniz99"),
+            dated(
+                "signed-fraction", "A date with a fraction of zero.", "1722945600000.0", nil,
+                source: "hostile list of emindeniz99"),
+            dated(
+                "signed-text", "A date as text, so judged now.", #""1700000500000""#, .certificateExpired,
+                source: "Apple's form"),
+            dated(
+                "signed-null", "A date that is null, so judged now.", "null", .certificateExpired,
+                source: "Apple's form"),
+            dated("signed-negative", "Signed before 1970.", "-1", .certificateExpired, source: "Apple's form"),
+            dated(
+                "signed-infinite", "A date beyond every number.", "1e999999999", .certificateExpired,
+                source: "RFC 8259 section 6"),
+            token(
+                "signed-never", "No date, so judged now.", .certificateExpired, source: "Apple's form",
+                payload: payload.replacing("signedDate", with: "signed")),
+            chain(
+                "expired-then-valid-now", "A leaf that begins after the token was signed, and is valid now.",
+                .certificateExpired, source: "signed-transactions A.3"
+            ) { chain, _ in
+                chain.leaf.from = Timestamp(milliseconds: 1_800_000_000_000)
+                chain.leaf.until = Timestamp(milliseconds: 2_000_000_000_000)
+            },
+            chain(
+                "expired-intermediate", "An intermediate that ended before the token was signed.", .certificateExpired,
+                source: "RFC 5280 section 6.1.3"
+            ) { chain, _ in
+                chain.intermediate.until = Timestamp(milliseconds: World.issued.milliseconds - World.day)
+            },
+            chain(
+                "expired-root", "A root that ended long ago: it is trusted by configuration.", nil,
+                source: "RFC 5280 section 6.1.1"
+            ) { chain, _ in
+                chain.root.until = Timestamp(milliseconds: World.issued.milliseconds - World.day)
+            },
+        ] as [Case]
+
+    // MARK: The signature
+
+    private static let order: [UInt8] = [
+        0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        0xbc, 0xe6, 0xfa, 0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
+    ]
+
+    private static func signature(
+        _ id: String, _ description: String, source: String, _ change: @escaping @Sendable ([UInt8]) throws -> [UInt8]
+    ) -> Case {
+        token("signature-\(id)", description, .invalidSignature, source: source) { plan, _ in plan.signature = change }
+    }
+
+    private static let zeros = [UInt8](repeating: 0, count: 32)
+
+    private static let signatures =
+        [
+            signature("der", "A signature in DER instead of r and s.", source: "RFC 7518 section 3.4") {
+                Array(try P256.Signing.ECDSASignature(rawRepresentation: $0).derRepresentation)
+            },
+            signature("zeros", "A signature of zeros.", source: "CVE-2022-21449") { _ in zeros + zeros },
+            signature("r-zero", "r is zero.", source: "CVE-2022-21449") { zeros + $0.suffix(32) },
+            signature("s-zero", "s is zero.", source: "CVE-2022-21449") { $0.prefix(32) + zeros },
+            signature("r-order", "r is the order of the curve.", source: "FIPS 186-5 section 6.4.2") {
+                order + $0.suffix(32)
+            },
+            signature("s-order", "s is the order of the curve.", source: "FIPS 186-5 section 6.4.2") {
+                $0.prefix(32) + order
+            },
+            signature("short", "A byte too few.", source: "RFC 7518 section 3.4") { $0.dropLast() },
+            signature("long", "A byte too many.", source: "RFC 7518 section 3.4") { $0 + [0] },
+            signature("exchanged", "s and r.", source: "RFC 7518 section 3.4") { $0.suffix(32) + $0.prefix(32) },
+            token("signature-other-key", "Signed by somebody else's key.", .invalidSignature, source: "Apple's form") {
+                plan, _ in
+                plan.key = .newP256()
+            },
+            token(
+                "signature-other-payload", "The signature of another payload.", .invalidSignature,
+                source: "Apple's form"
+            ) { plan, world in
+                let key = plan.key
+                plan.signature = { _ in try key.es256(Array("something else".utf8)) }
+            },
+            text(
+                "header-spaced", "The header in another spelling than was signed.", .invalidSignature,
+                source: "RFC 7515 section 5.2"
+            ) { parts in
+                let header = Base64.decodeURL(parts[0].utf8) ?? []
+                return "\(TokenPlan.base64URL(header + [0x20])).\(parts[1]).\(parts[2])"
+            },
+        ] as [Case]
+
+    // MARK: What it says
+
+    private static func says(
+        _ id: String, _ description: String, _ text: String, _ change: String, _ expected: VerificationError.Code?,
+        source: String = "Apple's form"
+    ) -> Case {
+        token(id, description, expected, source: source, payload: payload.replacing(text, with: change))
+    }
+
+    private static let claims =
+        [
+            says("other-app", "Of another app.", "com.example", "com.example.notes", .otherApp),
+            says("other-app-case", "Of an app in other letters.", "com.example", "com.Example", .otherApp),
+            says("no-app", "Of no app.", "bundleId", "bundle", .otherApp),
+            says(
+                "other-environment", "From an environment that is not accepted.", "Sandbox", "Production",
+                .otherEnvironment),
+            says("unknown-environment", "From an environment that there is not.", "Sandbox", "Moon", .otherEnvironment),
+            says("no-environment", "From nowhere.", "environment", "place", .otherEnvironment),
+            says("xcode-environment", "From Xcode, which is not accepted.", "Sandbox", "Xcode", .otherEnvironment),
+            says(
+                "field-of-other-type", "A field of another type.", #""transactionId":"1""#, #""transactionId":1"#,
+                .unreadable),
+            says(
+                "duplicate-app-last-accepted", "Two apps, the last of which counts.", #""bundleId""#,
+                #""bundleId":"com.evil","bundleId""#, nil, source: "duplicate JSON keys"),
+            says(
+                "duplicate-app-last-refused", "Two apps, the last of which counts.", #""environment""#,
+                #""bundleId":"com.evil","environment""#, .otherApp, source: "duplicate JSON keys"),
+            token(
+                "other-kind", "Renewal info in place of a transaction.", .otherKind, source: "signed-transactions A.6",
+                payload: #"{"environment":"Sandbox","signedDate":1700000500000,"originalTransactionId":"1"}"#),
+            token(
+                "other-kind-elsewhere", "Renewal info of another environment in place of a transaction.", .otherKind,
+                source: "signed-transactions A.6",
+                payload: #"{"environment":"Production","signedDate":1700000500000,"autoRenewStatus":1}"#),
+            token(
+                "unknown-kind", "Nothing that the App Store is known to sign.", .otherKind, source: "Apple's form",
+                payload: #"{"signedDate":1700000500000}"#),
+            token(
+                "like-renewal-info", "What only looks like renewal info, the kind that names no app.", .otherKind,
+                source: "signed-transactions A.6",
+                payload: #"{"environment":"Sandbox","signedDate":1700000500000,"unclaim":1}"#),
+        ] as [Case]
+
+    // MARK: Xcode
+
+    private static func xcode(
+        _ id: String, _ description: String, _ environment: String, _ expected: VerificationError.Code?,
+        trust: String = "xcode"
+    ) -> Case {
+        token(
+            "xcode-\(id)", description, expected, source: "signed-transactions A.4",
+            payload: payload.replacing("Sandbox", with: environment), trust: trust
+        ) { plan, world in
+            plan.chain = [try [UInt8](der: world.xcode.token.certificate)]
+            plan.key = world.xcode.token.plan.key
+        }
+    }
+
+    private static let xcode =
+        [
+            xcode("named", "Signed by Xcode, whose certificate is a root here.", "Xcode", nil),
+            xcode("local-testing", "Signed for local testing, whose certificate is a root here.", "LocalTesting", nil),
+            xcode(
+                "not-named", "Signed by Xcode, whose certificate is no root here.", "Sandbox", .untrustedChain,
+                trust: "app"),
+            xcode(
+                "production", "Signed by Xcode, but says that it is from production.", "Production", .otherEnvironment),
+            xcode("sandbox", "Signed by Xcode, but says that it is from the sandbox.", "Sandbox", .otherEnvironment),
+            token(
+                "xcode-other-key", "The same names as Xcode's certificate, another key.", .untrustedChain,
+                source: "signed-transactions A.4", payload: payload.replacing("Sandbox", with: "Xcode"), trust: "xcode"
+            ) { plan, world in
+                var forged = world.xcode.token.plan
+                forged.key = .newP256()
+                forged.issuerKey = forged.key
+                plan.chain = [try [UInt8](der: forged.issue())]
+                plan.key = forged.key
+            },
+        ] as [Case]
+
+    // MARK: Of two faults the one that is decided first is told
+
+    private static let ranks =
+        [
+            token(
+                "rank-app-before-environment", "Another app and environment.", .otherApp, source: "order of codes",
+                payload: payload.replacing("com.example", with: "x").replacing("Sandbox", with: "Moon")),
+            token(
+                "rank-signature-before-app", "Another app, changed after signing.", .invalidSignature,
+                source: "order of codes", payload: payload.replacing("com.example", with: "x")
+            ) { plan, _ in
+                plan.key = .newP256()
+            },
+            token(
+                "rank-chain-before-dates", "Expired, and of another authority.", .untrustedChain,
+                source: "order of codes", payload: payload.replacing("1700000500000", with: "1")
+            ) { plan, world in
+                plan.chain = try world.other.tokens.issue().map { try [UInt8](der: $0) }
+                plan.key = world.other.tokens.leaf.key
+            },
+            token(
+                "rank-algorithm-before-chain", "Of another authority, with algorithm none.", .unsupportedAlgorithm,
+                source: "order of codes"
+            ) { plan, world in
+                plan.chain = try world.other.tokens.issue().map { try [UInt8](der: $0) }
+                plan.algorithm = "none"
+            },
+        ] as [Case]
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import Crypto
+import Foundation
+import SwiftASN1
+
+/// Faults of old transaction receipts. Each starts from one as the App Store would sign it and breaks one thing.
+enum TransactionReceiptCases {
+    private static let purchase: [(key: String, value: String)] = [
+        ("bid", "com.example"), ("product-id", "com.example.coins"), ("transaction-id", "1000000000000001"),
+        ("original-transaction-id", "1000000000000001"), ("quantity", "1"), ("purchase-date-ms", "1700000500000"),
+    ]
+
+    /// A transaction receipt that `breaking` has changed.
+    private static func receipt(
+        _ id: String, _ description: String, _ expected: VerificationError.Code?, version: UInt8 = 2,
+        trust: String = "app", source: String = "legacy-receipts G",
+        _ breaking: @escaping @Sendable (inout TransactionReceiptPlan, World) throws -> Void = { _, _ in }
+    ) -> Case {
+        Case(
+            id: "transaction-receipt::\(id)", description: description, kind: .transactionReceipt, expected: expected,
+            trust: trust, source: source
+        ) { world in
+            var plan = try TransactionReceiptPlan(version: version, purchase, by: world.authority)
+            try breaking(&plan, world)
+            return Data(try plan.signed()).base64EncodedString()
+        }
+    }
+
+    /// A transaction receipt whose signer's certificate `breaking` has changed.
+    private static func leaf(
+        _ id: String, _ description: String, version: UInt8 = 2, source: String = "legacy-receipts G",
+        _ breaking: @escaping @Sendable (inout CertificatePlan) -> Void
+    ) -> Case {
+        receipt("leaf-\(id)", description, .untrustedChain, version: version, source: source) { plan, world in
+            var leaf = version == 2 ? world.authority.purchases.leaf : world.authority.receipts.leaf
+            breaking(&leaf)
+            plan.certificate = try [UInt8](der: leaf.issue())
+        }
+    }
+
+    private static func entry(
+        _ id: String, _ description: String, _ key: String, _ value: String?, _ expected: VerificationError.Code?
+    ) -> Case {
+        receipt(id, description, expected) { plan, _ in
+            plan.purchaseInfo = purchase.compactMap { $0.key == key ? value.map { (key, $0) } : $0 }
+        }
+    }
+
+    static let all =
+        [
+            receipt("genuine-2", "Version 2, as until 2015.", nil),
+            receipt("genuine-3", "Version 3, as since.", nil, version: 3),
+            receipt(
+                "environment-removed", "The environment taken away, which is signed nowhere.", nil,
+                source: "legacy-receipts, venice's sample"
+            ) { plan, _ in
+                plan.otherEntries.removeFirst()
+            },
+            receipt(
+                "environment-production", "Another environment, which is signed nowhere.", nil,
+                source: "legacy-receipts, venice's sample"
+            ) { plan, _ in
+                plan.otherEntries[0].1 = "Production"
+            },
+            receipt("purchase-changed", "Another product than was signed.", .invalidSignature) { plan, _ in
+                plan.signedBytes = [2] + Array("{}".utf8)
+            },
+            receipt("version-not-signed", "The purchase signed without its version.", .invalidSignature) { plan, _ in
+                plan.signedBytes = Array("{\n\t\"bid\" = \"com.example\";\n}".utf8)
+            },
+            receipt("version-1", "A version that there is not.", .malformed) { plan, _ in
+                plan.blob = { [1] + $0.dropFirst() }
+            },
+            receipt("version-exchanged", "Version 3 in the place of 2.", .malformed) { plan, _ in
+                plan.blob = { [3] + $0.dropFirst() }
+            },
+            receipt("signature-missing", "No signature.", .malformed) { plan, _ in plan.blob = { _ in [] } },
+            receipt("signature-changed", "One bit of the signature.", .invalidSignature) { plan, _ in
+                plan.blob = { [$0[0], $0[1] ^ 1] + $0.dropFirst(2) }
+            },
+            receipt("signature-zeros", "A signature of zeros.", .invalidSignature) { plan, _ in
+                plan.blob = { $0.prefix(1) + [UInt8](repeating: 0, count: 128) + $0.dropFirst(129) }
+            },
+            receipt("certificate-length", "A length that is not the certificate's.", .malformed) { plan, _ in
+                plan.blob = { $0.prefix(129) + [0xff, 0xff, 0xff, 0xff] + $0.dropFirst(133) }
+            },
+            receipt("certificate-cut-off", "The certificate's last byte is missing.", .malformed) { plan, _ in
+                plan.certificate.removeLast()
+            },
+            receipt("certificate-empty", "No certificate.", .malformed) { plan, _ in plan.certificate = [] },
+            receipt("certificate-key-on-curve", "A signer whose key is on a curve.", .unsupportedAlgorithm) {
+                plan, world in
+                var leaf = world.authority.purchases.leaf
+                leaf.key = .newP256()
+                plan.certificate = try [UInt8](der: leaf.issue())
+            },
+            receipt("no-intermediates", "The intermediate was not given.", .untrustedChain, trust: "no intermediates"),
+            leaf("without-mark", "A leaf that Apple's authority issued for something else.") { $0.marks = [] },
+            leaf("app-receipt-mark", "Version 2 by a signer of app receipts.") { $0.marks = [.appStoreReceiptSigning] },
+            leaf("purchase-mark", "Version 3 by a signer of version 2.", version: 3) {
+                $0.marks = [.purchaseReceiptSigning]
+            },
+            leaf(
+                "unknown-demand", "A leaf with a critical extension that nobody knows.", source: "RFC 5280 section 4.2"
+            ) {
+                $0.demands = [[1, 3, 6, 1, 4, 1, 99999, 1]]
+            },
+            receipt("leaf-of-other-intermediate", "Version 2 by a signer whom WWDR issued.", .untrustedChain) {
+                plan, world in
+                var leaf = world.authority.purchases.leaf
+                (leaf.issuer, leaf.issuerKey) = (
+                    world.authority.receipts.intermediate.subject, world.authority.receipts.intermediate.key
+                )
+                plan.certificate = try [UInt8](der: leaf.issue())
+            },
+            receipt("leaf-changed", "One bit of the leaf's name, after it was issued.", .untrustedChain) { plan, _ in
+                plan.certificate = plan.certificate.replacingFirst(
+                    Array("Simulated purchase".utf8), with: Array("simulated purchase".utf8))
+            },
+            receipt("self-made", "A chain of the same names that anybody can make.", .untrustedChain) { plan, world in
+                plan = try TransactionReceiptPlan(version: 2, purchase, by: world.other)
+            },
+            entry(
+                "bought-before-leaf", "Bought a second before its leaf begins.", "purchase-date-ms", "1699999999000",
+                .certificateExpired),
+            entry(
+                "bought-after-leaf", "Bought after its leaf's last second.", "purchase-date-ms", "1763072001000",
+                .certificateExpired),
+            entry("bought-never", "No date, so judged now.", "purchase-date-ms", nil, .certificateExpired),
+            entry(
+                "bought-absurd", "A date that is none, so judged now.", "purchase-date-ms", "soon", .certificateExpired),
+            entry(
+                "bought-beyond-calendar", "A date beyond every calendar.", "purchase-date-ms", "9223372036854775807",
+                .certificateExpired),
+            entry("other-app", "Of another app.", "bid", "com.evil", .otherApp),
+            entry("no-app", "Of no app.", "bid", nil, .otherApp),
+            entry("quantity-text", "A quantity that is no number.", "quantity", "many", .unreadable),
+            receipt("entry-twice", "The app twice.", .malformed) { plan, _ in
+                plan.purchaseInfo.append(("bid", "com.evil"))
+            },
+            receipt("trailing", "Something behind the property list.", .malformed) { plan, _ in
+                plan.otherEntries.append(("x", "\";\n}\n{\"y\" = \""))
+            },
+        ] as [Case]
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+public import AppStoreTrust
+import Foundation
+
+/// A document with at most one fault, and what a verifier must say of it: one entry of `Tests/Vectors/*.json`.
+///
+/// The form follows x509-limbo's, so that others can run these against their own verifiers.
+public struct Vector: Codable, Sendable {
+    /// `family::fault`.
+    public var id: String
+    public var description: String
+    public var kind: Kind
+    /// A token as text, a receipt as base64.
+    public var input: String
+    /// The time at which a document without a date is judged, in ISO 8601.
+    public var time: String
+    /// The name of an entry in the file's `trust`.
+    public var trust: String
+    /// `verified`, or the code of a ``VerificationError``.
+    public var expected: String
+    /// Where the fault was seen or what rules it out.
+    public var source: String
+    /// Who is known to answer otherwise.
+    public var conflictsWith: [Conflict]
+
+    public enum Kind: String, Codable, Sendable {
+        case token
+        case notification
+        case receipt
+        case transactionReceipt
+    }
+
+    public struct Conflict: Codable, Sendable {
+        public var implementation: String
+        public var actual: String
+        public var reason: String
+    }
+}
+
+/// What a verifier is told to accept.
+public struct VectorTrust: Codable, Sendable {
+    /// DER as base64.
+    public var roots: [String]
+    /// DER as base64; for transaction receipts.
+    public var intermediates: [String]
+    public var apps: [App]
+    public var environments: [String]
+
+    public struct App: Codable, Sendable {
+        public var bundleId: String
+        public var appAppleId: Int64?
+    }
+}
+
+/// A file of vectors.
+public struct VectorFile: Codable, Sendable {
+    public var about: String
+    public var trust: [String: VectorTrust]
+    public var vectors: [Vector]
+}
+
+extension VectorTrust {
+    /// The verifier that accepts just that.
+    public var verifier: AppStoreVerifier {
+        get throws {
+            let roots = try roots.map { try TrustRoots(reading: Data(base64Encoded: $0) ?? Data()) }
+            let intermediates = try intermediates.map { try Intermediates(reading: Data(base64Encoded: $0) ?? Data()) }
+            guard let first = roots.first else { throw CocoaError(.fileReadCorruptFile) }
+            var verifier = AppStoreVerifier(
+                apps: .only(apps.map { AppIdentity(bundleId: $0.bundleId, appAppleId: $0.appAppleId) }),
+                environments: Set(environments.compactMap(Environment.init(rawValue:))),
+                roots: roots.dropFirst().reduce(first) { $0.union($1) })
+            verifier.intermediates = intermediates.reduce(Intermediates()) { $0.union($1) }
+            return verifier
+        }
+    }
+}
+
+extension Vector {
+    /// What `verifier` says: `verified`, or the code of its error.
+    public func outcome(_ verifier: AppStoreVerifier) async throws -> String {
+        guard let now = Timestamp(iso8601: time) else { throw CocoaError(.formatting) }
+        let bytes = kind == .token || kind == .notification ? Data(input.utf8) : Data(base64Encoded: input)
+        guard let bytes else { throw CocoaError(.fileReadCorruptFile) }
+        do throws(VerificationError) {
+            switch kind {
+            case .token: _ = try await verifier.verify(bytes, as: JWSTransactionDecodedPayload.self, at: now)
+            case .notification: _ = try await verifier.verify(notification: bytes, at: now)
+            case .receipt: _ = try await verifier.verify(receipt: bytes, at: now)
+            case .transactionReceipt: _ = try await verifier.verify(transactionReceipt: bytes, at: now)
+            }
+            return "verified"
+        } catch {
+            return error.code.rawValue
+        }
+    }
+}

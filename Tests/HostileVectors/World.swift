@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import CryptoExtras
+import Foundation
+import SwiftASN1
+import X509
+
+/// The signers of all vectors, made anew every time.
+struct World {
+    /// Who is trusted.
+    let authority: CertificateAuthority
+    /// Who is not, though it looks the same in all but its keys.
+    let other: CertificateAuthority
+    /// Xcode's way: a certificate that signs itself, for tokens and for receipts.
+    let xcode: (token: SelfSigned, receipt: SelfSigned)
+
+    struct SelfSigned {
+        var plan: CertificatePlan
+        var certificate: Certificate
+
+        init(_ name: String, _ key: SigningKey) throws {
+            plan = CertificatePlan(
+                subject: name, issuer: name, from: issued,
+                until: Timestamp(milliseconds: issued.milliseconds + 365 * day),
+                constraints: .isCertificateAuthority(maxPathLength: 0), key: key, issuerKey: key)
+            certificate = try plan.issue()
+        }
+    }
+
+    /// The first second of the signers' certificates, which are valid for 730 days.
+    static let issued = Timestamp(milliseconds: 1_700_000_000_000)
+    static let day: Int64 = 86_400_000
+    /// Long after those have expired.
+    static let time = "2030-03-17T17:46:40Z"
+
+    init() throws {
+        authority = try CertificateAuthority(from: Self.issued)
+        other = try CertificateAuthority(from: Self.issued)
+        xcode = (
+            try SelfSigned("Simulated StoreKit Testing", .newP256()), try SelfSigned("Simulated StoreKit", .newRSA())
+        )
+    }
+
+    /// The verifiers that vectors are made for, by name.
+    var trust: [String: VectorTrust] {
+        get throws {
+            let app = VectorTrust.App(bundleId: "com.example", appAppleId: 7)
+            let two = VectorTrust.App(bundleId: "com.example.two", appAppleId: 8)
+            let roots = try authority.roots.map { Data($0).base64EncodedString() }
+            let intermediates = try authority.intermediates.map { Data($0).base64EncodedString() }
+            let xcodeRoots = try [xcode.token, xcode.receipt].map {
+                Data(try [UInt8](der: $0.certificate)).base64EncodedString()
+            }
+            return [
+                "app": VectorTrust(roots: roots, intermediates: intermediates, apps: [app], environments: ["Sandbox"]),
+                "two apps": VectorTrust(
+                    roots: roots, intermediates: [], apps: [app, two], environments: ["Production", "Sandbox"]),
+                "no intermediates": VectorTrust(
+                    roots: roots, intermediates: [], apps: [app], environments: ["Sandbox"]),
+                "xcode": VectorTrust(
+                    roots: roots + xcodeRoots, intermediates: [], apps: [app],
+                    environments: ["LocalTesting", "Production", "Sandbox", "Xcode"]),
+            ]
+        }
+    }
+}
+
+/// A vector before its document is made.
+struct Case: Sendable {
+    var id: String
+    var description: String
+    var kind = Vector.Kind.token
+    var expected: VerificationError.Code?
+    var trust = "app"
+    var source: String
+    var conflicts: [Vector.Conflict] = []
+    var input: @Sendable (World) throws -> String
+
+    func vector(_ world: World) throws -> Vector {
+        Vector(
+            id: id, description: description, kind: kind, input: try input(world), time: World.time, trust: trust,
+            expected: expected?.rawValue ?? "verified", source: source, conflictsWith: conflicts)
+    }
+}
+
+/// All vectors, by the name of their file.
+public enum HostileVectors {
+    /// Makes them anew: other keys and signatures than the last time, but the same faults.
+    public static func make() throws -> [String: VectorFile] {
+        let world = try World()
+        let trust = try world.trust
+        let families: [(name: String, about: String, cases: [Case])] = [
+            ("tokens", "Compact JWS, asked for as transactions.", TokenCases.all),
+            ("notifications", "Version 2 notifications with the tokens inside of them.", NotificationCases.all),
+            ("receipts", "PKCS#7 app receipts.", ReceiptCases.all),
+            ("transaction-receipts", "Old transaction receipts.", TransactionReceiptCases.all),
+        ]
+        var files: [String: VectorFile] = [:]
+        for family in families {
+            let vectors = try family.cases.map { try $0.vector(world) }
+            let used = Set(vectors.map(\.trust))
+            files[family.name] = VectorFile(
+                about: family.about + " Made by `make vectors`; nothing of Apple's is inside.",
+                trust: trust.filter { used.contains($0.key) }, vectors: vectors)
+        }
+        return files
+    }
+}
+
+/// Why a vector cannot be made.
+struct VectorError: Error, CustomStringConvertible {
+    var description: String
+}
+
+extension [UInt8] {
+    /// These bytes with the first occurrence of some replaced; the same where there is none.
+    func replacingFirst(_ found: [UInt8], with new: [UInt8]) -> [UInt8] {
+        guard let range = firstRange(of: found) else { return self }
+        return self[..<range.lowerBound] + new + self[range.upperBound...]
+    }
+}
