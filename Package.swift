@@ -17,6 +17,7 @@ let package = Package(
         .library(name: "ReceiptCoding", targets: ["ReceiptCoding"]),
         .library(name: "AppStoreTrust", targets: ["AppStoreTrust"]),
         .library(name: "AppStoreSimulator", targets: ["AppStoreSimulator"]),
+        .library(name: "PurchaseLedger", targets: ["PurchaseLedger"]),
         .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
         .executable(name: "quittance", targets: ["quittance"]),
     ],
@@ -43,6 +44,12 @@ let package = Package(
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        .target(
+            name: "PurchaseLedger",
+            dependencies: [
+                "AppStoreModel", "AppStoreTrust", "ReceiptCoding", .product(name: "Crypto", package: "swift-crypto"),
             ]
         ),
         .target(
@@ -114,6 +121,10 @@ let package = Package(
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]
+        ),
+        .testTarget(
+            name: "PurchaseLedgerTests",
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "TestData"]
         ),
         .testTarget(
             name: "PurchaseServerTests",

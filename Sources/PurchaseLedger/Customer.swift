@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A customer of one app, by the number that the ledger gave. The app's own ids for the same person are its aliases.
+public struct Customer: Hashable, Sendable {
+    public var number: Int64
+    public var bundleId: String
+
+    public init(number: Int64, bundleId: String) {
+        self.number = number
+        self.bundleId = bundleId
+    }
+}
+
+/// Why a purchase counts as a customer's.
+public enum LinkReason: String, CaseIterable, Sendable {
+    /// The purchase bears an `appAccountToken` that is one of the customer's ids.
+    case appAccountToken
+    /// The customer presented the purchase.
+    case claim
+}
+
+/// What happens when a customer presents a purchase that is another's already.
+///
+/// One Apple Account may stand behind several accounts of an app, and one account may be restored on many devices.
+public enum ClaimPolicy: String, CaseIterable, Sendable {
+    /// The one who presents it has it from now on.
+    case transfer
+    /// The one who had it keeps it.
+    case keep
+    /// Both have it.
+    case share
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+public import AppStoreTrust
+import Crypto
+public import ReceiptCoding
+
+/// A signed document that a verifier accepted, with what it says. It is kept byte for byte.
+///
+/// It can only be made of verified things, so that nothing else gets into a ledger.
+public struct Evidence: Hashable, Sendable {
+    /// What kind of document it is.
+    public enum Kind: String, CaseIterable, Sendable {
+        case transaction
+        case renewalInfo
+        case appTransaction
+        case notification
+        case receipt
+    }
+
+    public let id: EvidenceID
+    public let kind: Kind
+    public let scope: LedgerScope
+    /// When it was signed; `nil` where it does not say.
+    public let signedDate: Timestamp?
+    /// As it arrived.
+    public let document: [UInt8]
+    /// What it says about transactions.
+    public let statements: [TransactionStatement]
+    /// What it says about what comes next.
+    public let renewals: [RenewalFact]
+    /// Of a notification: its `notificationUUID`, type and subtype, whatever they are.
+    public let notification: Notification?
+
+    public struct Notification: Hashable, Sendable {
+        public var uuid: String?
+        public var type: String
+        public var subtype: String?
+    }
+
+    private init(
+        _ kind: Kind, _ document: [UInt8], _ scope: LedgerScope, _ signedDate: Timestamp?,
+        notification: Notification? = nil, says: (Provenance) -> ([TransactionStatement], [RenewalFact])
+    ) {
+        id = EvidenceID(document)
+        self.kind = kind
+        self.scope = scope
+        self.signedDate = signedDate
+        self.document = document
+        self.notification = notification
+        (statements, renewals) = says(Provenance(signedDate: signedDate ?? .distantPast, evidence: id))
+    }
+}
+
+extension Evidence {
+    public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
+        guard let scope = transaction.scope else { return nil }
+        self.init(.transaction, transaction.document, scope, transaction.signedDate) { provenance in
+            (
+                [TransactionStatement(transaction.payload, source: .signedTransaction, provenance: provenance)]
+                    .compactMap { $0 }, []
+            )
+        }
+    }
+
+    /// - Parameter transaction: A verified transaction of the same subscription, which binds the renewal info to an app.
+    /// - Returns: `nil` where the two are not of one subscription and environment.
+    public init?(
+        _ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>,
+        boundBy transaction: Verified<JWSTransactionDecodedPayload>
+    ) {
+        guard let scope = transaction.scope, renewalInfo.environment == transaction.environment,
+            let subscription = renewalInfo.payload.originalTransactionId,
+            subscription == transaction.payload.originalTransactionId
+        else { return nil }
+        self.init(.renewalInfo, renewalInfo.document, scope, renewalInfo.signedDate) { provenance in
+            ([], [RenewalFact(renewalInfo.payload, provenance: provenance)].compactMap { $0 })
+        }
+    }
+
+    public init?(_ appTransaction: Verified<AppTransaction>) {
+        guard let scope = appTransaction.scope else { return nil }
+        self.init(.appTransaction, appTransaction.document, scope, appTransaction.signedDate) { _ in ([], []) }
+    }
+
+    /// A notification. What its parts say counts from when each part was signed.
+    public init?(_ notification: VerifiedNotification) {
+        let envelope = notification.notification
+        guard let scope = envelope.scope else { return nil }
+        let about = Notification(
+            uuid: envelope.payload.notificationUUID, type: envelope.payload.notificationType?.rawValue ?? "",
+            subtype: envelope.payload.subtype?.rawValue)
+        self.init(.notification, envelope.document, scope, envelope.signedDate, notification: about) { _ in
+            let statement = notification.transaction.flatMap { part in
+                TransactionStatement(part.payload, source: .signedTransaction, provenance: part.provenance)
+            }
+            let renewal = notification.renewalInfo.flatMap { part in
+                RenewalFact(part.payload, provenance: part.provenance)
+            }
+            return ([statement].compactMap { $0 }, [renewal].compactMap { $0 })
+        }
+    }
+
+    /// An app receipt: a statement about every purchase in it, as of its creation.
+    public init?(_ receipt: Verified<AppReceipt>) {
+        guard let scope = receipt.scope else { return nil }
+        let purchases = receipt.payload.modern().value.transactions
+        self.init(.receipt, receipt.document, scope, receipt.signedDate) { provenance in
+            (purchases.compactMap { TransactionStatement($0, source: .receipt, provenance: provenance) }, [])
+        }
+    }
+}
+
+extension EvidenceID {
+    /// The name of a document: its SHA-256.
+    public init(_ document: [UInt8]) {
+        self.init(digest: SHA256.hash(data: document))
+    }
+
+    private init(digest: SHA256.Digest) {
+        octets = Array(digest)
+    }
+}
+
+extension Verified {
+    fileprivate var scope: LedgerScope? {
+        bundleId.map { LedgerScope(bundleId: $0, environment: environment) }
+    }
+
+    /// A part of a notification counts from its own date, under its own name.
+    fileprivate var provenance: Provenance {
+        Provenance(signedDate: signedDate ?? .distantPast, evidence: EvidenceID(document))
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// An app in one environment. Facts of one never meet those of another: sandbox purchases entitle nobody in production.
+public struct LedgerScope: Hashable, Sendable {
+    public var bundleId: String
+    public var environment: Environment
+
+    public init(bundleId: String, environment: Environment) {
+        self.bundleId = bundleId
+        self.environment = environment
+    }
+}
+
+/// One purchase, renewal or restore.
+public struct TransactionKey: Hashable, Sendable {
+    public var scope: LedgerScope
+    public var transactionId: String
+
+    public init(_ transactionId: String, in scope: LedgerScope) {
+        self.scope = scope
+        self.transactionId = transactionId
+    }
+}
+
+/// All transactions that came from one purchase: a subscription with its renewals, or what was bought once. Apple's
+/// `originalTransactionId`.
+public struct ChainKey: Hashable, Sendable {
+    public var scope: LedgerScope
+    public var originalTransactionId: String
+
+    public init(_ originalTransactionId: String, in scope: LedgerScope) {
+        self.scope = scope
+        self.originalTransactionId = originalTransactionId
+    }
+}
+
+/// The SHA-256 of a signed document: its name in the ledger.
+public struct EvidenceID: Hashable, Sendable {
+    public let octets: [UInt8]
+
+    /// - Returns: `nil` where these are not 32 octets.
+    public init?(octets: some Collection<UInt8>) {
+        guard octets.count == 32 else { return nil }
+        self.octets = Array(octets)
+    }
+}
+
+extension EvidenceID: Comparable {
+    public static func < (left: EvidenceID, right: EvidenceID) -> Bool {
+        left.octets.lexicographicallyPrecedes(right.octets)
+    }
+}
+
+extension EvidenceID: CustomStringConvertible {
+    /// Hexadecimal.
+    public var description: String {
+        let digits = Array("0123456789abcdef")
+        return String(octets.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
+    }
+}
+
+/// Where a fact comes from: the document that says it and when that was signed.
+///
+/// Of two documents about one thing the later one holds. Two of the same instant are told apart by their names, which
+/// follow from their content, so that the order in which they arrive never matters.
+public struct Provenance: Hashable, Sendable {
+    public var signedDate: Timestamp
+    public var evidence: EvidenceID
+
+    public init(signedDate: Timestamp, evidence: EvidenceID) {
+        self.signedDate = signedDate
+        self.evidence = evidence
+    }
+}
+
+extension Provenance: Comparable {
+    public static func < (left: Provenance, right: Provenance) -> Bool {
+        (left.signedDate, left.evidence) < (right.signedDate, right.evidence)
+    }
+}

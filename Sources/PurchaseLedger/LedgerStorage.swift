@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// Where a ledger is kept. Written for those who implement it: what is decided, the ledger decides; a storage keeps and
+/// finds.
+///
+/// `LedgerStorageContract` tries all that is promised here.
+public protocol LedgerStorage: Sendable {
+    /// Runs `work` as one transaction: no other write happens meanwhile, and what it wrote is durable once this returns.
+    /// Throws what `work` throws, or ``LedgerStorageError``; then nothing of it was written.
+    ///
+    /// Many writes at once may share one flush to the disk.
+    func write<Result: Sendable>(
+        _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
+    ) async throws -> Result
+
+    /// Runs `work` on one state of the ledger that no write changes meanwhile.
+    func read<Result: Sendable>(
+        _ work: @escaping @Sendable (any LedgerReader) throws -> Result
+    ) async throws -> Result
+}
+
+/// Why a storage could not do what it was asked to. Nothing was written, and the same may succeed later.
+public struct LedgerStorageError: Error, CustomStringConvertible {
+    @nonexhaustive
+    public enum Code: String, Sendable {
+        /// There is no more room on the disk.
+        case full
+        /// The storage can be read but not written.
+        case readOnly
+        /// The storage is not what it should be: it was damaged, or written by a newer version.
+        case damaged
+        /// Anything else, such as a database that does not answer.
+        case unavailable
+    }
+
+    public var code: Code
+    public var message: String
+
+    public init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    public var description: String { "\(code.rawValue): \(message)" }
+}
+
+/// What can be found in a ledger.
+public protocol LedgerReader {
+    /// The document with this name, as it arrived, byte for byte.
+    func document(_ id: EvidenceID) throws -> StoredDocument?
+
+    /// The documents that arrived after the one with this number, in the order of their arrival, at most `limit`.
+    func documents(after number: Int64, limit: Int) throws -> [StoredDocument]
+
+    /// All that is known of a chain; `nil` where nothing is.
+    func chain(_ key: ChainKey) throws -> Chain?
+
+    /// The chain that a transaction belongs to; `nil` where it is not known.
+    func chainKey(of transaction: TransactionKey) throws -> ChainKey?
+
+    /// What was last told about a chain; see ``LedgerWriter/put(_:for:)``.
+    func report(_ key: ChainKey) throws -> ChainReport?
+
+    /// The chains that are due: those whose report names an instant not after `now`. The earliest first, at most `limit`.
+    func chainsDue(at now: Timestamp, limit: Int) throws -> [ChainKey]
+
+    /// The customer that has `id` among its ids.
+    func customer(_ id: String, of bundleId: String) throws -> Customer?
+
+    /// A customer's ids, in the order in which they were added.
+    func ids(of customer: Customer) throws -> [String]
+
+    /// Whose a chain is, in the order in which they were linked.
+    func owners(of key: ChainKey) throws -> [(customer: Customer, reason: LinkReason)]
+
+    /// What a customer has in one environment.
+    func chains(of customer: Customer, in environment: Environment) throws -> [ChainKey]
+
+    /// The events after the one with this number, in order, at most `limit`.
+    func events(after sequence: Int64, limit: Int) throws -> [LedgerEvent]
+}
+
+/// What can be written into a ledger, in one transaction. It sees what it wrote.
+public protocol LedgerWriter: LedgerReader {
+    /// Adds a document. Returns false, and changes nothing, where it is there already.
+    func add(_ evidence: Evidence, receivedAt: Timestamp) throws -> Bool
+
+    /// Keeps what a document says about a transaction, in place of an older word from the same kind of document.
+    func put(_ statement: TransactionStatement, in key: ChainKey) throws
+
+    /// Keeps what a document says about what comes next, in place of an older word.
+    func put(_ renewal: RenewalFact, in key: ChainKey) throws
+
+    /// Remembers what was told about a chain, and when to look at it again.
+    func put(_ report: ChainReport, for key: ChainKey) throws
+
+    /// Adds an event. Its number is greater than those of all events before it, in every transaction.
+    func append(_ event: LedgerEvent) throws
+
+    /// A new customer with this id.
+    func addCustomer(_ id: String, of bundleId: String) throws -> Customer
+
+    /// Makes `id` one of the customer's. It must be nobody's yet.
+    func add(id: String, to customer: Customer) throws
+
+    /// Gives all ids and chains of `other` to `customer`, and forgets `other`.
+    func merge(_ other: Customer, into customer: Customer) throws
+
+    /// Forgets a customer with its ids and links. What was signed stays.
+    func delete(_ customer: Customer) throws
+
+    /// Makes a chain a customer's. Linking twice is linking once; the first reason stays.
+    func link(_ key: ChainKey, to customer: Customer, _ reason: LinkReason) throws
+
+    func unlink(_ key: ChainKey, from customer: Customer) throws
+
+    /// Forgets all facts and reports, which can be derived from the documents again. Documents, customers, links and events
+    /// stay.
+    func removeFacts() throws
+}
+
+/// A document as it is kept.
+public struct StoredDocument: Hashable, Sendable {
+    /// Its place in the order of arrival.
+    public var number: Int64
+    public var id: EvidenceID
+    public var kind: Evidence.Kind
+    public var scope: LedgerScope
+    public var signedDate: Timestamp?
+    public var receivedAt: Timestamp
+    public var notification: Evidence.Notification?
+    public var document: [UInt8]
+
+    public init(
+        number: Int64, id: EvidenceID, kind: Evidence.Kind, scope: LedgerScope, signedDate: Timestamp?,
+        receivedAt: Timestamp, notification: Evidence.Notification?, document: [UInt8]
+    ) {
+        self.number = number
+        self.id = id
+        self.kind = kind
+        self.scope = scope
+        self.signedDate = signedDate
+        self.receivedAt = receivedAt
+        self.notification = notification
+        self.document = document
+    }
+}
+
+/// What was last told about a chain, so that each change is told once, also after downtime.
+public struct ChainReport: Hashable, Sendable {
+    public var status: SubscriptionState.Status?
+    public var productId: String?
+    public var transactionId: String?
+    public var expiresDate: Timestamp?
+    public var willRenew: Bool?
+    /// The transactions of it that were taken back.
+    public var revoked: Set<String>
+    /// When to look again; `nil` for never.
+    public var nextChange: Timestamp?
+
+    public init(
+        status: SubscriptionState.Status? = nil, productId: String? = nil, transactionId: String? = nil,
+        expiresDate: Timestamp? = nil, willRenew: Bool? = nil, revoked: Set<String> = [], nextChange: Timestamp? = nil
+    ) {
+        self.status = status
+        self.productId = productId
+        self.transactionId = transactionId
+        self.expiresDate = expiresDate
+        self.willRenew = willRenew
+        self.revoked = revoked
+        self.nextChange = nextChange
+    }
+}

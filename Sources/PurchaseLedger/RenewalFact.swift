@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// What the newest renewal info of a subscription says, as far as it decides anything.
+public struct RenewalFact: Hashable, Sendable {
+    public var provenance: Provenance
+    public var originalTransactionId: String
+    public var productId: String?
+    public var autoRenewProductId: String?
+    public var willRenew: Bool?
+    public var expirationIntent: Open<ExpirationIntent>?
+    public var isInBillingRetry: Bool
+    public var gracePeriodExpiresDate: Timestamp?
+    public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
+    public var appAccountToken: String?
+
+    /// Reads what decides from a payload; `nil` where it names no subscription, so that nothing binds it to an app.
+    public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance) {
+        guard let originalTransactionId = payload.originalTransactionId else { return nil }
+        self.provenance = provenance
+        self.originalTransactionId = originalTransactionId
+        productId = payload.productId
+        autoRenewProductId = payload.autoRenewProductId
+        willRenew = payload.autoRenewStatus.map { $0 == .on }
+        expirationIntent = payload.expirationIntent
+        isInBillingRetry = payload.isInBillingRetryPeriod ?? false
+        gracePeriodExpiresDate = payload.gracePeriodExpiresDate
+        priceIncreaseStatus = payload.priceIncreaseStatus
+        appAccountToken = payload.appAccountToken?.lowercased()
+    }
+
+    /// The newer of two.
+    public func merged(with other: RenewalFact) -> RenewalFact {
+        provenance > other.provenance ? self : other
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// Facts for tests, in days: day 0 is when the first period is bought, a period has 30 days.
+enum Facts {
+    static let scope = LedgerScope(bundleId: "com.example", environment: .production)
+    static let key = ChainKey("1", in: scope)
+
+    static func day(_ days: Double) -> Timestamp {
+        Timestamp(milliseconds: 1_700_000_000_000 + Int64(days * 86_400_000))
+    }
+
+    /// The name of a document, made of whatever sets it apart.
+    static func evidence(_ text: String) -> EvidenceID { EvidenceID(Array(text.utf8)) }
+
+    static func provenance(_ signed: Double, _ text: String) -> Provenance {
+        Provenance(signedDate: day(signed), evidence: evidence("\(signed) \(text)"))
+    }
+
+    /// A transaction as signed on a day.
+    static func transaction(
+        _ id: String = "1", original: String = "1", product: String = "month", signed: Double = 0,
+        from: Double = 0, until: Double? = 30, type: ProductType = .autoRenewableSubscription, group: String? = "g",
+        _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
+    ) -> TransactionStatement {
+        var payload = JWSTransactionDecodedPayload()
+        payload.transactionId = id
+        payload.originalTransactionId = original
+        payload.productId = product
+        payload.type = Open(type)
+        payload.subscriptionGroupIdentifier = group
+        payload.purchaseDate = day(from)
+        payload.expiresDate = until.map(day)
+        payload.signedDate = day(signed)
+        change(&payload)
+        let provenance = provenance(signed, "\(payload)")
+        guard let statement = TransactionStatement(payload, source: .signedTransaction, provenance: provenance) else {
+            preconditionFailure("a transaction with an id and a product says something")
+        }
+        return statement
+    }
+
+    /// Renewal info as signed on a day.
+    static func renewal(
+        original: String = "1", signed: Double, renews: Bool = true, retry: Bool? = nil, grace: Double? = nil,
+        intent: ExpirationIntent? = nil
+    ) -> RenewalFact {
+        var payload = JWSRenewalInfoDecodedPayload()
+        payload.originalTransactionId = original
+        payload.autoRenewStatus = Open(renews ? .on : .off)
+        payload.isInBillingRetryPeriod = retry
+        payload.gracePeriodExpiresDate = grace.map(day)
+        payload.expirationIntent = intent.map { Open($0) }
+        payload.signedDate = day(signed)
+        guard let fact = RenewalFact(payload, provenance: provenance(signed, "\(payload)")) else {
+            preconditionFailure("renewal info with a subscription says something")
+        }
+        return fact
+    }
+
+    static func chain(
+        _ statements: [TransactionStatement], _ renewals: [RenewalFact] = [], original: String = "1"
+    ) -> Chain {
+        var chain = Chain(ChainKey(original, in: scope))
+        for statement in statements { chain.merge(statement) }
+        for renewal in renewals { chain.merge(renewal) }
+        return chain
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import TestData
+import Testing
+
+/// Arrival order, duplicates and delay change nothing.
+@Suite struct OrderTests {
+    /// One thing that a document says.
+    enum Saying: Hashable {
+        case transaction(TransactionStatement)
+        case renewal(RenewalFact)
+    }
+
+    /// What the App Store might sign about one customer's subscription and purchases, some of it contradictory, some of it
+    /// signed at the same instant.
+    private static func history(_ random: inout SeededRandom, length: Int) -> [Saying] {
+        (0..<length).map { _ in
+            let signed = Double(Int.random(in: 0..<40, using: &random)) / 2
+            guard Int.random(in: 0..<4, using: &random) > 0 else {
+                return .renewal(
+                    Facts.renewal(
+                        signed: signed, renews: .random(using: &random),
+                        retry: [nil, true, false].randomElement(using: &random) ?? nil,
+                        grace: [nil, signed + 16].randomElement(using: &random) ?? nil))
+            }
+            let period = Int.random(in: 0..<6, using: &random)
+            let isReceipt = Int.random(in: 0..<4, using: &random) == 0
+            var statement = Facts.transaction(
+                "\(period + 1)", product: ["month", "high"].randomElement(using: &random) ?? "month", signed: signed,
+                from: Double(period) * 5, until: Double(period) * 5 + 5
+            ) {
+                if Int.random(in: 0..<5, using: &random) == 0 { $0.revocationDate = Facts.day(signed) }
+                if Int.random(in: 0..<5, using: &random) == 0 { $0.isUpgraded = true }
+                $0.appAccountToken = [nil, "a", "b"].randomElement(using: &random) ?? nil
+            }
+            if isReceipt {
+                statement.source = .receipt
+                statement.isUpgraded = false
+                statement.appAccountToken = nil
+            }
+            return .transaction(statement)
+        }
+    }
+
+    private static func fold(_ sayings: [Saying]) -> Chain {
+        sayings.reduce(into: Chain(Facts.key)) { chain, saying in
+            switch saying {
+            case .transaction(let statement): chain.merge(statement)
+            case .renewal(let fact): chain.merge(fact)
+            }
+        }
+    }
+
+    private static let catalogue = Catalogue(products: [
+        "month": .init(entitlements: ["pro"], level: 2), "high": .init(entitlements: ["pro"], level: 1),
+    ])
+
+    @Test(arguments: 0..<UInt64(20))
+    func `any order and repetition of 50 histories each ends in the same facts and answers`(block: UInt64) {
+        for seed in block * 50..<block * 50 + 50 {
+            var random = SeededRandom(seed: seed)
+            let history = Self.history(&random, length: Int.random(in: 1...60, using: &random))
+            let expected = Self.fold(history)
+            for _ in 0..<4 {
+                let repeated = history + history.filter { _ in Bool.random(using: &random) }
+                let found = Self.fold(repeated.shuffled(using: &random))
+                #expect(found == expected, "seed \(seed)")
+                let now = Facts.day(Double.random(in: 0...40, using: &random))
+                #expect(found.subscription(at: now) == expected.subscription(at: now), "seed \(seed)")
+                #expect(
+                    Holdings([found], catalogue: Self.catalogue, at: now)
+                        == Holdings([expected], catalogue: Self.catalogue, at: now), "seed \(seed)")
+            }
+        }
+    }
+
+    @Test(arguments: 0..<UInt64(20))
+    func `every order of a small history, enumerated`(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        let history = Self.history(&random, length: 6)
+        let expected = Self.fold(history)
+        var count = 0
+        Self.permutations(of: history) { order in
+            count += 1
+            #expect(Self.fold(order) == expected)
+        }
+        #expect(count == 720)
+    }
+
+    private static func permutations(of list: [Saying], from start: Int = 0, _ visit: ([Saying]) -> Void) {
+        guard start < list.count - 1 else { return visit(list) }
+        for index in start..<list.count {
+            var next = list
+            next.swapAt(start, index)
+            permutations(of: next, from: start + 1, visit)
+        }
+    }
+
+    @Test func `a receipt that is newer speaks for itself, and the signed transaction for the rest`() {
+        var receipt = Facts.transaction(signed: 10, until: 35)
+        receipt.source = .receipt
+        receipt.subscriptionGroup = nil
+        receipt.revocation = .init(date: Facts.day(9))
+        let signed = Facts.transaction(signed: 5) {
+            $0.appAccountToken = "A"
+            $0.isUpgraded = true
+        }
+        let current = Facts.chain([signed, receipt]).purchases.first
+        #expect(current?.expiresDate == Facts.day(35))
+        #expect(current?.subscriptionGroup == "g")
+        #expect(current?.appAccountToken == "a")
+        // A receipt marks an upgraded period as if it had been refunded.
+        #expect(current?.isUpgraded == true)
+        #expect(current?.revocation == nil)
+    }
+}

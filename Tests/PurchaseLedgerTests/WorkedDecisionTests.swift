@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Testing
+
+/// The worked decisions of the fact sheet about signed transactions, by their numbers. A period ends on day 30, grace on day 46.
+@Suite struct WorkedDecisionTests {
+    typealias Status = SubscriptionState.Status
+
+    struct Decision: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var chains: [Chain]
+        var now: Timestamp
+        var status: Status?
+        /// The product that is entitled to, or none.
+        var product: String?
+        var until: Timestamp?
+
+        init(
+            _ description: String, _ chains: [Chain], at now: Timestamp, _ status: Status?, product: String? = nil,
+            until: Timestamp? = nil
+        ) {
+            testDescription = description
+            self.chains = chains
+            self.now = now
+            self.status = status
+            self.product = product
+            self.until = until
+        }
+    }
+
+    private static let catalogue = Catalogue(
+        products: [
+            "month": .init(entitlements: ["pro"], level: 2), "low": .init(entitlements: ["pro"], level: 3),
+            "high": .init(entitlements: ["pro"], level: 1),
+        ], staleLeeway: .zero)
+
+    private static let end = Facts.day(30)
+    private static let justBeforeEnd = Timestamp(milliseconds: end.milliseconds - 1)
+
+    private static func revoked(_ day: Double) -> (inout JWSTransactionDecodedPayload) -> Void {
+        { $0.revocationDate = Facts.day(day) }
+    }
+
+    static let decisions = [
+        Decision(
+            "1: renews, nothing else", [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 0)])],
+            at: justBeforeEnd, .active, product: "month", until: end),
+        Decision(
+            "2: does not renew", [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 5, renews: false)])],
+            at: justBeforeEnd, .active, product: "month", until: end),
+        Decision(
+            "3: does not renew, at its end",
+            [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 5, renews: false)])], at: end, .expired),
+        Decision(
+            "4: would renew, but word of it is old",
+            [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 0)])], at: Facts.day(30.01), .stale),
+        Decision(
+            "5: billing retry with grace",
+            [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 30, retry: true, grace: 46)])],
+            at: Facts.day(31), .billingGrace, product: "month", until: Facts.day(46)),
+        Decision(
+            "6: the end of grace",
+            [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 30, retry: true, grace: 46)])],
+            at: Facts.day(46), .billingRetry),
+        Decision(
+            "7: billing retry without grace",
+            [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 30, retry: true)])], at: Facts.day(31),
+            .billingRetry),
+        Decision(
+            "8: billing retry over",
+            [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 90, retry: false, intent: .billingError)])],
+            at: Facts.day(91), .expired),
+        Decision(
+            "9: refunded", [Facts.chain([Facts.transaction(), Facts.transaction(signed: 20, revoked(20))])],
+            at: Facts.day(25), .revoked),
+        Decision(
+            "10: the refund was reversed",
+            [
+                Facts.chain([
+                    Facts.transaction(), Facts.transaction(signed: 20, revoked(20)), Facts.transaction(signed: 27),
+                ])
+            ], at: Facts.day(28), .active, product: "month", until: end),
+        Decision(
+            "11: older word without the refund arrives late",
+            [Facts.chain([Facts.transaction(signed: 20, revoked(20)), Facts.transaction(signed: 10)])],
+            at: Facts.day(25), .revoked),
+        Decision(
+            "12: an upgrade",
+            [
+                Facts.chain([
+                    Facts.transaction(product: "low", signed: 10) { $0.isUpgraded = true },
+                    Facts.transaction("2", product: "high", signed: 10, from: 10, until: 40),
+                ])
+            ], at: Facts.day(20), .active, product: "high", until: Facts.day(40)),
+        Decision(
+            "13: a downgrade is pending", [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 5)])],
+            at: Facts.day(29), .active, product: "month", until: end),
+        Decision(
+            "14: expired, but shared by the family",
+            [
+                Facts.chain([Facts.transaction()], [Facts.renewal(signed: 5, renews: false)]),
+                Facts.chain(
+                    [
+                        Facts.transaction("9", original: "9", from: 20, until: 50) {
+                            $0.inAppOwnershipType = Open(.familyShared)
+                        }
+                    ],
+                    original: "9"),
+            ], at: Facts.day(35), .expired, product: "month", until: Facts.day(50)),
+        Decision(
+            "15: a low plan of one's own, a high one of the family",
+            [
+                Facts.chain([Facts.transaction(product: "low", until: 60)]),
+                Facts.chain(
+                    [Facts.transaction("9", original: "9", product: "high", from: 20, until: 50)], original: "9"),
+            ], at: Facts.day(35), .active, product: "high", until: Facts.day(50)),
+        Decision(
+            "16: a month of a commitment that was not paid",
+            [
+                Facts.chain(
+                    [
+                        Facts.transaction {
+                            $0.commitmentInfo = TransactionCommitmentInfo()
+                            $0.commitmentInfo?.commitmentExpiresDate = Facts.day(365)
+                        }
+                    ], [Facts.renewal(signed: 30, retry: true)])
+            ], at: Facts.day(31), .billingRetry),
+        Decision(
+            "17: extended by 30 days",
+            [Facts.chain([Facts.transaction(), Facts.transaction(signed: 29, until: 60)])], at: Facts.day(40), .active,
+            product: "month", until: Facts.day(60)),
+        Decision(
+            "19: renewal info of another subscription counts for nothing",
+            [Facts.chain([Facts.transaction()], [Facts.renewal(original: "7", signed: 30, retry: true, grace: 46)])],
+            at: Facts.day(31), .stale),
+        Decision(
+            "20: the renewal is known six hours before the end",
+            [Facts.chain([Facts.transaction(), Facts.transaction("2", signed: 29.7, from: 30, until: 60)])],
+            at: Facts.day(29.75), .active, product: "month", until: Facts.day(60)),
+        Decision(
+            "21: an older month was refunded",
+            [
+                Facts.chain([
+                    Facts.transaction(signed: 40, revoked(40)), Facts.transaction("2", signed: 30, from: 30, until: 60),
+                ])
+            ], at: Facts.day(45), .active, product: "month", until: Facts.day(60)),
+    ]
+
+    @Test(arguments: decisions) func decision(_ decision: Decision) throws {
+        let state = decision.chains.first?.subscription(at: decision.now)
+        #expect(state?.status == decision.status)
+        let holdings = Holdings(decision.chains, catalogue: Self.catalogue, at: decision.now)
+        let entitlement = holdings.entitlements.first
+        #expect(entitlement?.name == decision.product.map { _ in "pro" })
+        #expect(entitlement?.productId == decision.product)
+        #expect(entitlement?.until == decision.until)
+        // What changes by itself changes when it was announced, and not before.
+        guard let next = holdings.nextChange else { return }
+        let before = Timestamp(milliseconds: next.milliseconds - 1)
+        #expect(Holdings(decision.chains, catalogue: Self.catalogue, at: before).entitlements == holdings.entitlements)
+    }
+
+    @Test(
+        arguments: [
+            (2, RevocationType.refundProrated, 50_000, 1), (2, .refundFull, 100_000, 2),
+            (1, .refundProrated, 61_500, 0),
+            (3, .familyRevoke, nil, 3), (10, .refundProrated, 99_999, 9), (2, .refundProrated, -1, 0),
+            (2, .refundProrated, 1_000_000, 2),
+        ] as [(Int, RevocationType, Int?, Int)])
+    func `22: a refund of consumables takes back whole ones`(
+        quantity: Int, type: RevocationType, percentage: Int?, taken: Int
+    ) {
+        let chain = Facts.chain([
+            Facts.transaction(product: "coins", until: nil, type: .consumable, group: nil) {
+                $0.quantity = quantity
+                $0.revocationDate = Facts.day(3)
+                $0.revocationType = Open(type)
+                $0.revocationPercentage = percentage
+            }
+        ])
+        let holdings = Holdings([chain], catalogue: Self.catalogue, at: Facts.day(5))
+        #expect(holdings.consumables.map(\.quantity) == [quantity])
+        #expect(holdings.consumables.map(\.revokedQuantity) == [taken])
+        #expect(holdings.entitlements.isEmpty)
+        #expect(holdings.unknownProducts == ["coins"])
+    }
+
+    @Test func `a renewal that has not arrived counts for as long as the leeway says`() {
+        var catalogue = Self.catalogue
+        catalogue.staleLeeway = .seconds(3600)
+        let chains = [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 0)])]
+        let within = Holdings(chains, catalogue: catalogue, at: Facts.day(30.04))
+        #expect(within.entitlements.map(\.reason) == [.stale])
+        #expect(within.nextChange == Timestamp(milliseconds: Self.end.milliseconds + 3_600_000))
+        #expect(Holdings(chains, catalogue: catalogue, at: Facts.day(30.05)).entitlements.isEmpty)
+    }
+
+    @Test func `what was bought once lasts, and a non-renewing subscription as long as the catalogue says`() {
+        let catalogue = Catalogue(products: [
+            "forever": .init(entitlements: ["book"]),
+            "season": .init(entitlements: ["season"], duration: .seconds(90 * 86_400)),
+        ])
+        let chains = [
+            Facts.chain([Facts.transaction(product: "forever", until: nil, type: .nonConsumable, group: nil)]),
+            Facts.chain(
+                [
+                    Facts.transaction(
+                        "2", original: "2", product: "season", until: nil, type: .nonRenewingSubscription, group: nil)
+                ],
+                original: "2"),
+        ]
+        func names(_ day: Double) -> [String] {
+            Holdings(chains, catalogue: catalogue, at: Facts.day(day)).entitlements.map(\.name)
+        }
+        #expect(names(89) == ["book", "season"])
+        #expect(names(90) == ["book"])
+        #expect(Holdings(chains, catalogue: catalogue, at: Facts.day(1)).nextChange == Facts.day(90))
+    }
+}
