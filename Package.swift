@@ -124,7 +124,7 @@ let package = Package(
         ),
         .testTarget(
             name: "PurchaseLedgerTests",
-            dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "TestData"]
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding", "TestData"]
         ),
         .testTarget(
             name: "PurchaseServerTests",

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+import ReceiptCoding
+import TestData
+import Testing
+
+@Suite struct LedgerTests {
+    private static let catalogue = Catalogue(products: [
+        "month": .init(entitlements: ["pro"], level: 2), "high": .init(entitlements: ["pro"], level: 1),
+        "book": .init(entitlements: ["book"]),
+    ])
+
+    private static func ledger(_ policy: ClaimPolicy = .transfer) -> Ledger {
+        Ledger(
+            storage: MemoryLedgerStorage(), catalogues: [Facts.scope.bundleId: catalogue], claimPolicy: policy)
+    }
+
+    /// All events so far, in words.
+    private static func told(_ ledger: Ledger) async throws -> [String] {
+        try await ledger.storage.read { reader in
+            try reader.events(after: 0, limit: 1000).map { event in
+                let customer = try event.customer.flatMap { try reader.ids(of: $0).first }
+                return [event.kind.rawValue, event.transactionId, customer].compactMap { $0 }.joined(separator: " ")
+            }
+        }
+    }
+
+    private static func names(_ ledger: Ledger, _ customer: String, _ day: Double) async throws -> [String]? {
+        try await ledger.holdings(of: customer, in: Facts.scope, at: Facts.day(day))?.entitlements.map(\.name)
+    }
+
+    @Test func `a purchase with an account token is that customer's, and told once`() async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        let token = "0D6E5C0A-6A52-4A0B-9D4B-0F1F4E3A9B11"
+        let transaction = try signed.transaction { $0.appAccountToken = token }
+        let evidence = try await signed.evidence(transaction: transaction)
+        #expect(try await ledger.record([evidence], at: Facts.day(0)).new == 1)
+        let again = try await ledger.record([evidence, evidence], at: Facts.day(1))
+        #expect([again.new, again.known] == [0, 2])
+        #expect(try await Self.names(ledger, token, 1) == ["pro"])
+        #expect(try await Self.names(ledger, token.lowercased(), 1) == ["pro"])
+        #expect(try await Self.names(ledger, token, 40) == [])
+        #expect(try await Self.names(ledger, "nobody", 1) == nil)
+        #expect(
+            try await Self.told(ledger)
+                == ["purchase.linked \(token.lowercased())", "subscription.started 1 \(token.lowercased())"])
+        let kept = try await ledger.storage.read { try $0.document(evidence.id) }
+        #expect(kept?.document == Array(transaction.utf8))
+    }
+
+    @Test func `a life is told as it went, and what time alone changes is told once, also after downtime`() async throws
+    {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        func notify(
+            _ type: String, _ subtype: String? = nil, day: Double, _ transaction: String, _ renewal: String
+        ) async throws {
+            let token = try signed.notification(
+                type, subtype: subtype, signed: day, transaction: transaction, renewal: renewal)
+            _ = try await ledger.record([signed.evidence(notification: token)], at: Facts.day(day))
+        }
+        let first = try signed.transaction()
+        try await notify("SUBSCRIBED", "INITIAL_BUY", day: 0, first, signed.renewal(signed: 0))
+        let second = try signed.transaction("2", signed: 29.5, from: 30, until: 60)
+        try await notify("DID_RENEW", day: 29.5, second, signed.renewal(signed: 29.5))
+        try await notify(
+            "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", day: 40, second,
+            signed.renewal(signed: 40, renews: false))
+        try await notify(
+            "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_ENABLED", day: 41, second, signed.renewal(signed: 41))
+        try await notify(
+            "DID_FAIL_TO_RENEW", "GRACE_PERIOD", day: 60, second, signed.renewal(signed: 60, retry: true, grace: 76))
+        // Nobody is there from day 61 to day 200.
+        #expect(try await ledger.tellChanges(at: Facts.day(200)) == 1)
+        #expect(try await ledger.tellChanges(at: Facts.day(201)) == 0)
+        let third = try signed.transaction("3", signed: 202, from: 202, until: 232)
+        try await notify("DID_RENEW", "BILLING_RECOVERY", day: 202, third, signed.renewal(signed: 202))
+        let refunded = try signed.transaction("3", signed: 210, from: 202, until: 232) {
+            $0.revocationDate = Facts.day(210)
+        }
+        try await notify("REFUND", day: 210, refunded, signed.renewal(signed: 210, renews: false))
+        try await notify(
+            "REFUND_REVERSED", day: 212, signed.transaction("3", signed: 212, from: 202, until: 232),
+            signed.renewal(signed: 212))
+        #expect(
+            try await Self.told(ledger) == [
+                "subscription.started 1", "subscription.renewed 2", "subscription.renewalDisabled 2",
+                "subscription.renewalEnabled 2", "subscription.graceEntered 2", "subscription.retryEntered 2",
+                "subscription.recovered 3", "purchase.refunded 3", "subscription.revoked 3",
+                "subscription.renewalDisabled 3", "purchase.refundReversed 3", "subscription.recovered 3",
+                "subscription.renewalEnabled 3",
+            ])
+    }
+
+    @Test func `word of a refund of an old period ends nothing`() async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        let evidence = [
+            try await signed.evidence(transaction: signed.transaction("2", signed: 30, from: 30, until: 60)),
+            try await signed.evidence(
+                transaction: signed.transaction(signed: 35) { $0.revocationDate = Facts.day(35) }),
+        ]
+        _ = try await ledger.record(evidence, claimedBy: "anna", at: Facts.day(35))
+        #expect(try await Self.names(ledger, "anna", 40) == ["pro"])
+        #expect(try await Self.told(ledger).last == "purchase.refunded 1 anna")
+    }
+
+    @Test(
+        arguments: [
+            (.transfer, [], ["pro"], []), (.keep, ["pro"], [], [Facts.key]), (.share, ["pro"], ["pro"], []),
+        ] as [(ClaimPolicy, [String], [String], Set<ChainKey>)])
+    func `two customers who present one purchase are dealt with by the policy`(
+        policy: ClaimPolicy, anna: [String], bert: [String], kept: Set<ChainKey>
+    ) async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger(policy))
+        let evidence = try await signed.evidence(transaction: signed.transaction())
+        _ = try await ledger.record([evidence], claimedBy: "anna", at: Facts.day(0))
+        let recorded = try await ledger.record([evidence], claimedBy: "bert", at: Facts.day(1))
+        #expect(recorded.kept == kept)
+        #expect(try await Self.names(ledger, "anna", 2) == anna)
+        #expect(try await Self.names(ledger, "bert", 2) == bert)
+        // Presenting it once more changes nothing.
+        let events = try await Self.told(ledger)
+        _ = try await ledger.record([evidence], claimedBy: policy == .keep ? "anna" : "bert", at: Facts.day(2))
+        #expect(try await Self.told(ledger) == events)
+    }
+
+    @Test func `two ids of one person become one customer, and a deleted one is nobody`() async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        _ = try await ledger.record(
+            [signed.evidence(transaction: signed.transaction())], claimedBy: "anna", at: Facts.day(0))
+        let book = try signed.transaction("5", original: "5", product: "book", until: nil, type: .nonConsumable)
+        _ = try await ledger.record([signed.evidence(transaction: book)], claimedBy: "guest", at: Facts.day(0))
+        #expect(try await ledger.addAlias("guest", to: "anna", in: Facts.scope, at: Facts.day(1)))
+        #expect(try await ledger.addAlias("anna@example.com", to: "anna", in: Facts.scope, at: Facts.day(1)))
+        #expect(try await !ledger.addAlias("x", to: "nobody", in: Facts.scope, at: Facts.day(1)))
+        for id in ["anna", "guest", "anna@example.com"] {
+            #expect(try await Self.names(ledger, id, 2) == ["book", "pro"])
+        }
+        #expect(try await ledger.delete("guest", in: Facts.scope, at: Facts.day(3)) == 2)
+        #expect(try await Self.names(ledger, "anna", 4) == nil)
+        #expect(try await ledger.delete("anna", in: Facts.scope, at: Facts.day(3)) == nil)
+        #expect(try await ledger.storage.read { try $0.documents(after: 0, limit: 10).count } == 2)
+    }
+
+    @Test(arguments: ["TEST", "FROM_THE_FUTURE"])
+    func `a notification about no purchase is kept and told`(type: String) async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        let token = try signed.notification(type, subtype: type == "TEST" ? nil : "NEW", signed: 1)
+        let evidence = try await signed.evidence(notification: token)
+        for _ in 0..<2 { _ = try await ledger.record([evidence], at: Facts.day(1)) }
+        let events = try await ledger.storage.read { try $0.events(after: 0, limit: 10) }
+        #expect(events.map(\.kind) == [.notificationReceived])
+        #expect(events.map(\.detail) == [type == "TEST" ? "TEST" : "FROM_THE_FUTURE/NEW"])
+        #expect(try await ledger.storage.read { try $0.document(evidence.id)?.notification?.type } == type)
+    }
+
+    @Test(arguments: 0..<UInt64(10))
+    func `the same documents in any order, one by one or together, make the same answers`(seed: UInt64) async throws {
+        let signed = try SignedHistory()
+        var purchase = InAppPurchase()
+        (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("1", "1", "month")
+        (purchase.purchaseDate, purchase.expiresDate) = (Facts.day(0), Facts.day(30))
+        purchase.productType = Open(.autoRenewableSubscription)
+        let evidence = [
+            try await signed.evidence(transaction: signed.transaction { $0.appAccountToken = "anna" }),
+            try await signed.evidence(transaction: signed.transaction("2", signed: 30, from: 30, until: 60)),
+            try await signed.evidence(receipt: [purchase], created: 20),
+            try await signed.evidence(
+                notification: signed.notification(
+                    "DID_FAIL_TO_RENEW", subtype: "GRACE_PERIOD", signed: 60,
+                    transaction: signed.transaction("2", signed: 60, from: 30, until: 60),
+                    renewal: signed.renewal(signed: 60, retry: true, grace: 76))),
+            try await signed.evidence(
+                notification: signed.notification(
+                    "REFUND", signed: 62,
+                    transaction: signed.transaction("2", signed: 62, from: 30, until: 60) {
+                        $0.revocationDate = Facts.day(62)
+                    },
+                    renewal: signed.renewal(signed: 62, renews: false))),
+        ]
+        var random = SeededRandom(seed: seed)
+        let ledger = Self.ledger()
+        for document in (evidence + evidence).shuffled(using: &random) {
+            _ = try await ledger.record([document], at: Facts.day(70))
+        }
+        let expected = Self.ledger()
+        _ = try await expected.record(evidence, at: Facts.day(70))
+        for day in [1.0, 31, 61, 63, 100] {
+            let found = try await ledger.holdings(of: "anna", in: Facts.scope, at: Facts.day(day))
+            #expect(found != nil)
+            #expect(try await found == expected.holdings(of: "anna", in: Facts.scope, at: Facts.day(day)))
+        }
+    }
+
+    @Test func `a sandbox purchase entitles nobody in production`() async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        let sandbox = try signed.transaction {
+            $0.environment = Open(.sandbox)
+            $0.appAccountToken = "anna"
+        }
+        _ = try await ledger.record([signed.evidence(transaction: sandbox)], at: Facts.day(0))
+        #expect(try await Self.names(ledger, "anna", 1) == [])
+        let scope = LedgerScope(bundleId: Facts.scope.bundleId, environment: .sandbox)
+        #expect(try await ledger.holdings(of: "anna", in: scope, at: Facts.day(1))?.entitlements.map(\.name) == ["pro"])
+    }
+}
