@@ -124,7 +124,9 @@ let package = Package(
         ),
         .testTarget(
             name: "PurchaseLedgerTests",
-            dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding", "TestData"]
+            dependencies: [
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding", "TestData",
+            ]
         ),
         .testTarget(
             name: "PurchaseServerTests",
