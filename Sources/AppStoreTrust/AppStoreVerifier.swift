@@ -5,8 +5,8 @@ import ReceiptCoding
 
 /// Checks what the App Store signed, and is the only maker of ``Verified``.
 ///
-/// Says beforehand which roots, apps and environments it trusts; nothing in a document changes that. It has no clock and
-/// opens no connection.
+/// Says beforehand which roots, apps and environments it trusts; nothing in a document changes that. It has no clock, and
+/// opens no connection but through the ``RevocationChecker`` that it is given.
 public struct AppStoreVerifier: Sendable {
     /// The certificates that may anchor a signer's chain.
     ///
@@ -33,6 +33,9 @@ public struct AppStoreVerifier: Sendable {
 
     /// The environments that are accepted.
     public var environments: Set<Environment>
+
+    /// Whether certificates are asked about that may have been revoked.
+    public var revocation: RevocationPolicy = .notChecked
 
     /// Told of every check that a document passed, in order; the one that it did not pass is the error.
     public var onCheck: (@Sendable (VerificationCheck) -> Void)?

@@ -49,6 +49,7 @@ extension AppStoreVerifier {
         passedSignature(by: chain, at: token.signedDate ?? now, isSigned: token.signedDate != nil, "ES256")
         // The signature covers the header, so nobody but the signer can make another that leads to this chain.
         if known == nil { knownTokenSigners.remember(Array(token.jws.encodedHeader), chain) }
+        try await requireUnrevoked(chain, at: now)
         return (token, chain)
     }
 

@@ -25,6 +25,7 @@ extension AppStoreVerifier {
         passedSignature(
             by: chain, at: unverified.creationDate ?? now, isSigned: unverified.creationDate != nil,
             unverified.algorithm)
+        try await requireUnrevoked(chain, at: now)
         return try accept(unverified, document, from: chain)
     }
 

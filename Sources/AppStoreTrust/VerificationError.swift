@@ -20,6 +20,11 @@ public struct VerificationError: Error, Sendable {
         case certificateExpired
         /// The signature does not match: the document was changed, or put together.
         case invalidSignature
+        /// A certificate of the signer was revoked: whoever signed this, it need not have been the App Store. Decided only
+        /// where the verifier checks revocation.
+        case certificateRevoked
+        /// Nothing is known about the revocation of a certificate, and the verifier does not accept that: try again later.
+        case revocationUnknown
         /// Genuine, but a document of another kind than asked for: pass it where it belongs.
         case otherKind
         /// Genuine, but about an app that is not accepted here.
@@ -39,6 +44,9 @@ public struct VerificationError: Error, Sendable {
     public var message: String
     /// What a part of the check reported, where there is more than the message.
     public var cause: (any Error)?
+
+    /// Whether the same document may pass later, with no change on either side.
+    public var isRetryable: Bool { code == .revocationUnknown }
 
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
         self.code = code

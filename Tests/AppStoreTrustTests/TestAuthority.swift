@@ -33,26 +33,27 @@ struct TestAuthority {
     }
 
     func intermediate(
-        marked: Bool = true, isAuthority: Bool = true, until: Date = issued + 3650 * day
+        marked: Bool = true, isAuthority: Bool = true, until: Date = issued + 3650 * day, responder: String? = nil
     ) throws -> Certificate {
         try Self.certificate(
             "Test Intermediate", by: "Test Root", key: .init(intermediateKey.publicKey), signedWith: .init(rootKey),
             until: until,
             extensions: Self.extensions(
                 isAuthority ? .isCertificateAuthority(maxPathLength: 0) : .notCertificateAuthority,
-                mark: marked ? [1, 2, 840, 113635, 100, 6, 2, 1] : nil))
+                mark: marked ? [1, 2, 840, 113635, 100, 6, 2, 1] : nil, responder: responder))
     }
 
     func leaf(
         marked: Bool = true, from: Date = issued, until: Date = issued + 365 * day, key: Certificate.PublicKey? = nil,
-        serialNumber: Certificate.SerialNumber = .init()
+        serialNumber: Certificate.SerialNumber = .init(), responder: String? = nil
     ) throws -> Certificate {
         try Self.certificate(
             "Test Leaf", by: "Test Intermediate", key: key ?? .init(leafKey.publicKey),
             signedWith: .init(intermediateKey),
             from: from, until: until, serialNumber: serialNumber,
             extensions: Self.extensions(
-                .notCertificateAuthority, mark: marked ? [1, 2, 840, 113635, 100, 6, 11, 1] : nil))
+                .notCertificateAuthority, mark: marked ? [1, 2, 840, 113635, 100, 6, 11, 1] : nil,
+                responder: responder))
     }
 
     /// A compact JWS. `chain` is leaf first, and by default as the App Store would have it.
@@ -77,10 +78,16 @@ struct TestAuthority {
     }
 
     private static func extensions(
-        _ constraints: BasicConstraints, mark: ASN1ObjectIdentifier?
+        _ constraints: BasicConstraints, mark: ASN1ObjectIdentifier?, responder: String?
     ) throws -> Certificate.Extensions {
         var extensions = try Certificate.Extensions { Critical(constraints) }
         if let mark { try extensions.append(Certificate.Extension(oid: mark, critical: false, value: [0x05, 0x00])) }
+        if let responder {
+            let access = AuthorityInformationAccess([
+                .init(method: .ocspServer, location: .uniformResourceIdentifier(responder))
+            ])
+            try extensions.append(Certificate.Extension(access, critical: false))
+        }
         return extensions
     }
 

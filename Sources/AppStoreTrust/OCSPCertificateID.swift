@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Crypto
+import SwiftASN1
+import X509
+
+/// Which certificate is meant, `CertID` of RFC 6960 section 4.1.1.
+///
+/// With SHA-1, as all responders understand it and as those have it that sign their answers beforehand (RFC 5019 section
+/// 2.1.1). It only names the certificate: the answer is believed for the signature on it.
+struct OCSPCertificateID: Hashable, Sendable {
+    let hashAlgorithm: ASN1ObjectIdentifier
+    let issuerNameHash: ArraySlice<UInt8>
+    let issuerKeyHash: ArraySlice<UInt8>
+    let serialNumber: Certificate.SerialNumber
+}
+
+extension OCSPCertificateID {
+    private static let sha1: ASN1ObjectIdentifier = [1, 3, 14, 3, 2, 26]
+
+    init(of certificate: Certificate, issuedBy issuer: Certificate) throws {
+        var name = DER.Serializer()
+        try name.serialize(certificate.issuer)
+        self.init(
+            hashAlgorithm: Self.sha1,
+            issuerNameHash: ArraySlice(Insecure.SHA1.hash(data: name.serializedBytes)),
+            issuerKeyHash: issuer.publicKey.sha1, serialNumber: certificate.serialNumber)
+    }
+
+    init(_ node: ASN1Node) throws {
+        self = try DER.sequence(node, identifier: .sequence) { nodes in
+            Self(
+                hashAlgorithm: try nodes.algorithm(), issuerNameHash: try ASN1OctetString(derEncoded: &nodes).bytes,
+                issuerKeyHash: try ASN1OctetString(derEncoded: &nodes).bytes,
+                serialNumber: Certificate.SerialNumber(bytes: try ArraySlice<UInt8>(derEncoded: &nodes)))
+        }
+    }
+
+    /// The DER of a whole `OCSPRequest` for this one certificate, unsigned and without extensions.
+    ///
+    /// Without a nonce too: it would forbid responders to sign beforehand (RFC 5019 section 2.1.1), and how old an answer
+    /// may be is what its dates are for.
+    func request() throws -> [UInt8] {
+        var serializer = DER.Serializer()
+        // OCSPRequest, TBSRequest, requestList, Request: each holds nothing but the next.
+        try serializer.appendConstructedNode(identifier: .sequence) { coder in
+            try coder.appendConstructedNode(identifier: .sequence) { coder in
+                try coder.appendConstructedNode(identifier: .sequence) { coder in
+                    try coder.appendConstructedNode(identifier: .sequence, encode)
+                }
+            }
+        }
+        return serializer.serializedBytes
+    }
+
+    private func encode(into coder: inout DER.Serializer) throws {
+        try coder.appendConstructedNode(identifier: .sequence) { coder in
+            try coder.appendConstructedNode(identifier: .sequence) { coder in
+                try coder.serialize(hashAlgorithm)
+                try coder.serialize(ASN1Null())
+            }
+            try coder.serialize(ASN1OctetString(contentBytes: issuerNameHash))
+            try coder.serialize(ASN1OctetString(contentBytes: issuerKeyHash))
+            try coder.serialize(serialNumber.bytes)
+        }
+    }
+}
+
+extension Certificate.PublicKey {
+    /// SHA-1 of the bits of the key, by which OCSP names keys.
+    var sha1: ArraySlice<UInt8> { ArraySlice(Insecure.SHA1.hash(data: subjectPublicKeyInfoBytes)) }
+}

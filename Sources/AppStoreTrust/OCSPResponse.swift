@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import SwiftASN1
+import X509
+
+/// A response of a responder (RFC 6960 section 4.2.1), taken apart. Nothing in it is trusted.
+struct OCSPResponse {
+    /// Whose signature it is, in the response's own words: `ResponderID`.
+    enum Responder: Hashable {
+        case name(DistinguishedName)
+        /// SHA-1 of the bits of the key.
+        case key(ArraySlice<UInt8>)
+    }
+
+    /// What is said about one certificate: `SingleResponse`.
+    struct Statement {
+        enum Status: Hashable {
+            case good
+            case revoked(at: Timestamp)
+            case unknown
+        }
+
+        let certificate: OCSPCertificateID
+        let status: Status
+        let thisUpdate: Timestamp
+        let nextUpdate: Timestamp?
+    }
+
+    /// The DER of `tbsResponseData`, which the signature is about.
+    let signedBytes: ArraySlice<UInt8>
+    let responder: Responder
+    let statements: [Statement]
+    let signatureAlgorithm: ASN1ObjectIdentifier
+    let signature: ArraySlice<UInt8>
+    /// Among which a delegate's may be. What is no certificate that can be read is left out: nobody needs it.
+    let certificates: [Certificate]
+}
+
+extension OCSPResponse {
+    /// Reads the DER of an `OCSPResponse`.
+    @inline(never)
+    init(decoding der: [UInt8]) throws(OCSPFault) {
+        do {
+            self = try Self(basicResponse: Self.basicResponse(in: DER.parse(der)))
+        } catch let fault as OCSPFault {
+            throw fault
+        } catch {
+            throw OCSPFault("The answer is no OCSP response: \(error)")
+        }
+    }
+
+    private static func basicResponse(in node: ASN1Node) throws -> ASN1Node {
+        try DER.sequence(node, identifier: .sequence) { nodes in
+            let status = try Int(derEncoded: &nodes, withIdentifier: .enumerated)
+            guard status == 0 else { throw OCSPFault("The responder answered with an error (\(name(of: status))).") }
+            return try DER.explicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) { bytes in
+                try DER.sequence(bytes, identifier: .sequence) { nodes in
+                    guard try ASN1ObjectIdentifier(derEncoded: &nodes) == .OCSP.basicResponse else {
+                        throw OCSPFault("The answer is of another type than id-pkix-ocsp-basic.")
+                    }
+                    return try DER.parse(ASN1OctetString(derEncoded: &nodes).bytes)
+                }
+            }
+        }
+    }
+
+    private init(basicResponse node: ASN1Node) throws {
+        self = try DER.sequence(node, identifier: .sequence) { nodes in
+            let data = try nodes.required()
+            let (responder, statements) = try Self.responseData(data)
+            let algorithm = try nodes.algorithm()
+            let signature = try ASN1BitString(derEncoded: &nodes)
+            guard signature.paddingBits == 0 else { throw OCSPFault("The signature is not a whole number of bytes.") }
+            return Self(
+                signedBytes: data.encodedBytes, responder: responder, statements: statements,
+                signatureAlgorithm: algorithm, signature: signature.bytes, certificates: try Self.certificates(&nodes))
+        }
+    }
+
+    private static func responseData(_ node: ASN1Node) throws -> (Responder, [Statement]) {
+        try DER.sequence(node, identifier: .sequence) { nodes in
+            // The one version there is goes without saying in DER, since it is the default.
+            let responder = try Responder(nodes.required())
+            // producedAt: when it was signed. The dates of the statements are what counts.
+            _ = try Timestamp(generalizedTime: nodes.required())
+            let statements = try DER.sequence(nodes.required(), identifier: .sequence) { nodes in
+                var statements: [Statement] = []
+                while let node = nodes.next() { statements.append(try Statement(node)) }
+                return statements
+            }
+            try nodes.skipExtensions()
+            return (responder, statements)
+        }
+    }
+
+    private static func certificates(_ nodes: inout ASN1NodeCollection.Iterator) throws -> [Certificate] {
+        let certificates = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) { node in
+            try DER.sequence(node, identifier: .sequence) { nodes in
+                var certificates: [Certificate?] = []
+                while let node = nodes.next() { certificates.append(try? Certificate(derEncoded: node)) }
+                return certificates
+            }
+        }
+        return certificates?.compactMap(\.self) ?? []
+    }
+
+    /// `OCSPResponseStatus`.
+    private static func name(of status: Int) -> String {
+        switch status {
+        case 1: "malformedRequest"
+        case 2: "internalError"
+        case 3: "tryLater"
+        case 5: "sigRequired"
+        case 6: "unauthorized"
+        default: "\(status)"
+        }
+    }
+}
+
+extension OCSPResponse.Responder {
+    fileprivate init(_ node: ASN1Node) throws {
+        let isName = node.identifier == ASN1Identifier(tagWithNumber: 1, tagClass: .contextSpecific)
+        self = try DER.explicitlyTagged(node, tagNumber: isName ? 1 : 2, tagClass: .contextSpecific) { node in
+            isName
+                ? .name(try DistinguishedName(derEncoded: node)) : .key(try ASN1OctetString(derEncoded: node).bytes)
+        }
+    }
+
+    func isHolder(of certificate: Certificate) -> Bool {
+        switch self {
+        case .name(let name): certificate.subject == name
+        case .key(let hash): certificate.publicKey.sha1 == hash
+        }
+    }
+}
+
+extension OCSPResponse.Statement {
+    fileprivate init(_ node: ASN1Node) throws {
+        self = try DER.sequence(node, identifier: .sequence) { nodes in
+            let certificate = try OCSPCertificateID(nodes.required())
+            let status = try Status(nodes.required())
+            let thisUpdate = try Timestamp(generalizedTime: nodes.required())
+            let nextUpdate = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
+                node in
+                try Timestamp(generalizedTime: node)
+            }
+            try nodes.skipExtensions()
+            return Self(certificate: certificate, status: status, thisUpdate: thisUpdate, nextUpdate: nextUpdate)
+        }
+    }
+}
+
+extension OCSPResponse.Statement.Status {
+    fileprivate init(_ node: ASN1Node) throws {
+        switch node.identifier {
+        case ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific):
+            _ = try ASN1Null(derEncoded: node, withIdentifier: node.identifier)
+            self = .good
+        case ASN1Identifier(tagWithNumber: 2, tagClass: .contextSpecific):
+            _ = try ASN1Null(derEncoded: node, withIdentifier: node.identifier)
+            self = .unknown
+        default:
+            let revoked = ASN1Identifier(tagWithNumber: 1, tagClass: .contextSpecific)
+            self = try DER.sequence(node, identifier: revoked) { nodes in
+                let time = try Timestamp(generalizedTime: nodes.required())
+                // revocationReason: revoked is revoked.
+                _ = nodes.next()
+                return .revoked(at: time)
+            }
+        }
+    }
+}
+
+extension ASN1NodeCollection.Iterator {
+    fileprivate mutating func required() throws -> ASN1Node {
+        guard let node = next() else { throw OCSPFault("The answer is no OCSP response: a part of it is missing.") }
+        return node
+    }
+
+    /// Reads an `AlgorithmIdentifier`. The algorithms that are used here have no parameters, or NULL.
+    mutating func algorithm() throws -> ASN1ObjectIdentifier {
+        try DER.sequence(required(), identifier: .sequence) { nodes in
+            let algorithm = try ASN1ObjectIdentifier(derEncoded: &nodes)
+            _ = nodes.next()
+            return algorithm
+        }
+    }
+
+    /// None is needed (RFC 6960 section 4.4), unless it is critical: then the answer is not to be used by who does not know it.
+    fileprivate mutating func skipExtensions() throws {
+        let extensions = try DER.optionalExplicitlyTagged(&self, tagNumber: 1, tagClass: .contextSpecific) { node in
+            try DER.sequence(of: Certificate.Extension.self, identifier: .sequence, rootNode: node)
+        }
+        guard let critical = extensions?.first(where: \.critical) else { return }
+        throw OCSPFault("The answer has a critical extension that is not known (\(critical.oid)).")
+    }
+}
+
+extension Timestamp {
+    /// Reads a GeneralizedTime in the one form that RFC 5280 section 4.1.2.5.2 allows: `YYYYMMDDHHMMSSZ`.
+    fileprivate init(generalizedTime node: ASN1Node) throws {
+        guard node.identifier == .generalizedTime, case .primitive(let text) = node.content, text.count == 15 else {
+            throw OCSPFault("The answer has a time that is none.")
+        }
+        var iso: [UInt8] = []
+        for (position, character) in text.enumerated() {
+            switch position {
+            case 4, 6: iso.append(UInt8(ascii: "-"))
+            case 8: iso.append(UInt8(ascii: "T"))
+            case 10, 12: iso.append(UInt8(ascii: ":"))
+            default: break
+            }
+            iso.append(character)
+        }
+        guard let time = Timestamp(iso8601: iso[...]) else { throw OCSPFault("The answer has a time that is none.") }
+        self = time
+    }
+}

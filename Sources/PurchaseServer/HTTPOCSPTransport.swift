@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreTrust
+public import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The way to OCSP responders over HTTP (RFC 6960 appendix A.1).
+public struct HTTPOCSPTransport: OCSPTransport {
+    /// How long a responder may take until it answers, and be silent in the middle of it: as long as a
+    /// ``RevocationChecker`` by default gives it for all, which cancels what takes longer.
+    private static let timeout = TimeAmount.seconds(10)
+
+    private let client: HTTPClient
+
+    /// - Parameter client: What sends the requests. It should not follow redirects: whoever is on the way to a responder,
+    ///   which is reached without TLS, could lead it to any address inside.
+    public init(client: HTTPClient) {
+        self.client = client
+    }
+
+    /// Sends its requests through a client of its own, which all such transports share and which lives as long as the
+    /// process.
+    ///
+    /// Not through `HTTPClient.shared`, since that one follows redirects and inflates what is compressed.
+    public init() {
+        self.init(client: Self.client)
+    }
+
+    private static let client = HTTPClient(
+        eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
+
+    private static var configuration: HTTPClient.Configuration {
+        var configuration = HTTPClient.Configuration(
+            redirectConfiguration: .disallow, timeout: .init(connect: timeout, read: timeout))
+        // Where nobody listens is known at once, instead of after the timeout.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return configuration
+    }
+
+    /// Sends a request by POST and returns the body of the answer.
+    ///
+    /// - Throws: Where there is no connection, no answer in time, another status than 200, or a body of more than
+    ///   ``RevocationChecker/responseLimit``.
+    public func answer(to request: [UInt8], from responder: String) async throws -> [UInt8] {
+        // The client traps at other ports, and the address is the certificate's.
+        guard let port = URL(string: responder).map({ $0.port ?? 80 }), (1...65_535).contains(port) else {
+            throw NoAnswer(description: "its address has no port")
+        }
+        var post = HTTPClientRequest(url: responder)
+        post.method = .POST
+        post.headers.add(name: "Content-Type", value: "application/ocsp-request")
+        post.headers.add(name: "Accept", value: "application/ocsp-response")
+        post.body = .bytes(request)
+        let response = try await client.execute(post, timeout: Self.timeout)
+        guard response.status == .ok, response.history.count <= 1 else {
+            throw NoAnswer(description: "it answered with HTTP status \(response.status.code)")
+        }
+        let body = try await response.body.collect(upTo: RevocationChecker.responseLimit)
+        return Array(body.readableBytesView)
+    }
+}
+
+/// Why there is no answer, where the client itself finds nothing wrong.
+private struct NoAnswer: Error, CustomStringConvertible {
+    let description: String
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import Foundation
+import Testing
+import X509
+
+/// What is asked of responders, when, and what callers see of it. Patience is an hour where nobody should need it, so that
+/// who waits in vain runs into the time limit.
+@Suite(.timeLimit(.minutes(2))) struct RevocationTests {
+    private static let now = TestResponse.now
+    private static let payload = #"{"environment":"Sandbox","autoRenewStatus":1,"signedDate":1700000500000}"#
+
+    private static func later(_ seconds: Int64) -> Timestamp {
+        Timestamp(milliseconds: now.milliseconds + seconds * 1000)
+    }
+
+    private static func patient(_ transport: TestTransport) -> RevocationChecker {
+        RevocationChecker(transport: transport, patience: .seconds(3600), deadline: .seconds(3600))
+    }
+
+    private static func code(
+        _ verifier: AppStoreVerifier, _ token: [UInt8], at now: Timestamp = now
+    ) async -> VerificationError.Code? {
+        do {
+            _ = try await verifier.verify(jws: token, at: now)
+            return nil
+        } catch {
+            return error.code
+        }
+    }
+
+    // MARK: Verification
+
+    @Test func `a signer that is good is asked about once, for a thousand documents`() async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport(chain)
+        let verifier = try chain.verifier(Self.patient(transport))
+        let token = try chain.sign(Self.payload)
+        for _ in 0..<1000 {
+            let code = await Self.code(verifier, token)
+            #expect(code == nil)
+        }
+        // Leaf and intermediate.
+        #expect(transport.count == 2)
+    }
+
+    @Test(arguments: [RevocableChain.leafResponder, RevocableChain.intermediateResponder])
+    func `a revoked certificate is refused, whatever is accepted and however old the document`(
+        revoked: String
+    ) async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport { responder, _ in
+            var response = chain.response(of: responder)
+            if responder == revoked { response.certificateStatus = .revoked("20231114222000Z") }
+            return try response.encoded()
+        }
+        let checker = Self.patient(transport)
+        let old = try chain.sign(Self.payload.replacing("1700000500000", with: "1700000000000"))
+        for acceptsUnknown in [true, false] {
+            let verifier = try chain.verifier(checker, acceptsUnknown: acceptsUnknown)
+            #expect(await Self.code(verifier, old) == .certificateRevoked)
+        }
+    }
+
+    @Test func `revoked comes before unknown`() async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport { responder, _ in
+            guard responder == RevocableChain.intermediateResponder else { throw CocoaError(.fileNoSuchFile) }
+            var response = chain.intermediateResponse
+            response.certificateStatus = .revoked("20231114220000Z")
+            return try response.encoded()
+        }
+        let verifier = try chain.verifier(Self.patient(transport))
+        #expect(await Self.code(verifier, try chain.sign(Self.payload)) == .certificateRevoked)
+    }
+
+    @Test func `what is not known is refused or accepted, as the caller says`() async throws {
+        let chain = try RevocableChain()
+        let checker = Self.patient(TestTransport { _, _ in throw CocoaError(.fileNoSuchFile) })
+        let token = try chain.sign(Self.payload)
+        let error = await #expect(throws: VerificationError.self) {
+            try await chain.verifier(checker).verify(jws: token, at: Self.now)
+        }
+        #expect(error?.code == .revocationUnknown)
+        #expect(error?.isRetryable == true)
+        #expect(error?.message.contains("“Test Leaf”") == true)
+        _ = try await chain.verifier(checker, acceptsUnknown: true).verify(jws: token, at: Self.now)
+    }
+
+    @Test func `only what is not known is worth another try`() {
+        let retryable = VerificationError.Code.allCases.filter { VerificationError($0, "").isRetryable }
+        #expect(retryable == [.revocationUnknown])
+    }
+
+    @Test func `revocation is decided after the signature and before the environment`() async throws {
+        let chain = try RevocableChain()
+        let checker = Self.patient(TestTransport { _, _ in throw CocoaError(.fileNoSuchFile) })
+        let other = try chain.sign(Self.payload.replacing("Sandbox", with: "Production"))
+        #expect(await Self.code(try chain.verifier(checker), other) == .revocationUnknown)
+        #expect(await Self.code(try chain.verifier(checker, acceptsUnknown: true), other) == .otherEnvironment)
+        let codes = VerificationError.Code.allCases
+        let signature = try #require(codes.firstIndex(of: .invalidSignature))
+        #expect(Array(codes[(signature + 1)...].prefix(3)) == [.certificateRevoked, .revocationUnknown, .otherKind])
+    }
+
+    @Test func `nothing is asked about who did not sign`() async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport(chain)
+        let verifier = try chain.verifier(Self.patient(transport))
+        let forged = try chain.authority.sign(
+            Self.payload, chain: [chain.leaf, chain.intermediate, chain.authority.root]
+        ) { _ in Data(count: 64) }
+        #expect(await Self.code(verifier, forged) == .invalidSignature)
+        let stranger = try RevocableChain()
+        #expect(await Self.code(verifier, try stranger.sign(Self.payload)) == .untrustedChain)
+        #expect(transport.count == 0)
+    }
+
+    @Test func `nothing is asked unless the caller says so`() async throws {
+        let chain = try RevocableChain()
+        #expect(await Self.code(try chain.verifier(nil), try chain.sign(Self.payload)) == nil)
+        guard case .notChecked = try chain.verifier(nil).revocation else {
+            Issue.record("A verifier asks without having been told to.")
+            return
+        }
+    }
+
+    @Test func `a certificate that names no responder is unknown`() async throws {
+        let chain = try RevocableChain(leafResponder: nil)
+        let transport = TestTransport(chain)
+        let token = try chain.sign(Self.payload)
+        let error = await #expect(throws: VerificationError.self) {
+            try await chain.verifier(Self.patient(transport)).verify(jws: token, at: Self.now)
+        }
+        #expect(error?.code == .revocationUnknown)
+        #expect(error?.message.contains("names no OCSP responder") == true)
+    }
+
+    @Test(arguments: [
+        ("http://a.example", true), ("https://a.example", true), ("HTTP://a.example", true),
+        ("ldap://a.example", false), ("file:///etc/passwd", false), ("httpx://a.example", false), ("http", false),
+        ("http:a", false),
+        ("", false),
+    ])
+    func `only responders that are reached over HTTP are asked`(address: String, isAsked: Bool) async throws {
+        let chain = try RevocableChain(leafResponder: address)
+        let transport = TestTransport { _, _ in try chain.leafResponse.encoded() }
+        _ = await Self.patient(transport).statuses([chain.question], at: Self.now)
+        #expect(transport.count == (isAsked ? 1 : 0))
+    }
+
+    @Test func `the signer of a receipt is asked about too`() async throws {
+        let chain = try RevocableChain()
+        let authority = chain.authority
+        let leaf = try authority.leaf(key: TestReceipt.publicKey(), responder: RevocableChain.leafResponder)
+        let transport = TestTransport { responder, count in
+            var response = chain.response(of: responder)
+            if responder == RevocableChain.leafResponder { response.certificate = leaf }
+            if count > 2 { response.certificateStatus = .revoked("20231114220000Z") }
+            return try response.encoded()
+        }
+        var receipt = try TestReceipt(authority, leaf: leaf)
+        receipt.certificates[1] = chain.intermediate
+        let verifier = try chain.verifier(Self.patient(transport))
+        for _ in 0..<3 { _ = try await verifier.verify(receipt: receipt.encoded(), at: Self.now) }
+        #expect(transport.count == 2)
+        var other = verifier
+        other.revocation = .checked(by: Self.patient(transport), acceptsUnknown: true)
+        let error = await #expect(throws: VerificationError.self) {
+            try await other.verify(receipt: receipt.encoded(), at: Self.now)
+        }
+        #expect(error?.code == .certificateRevoked)
+    }
+
+    // MARK: What is remembered
+
+    @Test func `an answer is used until its nextUpdate and not a moment longer`() async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport { _, count in
+            var response = chain.leafResponse
+            if count > 1 { response.certificateStatus = .revoked("20231114220000Z") }
+            // Good until 22:21:50, ten seconds from now.
+            response.nextUpdate = count > 1 ? "20231115100000Z" : "20231114222150Z"
+            return try response.encoded()
+        }
+        let checker = Self.patient(transport)
+        #expect(await checker.statuses([chain.question], at: Self.now) == [.good])
+        #expect(await checker.statuses([chain.question], at: Self.later(7)) == [.good])
+        #expect(transport.count == 1)
+        let revoked = RevocationStatus.revoked(at: Timestamp(milliseconds: 1_699_999_200_000))
+        #expect(await checker.statuses([chain.question], at: Self.later(10)) == [revoked])
+        #expect(transport.count == 2)
+    }
+
+    @Test func `what is revoked stays so, and nobody is asked again`() async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport { _, _ in
+            var response = chain.leafResponse
+            response.certificateStatus = .revoked("20231114220000Z")
+            return try response.encoded()
+        }
+        let checker = Self.patient(transport)
+        let first = await checker.statuses([chain.question], at: Self.now)
+        #expect(await checker.statuses([chain.question], at: Self.later(86_400 * 365)) == first)
+        #expect(transport.count == 1)
+    }
+
+    @Test func `the next answer is fetched ahead of time, while the known one is used`() async throws {
+        let chain = try RevocableChain()
+        let gate = Gate()
+        let transport = TestTransport { _, count in
+            var response = chain.leafResponse
+            if count > 1 {
+                await gate.pass()
+                response.nextUpdate = "20231115220000Z"
+            }
+            return try response.encoded()
+        }
+        let checker = Self.patient(transport)
+        #expect(await checker.statuses([chain.question], at: Self.now) == [.good])
+        // The answer is good for 11:38:20, of which the last quarter begins after 8:43:45.
+        #expect(await checker.statuses([chain.question], at: Self.later(8 * 3600 + 43 * 60)) == [.good])
+        #expect(transport.count == 1)
+        for _ in 0..<100 {
+            #expect(await checker.statuses([chain.question], at: Self.later(9 * 3600)) == [.good])
+        }
+        gate.open()
+        // Beyond the end of the first answer.
+        #expect(await checker.statuses([chain.question], at: Self.later(12 * 3600)) == [.good])
+        #expect(transport.count == 2)
+    }
+
+    @Test func `a renewal that fails displaces nothing, and is not tried for each document`() async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport { _, count in
+            guard count == 1 else { throw CocoaError(.fileNoSuchFile) }
+            return try chain.leafResponse.encoded()
+        }
+        let checker = Self.patient(transport)
+        for second in Array<Int64>(repeating: 0, count: 10) + Array(repeating: 9 * 3600, count: 100) {
+            #expect(await checker.statuses([chain.question], at: Self.later(second)) == [.good])
+        }
+        // Beyond its end it is not used any longer; by then both failures are known.
+        guard await checker.statuses([chain.question], at: Self.later(12 * 3600))[0].reason != nil else {
+            Issue.record("An answer was used after its end.")
+            return
+        }
+        #expect((2...3).contains(transport.count))
+    }
+
+    @Test func `a renewal that knows nothing newer is not tried for each document`() async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport(chain)
+        let checker = Self.patient(transport)
+        #expect(await checker.statuses([chain.question], at: Self.now) == [.good])
+        for _ in 0..<50 {
+            #expect(await checker.statuses([chain.question], at: Self.later(9 * 3600)) == [.good])
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        #expect(transport.count <= 2)
+    }
+
+    @Test func `of many certificates the oldest good ones are forgotten, but none that was revoked`() async throws {
+        let chain = try RevocableChain()
+        let questions = try (0..<258).map { _ in
+            OCSPQuestion(
+                about: try chain.authority.leaf(responder: RevocableChain.leafResponder), issuedBy: chain.intermediate)
+        }
+        let certificates = questions.map(\.certificate)
+        // The transport is asked one by one, and about the certificates in this order.
+        let transport = TestTransport { _, count in
+            var response = chain.leafResponse
+            response.certificate = certificates[(count - 1) % certificates.count]
+            response.nextUpdate = count < 3 ? "20231114230000Z" : "20231115100000Z"
+            if count == 1 { response.certificateStatus = .revoked("20231114220000Z") }
+            return try response.encoded()
+        }
+        let checker = Self.patient(transport)
+        for question in questions { _ = await checker.statuses([question], at: Self.now) }
+        #expect(transport.count == 258)
+        _ = await checker.statuses([questions[0], questions[257]], at: Self.now)
+        #expect(transport.count == 258)
+        _ = await checker.statuses([questions[1]], at: Self.now)
+        #expect(transport.count == 259)
+    }
+
+    // MARK: Responders and transports that fail
+
+    @Test func `many callers at a time make one question, and a dead responder is left alone for a while`() async throws
+    {
+        let chain = try RevocableChain()
+        let gate = Gate()
+        let transport = TestTransport { _, count in
+            if count == 1 { await gate.pass() }
+            guard count > 1 else { throw CocoaError(.fileNoSuchFile) }
+            return try chain.leafResponse.encoded()
+        }
+        let checker = Self.patient(transport)
+        let statuses = await withTaskGroup(of: [RevocationStatus].self) { group in
+            for _ in 0..<100 { group.addTask { await checker.statuses([chain.question], at: Self.now) } }
+            gate.open()
+            return await group.reduce([], +)
+        }
+        #expect(statuses.allSatisfy { $0.reason?.contains("did not answer") == true })
+        for second in [0, 1, 29, -29] as [Int64] {
+            #expect(await checker.statuses([chain.question], at: Self.later(second)) == [statuses[0]])
+        }
+        #expect(transport.count == 1)
+        #expect(await checker.statuses([chain.question], at: Self.later(30)) == [.good])
+        #expect(transport.count == 2)
+    }
+
+    @Test func `one caller who goes away does not take the answer from the others`() async throws {
+        let chain = try RevocableChain()
+        let gate = Gate()
+        let transport = TestTransport { _, _ in
+            await gate.pass()
+            return try chain.leafResponse.encoded()
+        }
+        let checker = Self.patient(transport)
+        let first = Task { await checker.statuses([chain.question], at: Self.now) }
+        let second = Task { await checker.statuses([chain.question], at: Self.now) }
+        first.cancel()
+        #expect(await first.value == [.unknown("Nobody waited for the answer.")])
+        gate.open()
+        #expect(await second.value == [.good])
+        #expect(transport.count == 1)
+    }
+
+    @Test func `a slow responder makes nobody wait for long, and still serves who comes later`() async throws {
+        let chain = try RevocableChain()
+        let gate = Gate()
+        let transport = TestTransport { _, _ in
+            await gate.pass()
+            return try chain.leafResponse.encoded()
+        }
+        let checker = RevocationChecker(transport: transport, patience: .milliseconds(1), deadline: .seconds(3600))
+        for _ in 0..<100 {
+            let statuses = await checker.statuses([chain.question], at: Self.now)
+            #expect(statuses == [.unknown("http://leaf.example/ocsp did not answer within 0.001 seconds.")])
+        }
+        gate.open()
+        while await checker.statuses([chain.question], at: Self.now) != [.good] {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        #expect(transport.count == 1)
+    }
+
+    @Test func `a transport that never returns is asked a few times and then no more`() async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport { _, _ in
+            // Nor does it heed cancellation.
+            await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+            return []
+        }
+        let checker = RevocationChecker(
+            transport: transport, patience: .milliseconds(1), deadline: .milliseconds(1))
+        var second: Int64 = 0
+        while true {
+            guard let reason = await checker.statuses([chain.question], at: Self.later(second))[0].reason else {
+                Issue.record("Something is known that nobody said.")
+                return
+            }
+            if reason.contains("never came to an end") { break }
+            second += 30
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        #expect(transport.count == 16)
+    }
+
+    @Test func `a question that is given up is cancelled, and leaves room for the next`() async throws {
+        let chain = try RevocableChain()
+        let gate = Gate()
+        let transport = TestTransport { _, count in
+            guard count > 40 else {
+                await gate.pass()
+                throw CancellationError()
+            }
+            return try chain.leafResponse.encoded()
+        }
+        let checker = RevocationChecker(
+            transport: transport, patience: .milliseconds(1), deadline: .milliseconds(1))
+        // More questions than may be left behind unfinished.
+        var second: Int64 = 0
+        while await checker.statuses([chain.question], at: Self.later(second)) != [.good] {
+            second += 30
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        #expect(transport.count > 40)
+    }
+
+    @Test(arguments: [0, 1, 1000, 65_537, 10_000_000])
+    func `a transport that brings garbage does no harm`(count: Int) async throws {
+        let chain = try RevocableChain()
+        let checker = Self.patient(TestTransport { _, _ in [UInt8](repeating: 0x30, count: count) })
+        guard await checker.statuses([chain.question], at: Self.now)[0].reason != nil else {
+            Issue.record("Garbage was believed.")
+            return
+        }
+    }
+
+    @Test func `a reason is never long, whatever a transport throws`() async throws {
+        let chain = try RevocableChain()
+        struct Long: Error, CustomStringConvertible {
+            let description = String(repeating: "long ", count: 100_000)
+        }
+        let checker = Self.patient(TestTransport { _, _ in throw Long() })
+        guard let reason = await checker.statuses([chain.question], at: Self.now)[0].reason else {
+            Issue.record("An error was believed.")
+            return
+        }
+        #expect(reason.count < 400)
+    }
+
+    @Test(arguments: [Timestamp(milliseconds: .min), Timestamp(milliseconds: .max)])
+    func `no clock is too wrong`(now: Timestamp) async throws {
+        let chain = try RevocableChain()
+        let checker = Self.patient(TestTransport(chain))
+        for instant in [now, Self.now, now, Timestamp(milliseconds: 0)] {
+            let statuses = await checker.statuses([chain.question], at: instant)
+            #expect((statuses == [.good]) == (instant == Self.now))
+        }
+    }
+}
+
+extension RevocationStatus {
+    /// Why nothing is known.
+    fileprivate var reason: String? {
+        if case .unknown(let reason) = self { reason } else { nil }
+    }
+}

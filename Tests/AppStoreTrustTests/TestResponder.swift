@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import Crypto
+import Foundation
+import SwiftASN1
+import Synchronization
+import X509
+
+/// An OCSP response as a responder would build and sign it, whose every part can be got wrong.
+struct TestResponse {
+    enum Status {
+        case good
+        case revoked(String)
+        case unknown
+    }
+
+    /// 2023-11-14T22:21:40Z, at which all is right.
+    static let now = Timestamp(milliseconds: 1_700_000_500_000)
+
+    var status: UInt8 = 0
+    var type: ASN1ObjectIdentifier = [1, 3, 6, 1, 5, 5, 7, 48, 1, 1]
+    var certificate: Certificate
+    var issuer: Certificate
+    var hashAlgorithm = TestReceipt.sha1
+    var certificateStatus = Status.good
+    var thisUpdate = "20231114220000Z"
+    var nextUpdate: String? = "20231115100000Z"
+    var statementExtensions: [UInt8] = []
+    var responseExtensions: [UInt8] = []
+    var signatureAlgorithm: ASN1ObjectIdentifier = [1, 2, 840, 10045, 4, 3, 3]
+    var signer: P384.Signing.PrivateKey
+    /// Whose signature the response says it is.
+    var responder: Certificate
+    var isResponderNamedByKey = false
+    var certificates: [Certificate] = []
+    /// Signed in the place of what there is.
+    var signedBytes: [UInt8]?
+
+    init(about certificate: Certificate, issuedBy issuer: Certificate, signedWith signer: P384.Signing.PrivateKey) {
+        self.certificate = certificate
+        self.issuer = issuer
+        self.signer = signer
+        responder = issuer
+    }
+
+    func encoded() throws -> [UInt8] {
+        guard status == 0 else { return Self.tag(0x30, [0x0a, 0x01, status]) }
+        let data = try responseData
+        let signature = try Array(signer.signature(for: signedBytes ?? data).derRepresentation)
+        var basic = data
+        basic += try Self.tag(0x30, TestReceipt.der(signatureAlgorithm)) + Self.tag(0x03, [0] + signature)
+        if !certificates.isEmpty {
+            basic += Self.tag(0xa0, Self.tag(0x30, try certificates.flatMap(TestReceipt.der)))
+        }
+        let bytes = try TestReceipt.der(type) + Self.tag(0x04, Self.tag(0x30, basic))
+        return Self.tag(0x30, [0x0a, 0x01, 0x00] + Self.tag(0xa0, Self.tag(0x30, bytes)))
+    }
+
+    private var responseData: [UInt8] {
+        get throws {
+            let name = try Self.tag(0xa1, TestReceipt.der(responder.subject))
+            let key = Self.tag(0xa2, Self.tag(0x04, Self.sha1(responder.publicKey.subjectPublicKeyInfoBytes)))
+            var data = (isResponderNamedByKey ? key : name) + Self.time(thisUpdate)
+            data += Self.tag(0x30, try statement)
+            if !responseExtensions.isEmpty { data += Self.tag(0xa1, Self.tag(0x30, responseExtensions)) }
+            return Self.tag(0x30, data)
+        }
+    }
+
+    private var statement: [UInt8] {
+        get throws {
+            var id = Self.tag(0x30, hashAlgorithm + [0x05, 0x00])
+            id += Self.tag(0x04, Self.sha1(try TestReceipt.der(issuer.subject)[...]))
+            id += Self.tag(0x04, Self.sha1(issuer.publicKey.subjectPublicKeyInfoBytes))
+            id += try TestReceipt.der(certificate.serialNumber.bytes)
+            var statement = Self.tag(0x30, id)
+            switch certificateStatus {
+            case .good: statement += [0x80, 0x00]
+            case .revoked(let time): statement += Self.tag(0xa1, Self.time(time) + [0xa0, 0x03, 0x0a, 0x01, 0x01])
+            case .unknown: statement += [0x82, 0x00]
+            }
+            statement += Self.time(thisUpdate)
+            if let nextUpdate { statement += Self.tag(0xa0, Self.time(nextUpdate)) }
+            if !statementExtensions.isEmpty { statement += Self.tag(0xa1, Self.tag(0x30, statementExtensions)) }
+            return Self.tag(0x30, statement)
+        }
+    }
+
+    private static func tag(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] { TestReceipt.tag(tag, content) }
+    private static func time(_ text: String) -> [UInt8] { tag(0x18, Array(text.utf8)) }
+    private static func sha1(_ bytes: ArraySlice<UInt8>) -> [UInt8] { Array(Insecure.SHA1.hash(data: bytes)) }
+}
+
+/// A chain of certificates that name responders, and the questions about them.
+struct RevocableChain {
+    static let leafResponder = "http://leaf.example/ocsp"
+    static let intermediateResponder = "http://intermediate.example/ocsp"
+
+    let authority: TestAuthority
+    let leaf: Certificate
+    let intermediate: Certificate
+
+    init(leafResponder: String? = leafResponder, intermediateResponder: String? = intermediateResponder) throws {
+        authority = try TestAuthority()
+        leaf = try authority.leaf(responder: leafResponder)
+        intermediate = try authority.intermediate(responder: intermediateResponder)
+    }
+
+    var question: OCSPQuestion { OCSPQuestion(about: leaf, issuedBy: intermediate) }
+
+    var leafResponse: TestResponse {
+        TestResponse(about: leaf, issuedBy: intermediate, signedWith: authority.intermediateKey)
+    }
+
+    var intermediateResponse: TestResponse {
+        TestResponse(about: intermediate, issuedBy: authority.root, signedWith: authority.rootKey)
+    }
+
+    func response(of responder: String) -> TestResponse {
+        responder == Self.leafResponder ? leafResponse : intermediateResponse
+    }
+
+    func sign(_ payload: String) throws -> [UInt8] {
+        try authority.sign(payload, chain: [leaf, intermediate, authority.root])
+    }
+
+    func verifier(_ checker: RevocationChecker?, acceptsUnknown: Bool = false) throws -> AppStoreVerifier {
+        var verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.roots)
+        if let checker { verifier.revocation = .checked(by: checker, acceptsUnknown: acceptsUnknown) }
+        return verifier
+    }
+}
+
+/// A network in memory, which counts what it is asked.
+final class TestTransport: OCSPTransport {
+    private let requests = Mutex<[String]>([])
+    private let respond: @Sendable (_ responder: String, _ count: Int) async throws -> [UInt8]
+
+    /// - Parameter respond: Answers the request with this number, counted from 1.
+    init(_ respond: @escaping @Sendable (_ responder: String, _ count: Int) async throws -> [UInt8]) {
+        self.respond = respond
+    }
+
+    /// Answers for a chain, all of whose certificates are good.
+    convenience init(_ chain: RevocableChain) {
+        self.init { responder, _ in try chain.response(of: responder).encoded() }
+    }
+
+    /// How often it was asked.
+    var count: Int { requests.withLock(\.count) }
+
+    func answer(to request: [UInt8], from responder: String) async throws -> [UInt8] {
+        let count = requests.withLock { requests in
+            requests.append(responder)
+            return requests.count
+        }
+        return try await respond(responder, count)
+    }
+}
+
+/// A gate that is closed until it is opened.
+final class Gate: Sendable {
+    private let stream = AsyncStream<Void>.makeStream()
+
+    func open() { stream.continuation.finish() }
+
+    /// Also returns when the task is cancelled. For one task at a time.
+    func pass() async { for await _ in stream.stream {} }
+}

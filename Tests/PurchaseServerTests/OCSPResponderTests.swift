@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import Crypto
+import Foundation
+import Hummingbird
+import HummingbirdTesting
+import PurchaseServer
+import Testing
+import X509
+
+/// Revocation from end to end: genuine tokens, a real responder, real connections.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct OCSPResponderTests {
+    private static func code(_ verifier: AppStoreVerifier, _ token: [UInt8]) async -> VerificationError.Code? {
+        do {
+            _ = try await verifier.verify(jws: token, at: ResponderWorld.now)
+            return nil
+        } catch {
+            return error.code
+        }
+    }
+
+    /// Longer patience than any machine needs: who waits in vain runs into the time limit.
+    private static func checker() -> RevocationChecker {
+        RevocationChecker(transport: HTTPOCSPTransport(), patience: .seconds(60), deadline: .seconds(60))
+    }
+
+    @Test(.enabled(if: OpenSSLResponder.program != nil, "\(OpenSSLResponder.whyNot)"))
+    func `OpenSSL's responders say what is good, what was revoked and, when they are dead, nothing`() async throws {
+        let world = try ResponderWorld()
+        let keyOfRoot = try world.folder.write(world.rootKey.pemRepresentation, to: "root.key")
+        let keyOfDelegate = try world.folder.write(world.delegateKey.pemRepresentation, to: "delegate.key")
+        let root = try world.write(world.root, to: "root.pem")
+        let request = try OCSPQuestion(about: world.root, issuedBy: world.root).request()
+
+        // The root answers for the intermediate itself, the intermediate has somebody answer for the leaf.
+        let responderOfRoot = try await OpenSSLResponder(
+            index: world.write(.valid, world.intermediateSerial, to: "root.txt"), authority: root, signer: root,
+            key: keyOfRoot, request: request)
+        defer { responderOfRoot.stop() }
+        let intermediate = try world.intermediate(responder: "http://127.0.0.1:\(responderOfRoot.port)")
+        let responder = try await OpenSSLResponder(
+            index: world.write(.valid, world.leafSerial, to: "intermediate.txt"),
+            authority: world.write(intermediate, to: "intermediate.pem"),
+            signer: world.write(world.delegate(), to: "delegate.pem"), key: keyOfDelegate, request: request)
+        defer { responder.stop() }
+        let leaf = try world.leaf(responder: "http://127.0.0.1:\(responder.port)/")
+        let token = try world.token([leaf, intermediate, world.root])
+
+        let good = Self.checker()
+        #expect(await Self.code(try world.verifier(good), token) == nil)
+
+        _ = try world.write(.revoked, world.leafSerial, to: "intermediate.txt")
+        try await responder.restart()
+        #expect(await Self.code(try world.verifier(Self.checker(), acceptsUnknown: true), token) == .certificateRevoked)
+        // Who has an answer that is still current asks nobody.
+        #expect(await Self.code(try world.verifier(good), token) == nil)
+
+        responder.stop()
+        let dead = Self.checker()
+        let error = await #expect(throws: VerificationError.self) {
+            try await world.verifier(dead).verify(jws: token, at: ResponderWorld.now)
+        }
+        #expect(error?.code == .revocationUnknown)
+        #expect(error?.isRetryable == true)
+        #expect(error?.message.contains("Test Leaf") == true)
+        #expect(await Self.code(try world.verifier(dead, acceptsUnknown: true), token) == nil)
+        #expect(await Self.code(try world.verifier(good), token) == nil)
+    }
+
+    @Test func `a responder that accepts and never answers stalls nobody`() async throws {
+        let world = try ResponderWorld()
+        let listener = try await SilentListener()
+        defer { listener.stop() }
+        let address = "http://127.0.0.1:\(listener.port)"
+        let leaf = try world.leaf(responder: address)
+        let intermediate = try world.intermediate(responder: address)
+        let token = try world.token([leaf, intermediate, world.root])
+        let checker = RevocationChecker(
+            transport: HTTPOCSPTransport(), patience: .milliseconds(50), deadline: .milliseconds(100))
+        let error = await #expect(throws: VerificationError.self) {
+            try await world.verifier(checker).verify(jws: token, at: ResponderWorld.now)
+        }
+        #expect(error?.code == .revocationUnknown)
+        #expect(error?.message.contains("did not answer within") == true)
+        #expect(await Self.code(try world.verifier(checker, acceptsUnknown: true), token) == nil)
+    }
+
+    // MARK: HTTP
+
+    /// A server that answers what its paths say.
+    private static func server() -> some ApplicationProtocol {
+        let router = Router()
+        router.post("echo") { request, _ in
+            let body = try await request.body.collect(upTo: 1000)
+            let type = request.headers[.contentType] ?? ""
+            return ByteBuffer(string: "\(request.method) \(type) \(String(buffer: body))")
+        }
+        router.post("redirect") { _, _ in Response(status: .temporaryRedirect, headers: [.location: "/echo"]) }
+        router.post("unavailable") { _, _ in Response(status: .serviceUnavailable) }
+        router.post("empty") { _, _ in Response(status: .noContent) }
+        router.post("bytes/:count") { _, context in
+            Response(
+                status: .ok,
+                body: ResponseBody(
+                    byteBuffer: ByteBuffer(repeating: 1, count: try context.parameters.require("count", as: Int.self))))
+        }
+        router.post("chunks") { _, _ in
+            Response(
+                status: .ok,
+                body: ResponseBody { writer in
+                    for _ in 0..<10_000 { try await writer.write(ByteBuffer(repeating: 1, count: 1000)) }
+                    try await writer.finish(nil)
+                })
+        }
+        router.post("drops") { _, _ in
+            Response(
+                status: .ok,
+                body: ResponseBody { writer in
+                    while true {
+                        try await writer.write(ByteBuffer(repeating: 1, count: 1))
+                        try await Task.sleep(for: .milliseconds(5))
+                    }
+                })
+        }
+        return Application(router: router)
+    }
+
+    private static func answer(from path: String, _ port: Int?) async throws -> [UInt8] {
+        try await HTTPOCSPTransport().answer(to: Array("question".utf8), from: "http://127.0.0.1:\(port ?? 0)/\(path)")
+    }
+
+    @Test func `a request is posted as what it is`() async throws {
+        try await Self.server().test(.live) { client in
+            let answer = try await Self.answer(from: "echo", client.port)
+            #expect(String(decoding: answer, as: UTF8.self) == "POST application/ocsp-request question")
+        }
+    }
+
+    @Test(arguments: ["redirect", "unavailable", "empty", "nowhere", "bytes/65537", "chunks"])
+    func `what is no answer is an error`(path: String) async throws {
+        try await Self.server().test(.live) { client in
+            _ = await #expect(throws: (any Error).self) { try await Self.answer(from: path, client.port) }
+        }
+    }
+
+    @Test func `an answer of 64 KiB is brought whole`() async throws {
+        try await Self.server().test(.live) { client in
+            let answer = try await Self.answer(from: "bytes/65536", client.port)
+            #expect(answer.count == 65_536)
+        }
+    }
+
+    @Test func `an answer that never ends can be cancelled`() async throws {
+        try await Self.server().test(.live) { client in
+            let task = Task { try await Self.answer(from: "drops", client.port) }
+            try await Task.sleep(for: .milliseconds(100))
+            task.cancel()
+            guard case .failure = await task.result else {
+                Issue.record("It did end.")
+                return
+            }
+        }
+    }
+
+    @Test(arguments: [
+        "", "http://", "http://127.0.0.1:1/", "http://127.0.0.1:0/", "http://127.0.0.1:65536/", "http://127.0.0.1:-1/",
+        "http://127.0.0.1:99999999999999999999/", "http://[", "http://[::1", "http://a.invalid/", "ftp://127.0.0.1/",
+        "http://127.0.0.1:1/\u{0}\r\nHost: b",
+    ])
+    func `an address that leads nowhere is an error`(address: String) async throws {
+        await #expect(throws: (any Error).self) { try await HTTPOCSPTransport().answer(to: [], from: address) }
+    }
+}
