@@ -44,7 +44,7 @@ struct RevocationMemory {
         let entry = entries[CertificateKey(question.certificate)] ?? Entry()
         let isResting = entry.failure.map { now.isNear($0.sent, within: Self.retryDelay) } ?? false
         if let answer = entry.answer, let status = answer.status(at: now) {
-            guard answer.isAging(at: now), entry.inquiry == nil else { return (.known(status), nil) }
+            guard answer.isAging(at: now), entry.inquiry == nil, !isResting else { return (.known(status), nil) }
             return (.known(status), begin(question, at: now).new)
         }
         if let inquiry = entry.inquiry { return (.asked(inquiry), nil) }
