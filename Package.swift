@@ -69,6 +69,7 @@ let package = Package(
             dependencies: [
                 "AppStoreModel",
                 "AppStoreTrust",
+                "PurchaseLedger",
                 "ReceiptCoding",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -85,7 +86,9 @@ let package = Package(
             name: "quittance",
             dependencies: [
                 "AppStoreModel",
+                "AppStoreSimulator",
                 "AppStoreTrust",
+                "PurchaseLedger",
                 "PurchaseServer",
                 "ReceiptCoding",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -135,7 +138,9 @@ let package = Package(
             name: "PurchaseServerTests",
             dependencies: [
                 "AppStoreModel",
+                "AppStoreSimulator",
                 "AppStoreTrust",
+                "PurchaseLedger",
                 "PurchaseServer",
                 "TestData",
                 .product(name: "Crypto", package: "swift-crypto"),

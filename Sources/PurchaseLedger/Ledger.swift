@@ -23,7 +23,8 @@ public struct Ledger: Sendable {
         self.claimPolicy = claimPolicy
     }
 
-    func catalogue(_ scope: LedgerScope) -> Catalogue { catalogues[scope.bundleId] ?? Catalogue() }
+    /// What an app's products stand for.
+    package func catalogue(_ scope: LedgerScope) -> Catalogue { catalogues[scope.bundleId] ?? Catalogue() }
 }
 
 // MARK: - Recording
@@ -178,7 +179,7 @@ extension Ledger {
     }
 
     /// A UUID is the same in large and small letters; other ids are as they are.
-    static func normalized(_ id: String) -> String {
+    package static func normalized(_ id: String) -> String {
         let digits = id.utf8.filter { $0 != UInt8(ascii: "-") }
         let isUUID = id.utf8.count == 36 && digits.count == 32 && digits.allSatisfy(\.isHexDigit)
         return isUUID ? id.lowercased() : id

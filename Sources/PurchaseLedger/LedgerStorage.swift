@@ -78,6 +78,12 @@ public protocol LedgerReader {
     /// What a customer has in one environment.
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainKey]
 
+    /// The API key with this public part, also one that was revoked.
+    func apiKey(_ id: String) throws -> APIKey?
+
+    /// All API keys, in the order in which they were made.
+    func apiKeys() throws -> [APIKey]
+
     /// The events after the one with this number, in order, at most `limit`.
     func events(after sequence: Int64, limit: Int) throws -> [LedgerEvent]
 }
@@ -115,6 +121,9 @@ public protocol LedgerWriter: LedgerReader {
     func link(_ key: ChainKey, to customer: Customer, _ reason: LinkReason) throws
 
     func unlink(_ key: ChainKey, from customer: Customer) throws
+
+    /// Keeps an API key, in place of the one with the same public part.
+    func put(_ key: APIKey) throws
 
     /// Forgets all facts and reports, which can be derived from the documents again. Documents, customers, links and events
     /// stay.

@@ -36,6 +36,7 @@ public final class MemoryLedgerStorage: LedgerStorage {
         var lastCustomer: Int64 = 0
         var ids: [Customer: [String]] = [:]
         var links: [Link] = []
+        var apiKeys: [APIKey] = []
     }
 
     fileprivate struct Link {
@@ -92,6 +93,10 @@ extension MemoryLedgerStorage.Transaction {
     func chains(of customer: Customer, in environment: Environment) -> [ChainKey] {
         state.links.filter { $0.customer == customer && $0.key.scope.environment == environment }.map(\.key)
     }
+
+    func apiKey(_ id: String) -> APIKey? { state.apiKeys.first { $0.id == id } }
+
+    func apiKeys() -> [APIKey] { state.apiKeys }
 
     func events(after sequence: Int64, limit: Int) -> [LedgerEvent] {
         Array(state.events.drop { $0.sequence <= sequence }.prefix(limit))
@@ -160,6 +165,14 @@ extension MemoryLedgerStorage.Transaction {
 
     func unlink(_ key: ChainKey, from customer: Customer) {
         state.links.removeAll { $0.key == key && $0.customer == customer }
+    }
+
+    func put(_ key: APIKey) {
+        if let index = state.apiKeys.firstIndex(where: { $0.id == key.id }) {
+            state.apiKeys[index] = key
+        } else {
+            state.apiKeys.append(key)
+        }
     }
 
     func removeFacts() {

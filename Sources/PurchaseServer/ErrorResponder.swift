@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreTrust
 import HTTPTypes
 import Hummingbird
 import Logging
+import PurchaseLedger
 
 /// The one place where an error becomes an answer: `{"error": {"code", "message", "retryable"}}`.
 ///
@@ -14,6 +16,13 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
     ) async throws -> Response {
         do {
             return try await next(request, context)
+        } catch let refusal as Refusal {
+            return Self.response(refusal)
+        } catch let error as VerificationError {
+            return Self.response(Refusal(error))
+        } catch let error as LedgerStorageError {
+            context.logger.error("Storage failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+            return Self.response(Refusal(error))
         } catch let error as any HTTPResponseError {
             return Self.response(error.status)
         } catch {
@@ -32,16 +41,21 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
             default:
                 status.kind == .serverError ? ("internal", "Something failed here.") : ("refused", status.reasonPhrase)
             }
+        let isRetryable = status.kind == .serverError || status == .requestTimeout
+        return response(Refusal(status: status, code: code, message: message, isRetryable: isRetryable))
+    }
+
+    private static func response(_ refusal: Refusal) -> Response {
         var json = JSONWriter()
         json.object { json in
             json.name("error")
             json.object { json in
-                json.member("code", code)
-                json.member("message", message)
+                json.member("code", refusal.code)
+                json.member("message", refusal.message)
                 json.name("retryable")
-                json.bool(status.kind == .serverError || status == .requestTimeout)
+                json.bool(refusal.isRetryable)
             }
         }
-        return Response(status, json: json.bytes)
+        return Response(refusal.status, json: json.bytes)
     }
 }

@@ -19,10 +19,15 @@ public struct PurchaseServer: Sendable {
 
     public var logger: Logger
 
+    /// The ledger that it keeps; without one it only verifies.
+    public var ledger: LedgerService?
+
     public init(
-        environment: AppStoreModel.Environment = .production, now: @escaping @Sendable () -> Timestamp, logger: Logger
+        environment: AppStoreModel.Environment = .production, ledger: LedgerService? = nil,
+        now: @escaping @Sendable () -> Timestamp, logger: Logger
     ) {
         self.environment = environment
+        self.ledger = ledger
         self.now = now
         self.logger = logger
     }
@@ -31,7 +36,7 @@ public struct PurchaseServer: Sendable {
     private static let idleTimeout = TimeAmount.seconds(60)
 
     /// How long the body of a request may take to arrive: 3 MiB need 10 seconds over 2.5 Mbit/s.
-    private static let bodyTimeout = Duration.seconds(30)
+    static let bodyTimeout = Duration.seconds(30)
 
     /// How many connections are open at once; more wait. Each may hold a body of 3 MiB in memory, so all together stay
     /// below 3 GiB at the very worst.
@@ -68,6 +73,10 @@ public struct PurchaseServer: Sendable {
         router.get("/health/live") { _, _ in Response(json: Array(#"{"status":"live"}"#.utf8)) }
         add(VerifyReceiptEndpoint(environment: environment), at: "/verifyReceipt", to: router)
         add(VerifyReceiptEndpoint(environment: .sandbox), at: "/sandbox/verifyReceipt", to: router)
+        if let ledger {
+            addNotifications(ledger, to: router)
+            addLedger(ledger, to: router)
+        }
         return router
     }
 
@@ -92,7 +101,7 @@ extension Request {
     ///
     /// - Throws: `HTTPError`: 413 where it is longer than `limit`, 408 where it takes longer than `timeout`, 400 where the
     ///   client goes away.
-    fileprivate func body(upTo limit: Int, within timeout: Duration) async throws -> [UInt8] {
+    func body(upTo limit: Int, within timeout: Duration) async throws -> [UInt8] {
         if let length = headers[.contentLength].flatMap({ Int($0) }), length > limit {
             throw HTTPError(.contentTooLarge)
         }

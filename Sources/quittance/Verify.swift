@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
 import Foundation
+import PurchaseServer
 import ReceiptCoding
 import Synchronization
 
@@ -54,6 +55,18 @@ struct Verify: AsyncParsableCommand {
             """,
         completion: .directory)
     var intermediates: String?
+
+    @Option(
+        help: """
+            Ask Apple's responders whether the signer's certificates were revoked: ask refuses what was revoked, require also \
+            what nobody knows about.
+            """)
+    var revocation: Revocation?
+
+    enum Revocation: String, ExpressibleByArgument, CaseIterable {
+        case ask
+        case require
+    }
 
     @Option(
         help:
@@ -125,6 +138,10 @@ struct Verify: AsyncParsableCommand {
             apps: .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) }),
             environments: environments.isEmpty ? [.production] : Set(environments),
             roots: trusted ?? .apple)
+        if let revocation {
+            let checker = RevocationChecker(transport: HTTPOCSPTransport())
+            verifier.revocation = .checked(by: checker, acceptsUnknown: revocation == .ask)
+        }
         if let intermediates { verifier.intermediates = try Intermediates(at: intermediates) }
         return verifier
     }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// What the ledger knows, as JSON: camelCase, times in whole milliseconds, and `null` where something is known to be none.
+
+extension JSONWriter {
+    mutating func instant(_ name: StaticString, _ instant: Timestamp?) {
+        self.name(name)
+        if let instant { number(instant.milliseconds) } else { null() }
+    }
+
+    mutating func flag(_ name: StaticString, _ value: Bool?) {
+        self.name(name)
+        if let value { bool(value) } else { null() }
+    }
+
+    /// Everything about one customer in one environment.
+    mutating func customer(
+        _ id: String, ids: [String], in scope: LedgerScope, _ holdings: Holdings, purchases: [TransactionStatement],
+        at now: Timestamp
+    ) {
+        object { json in
+            json.member("id", id)
+            json.name("ids")
+            json.array(ids) { $0.string($1) }
+            json.member("bundleId", scope.bundleId)
+            json.member("environment", scope.environment.rawValue)
+            json.instant("asOf", now)
+            json.instant("nextChange", holdings.nextChange)
+            json.name("entitlements")
+            json.array(holdings.entitlements) { $0.entitlement($1) }
+            json.name("subscriptions")
+            json.array(holdings.subscriptions.sorted { $0.key < $1.key }) { $0.subscription($1.key, $1.value) }
+            json.name("purchases")
+            json.array(purchases) { $0.purchase($1) }
+            json.name("consumables")
+            json.array(holdings.consumables) { $0.consumable($1) }
+            json.name("unknownProducts")
+            json.array(holdings.unknownProducts.sorted()) { $0.string($1) }
+        }
+    }
+
+    mutating func entitlement(_ entitlement: Entitlement) {
+        object { json in
+            json.member("name", entitlement.name)
+            json.member("reason", entitlement.reason.rawValue)
+            json.member("productId", entitlement.productId)
+            json.member("transactionId", entitlement.transactionId)
+            json.member("originalTransactionId", entitlement.originalTransactionId)
+            json.instant("until", entitlement.until)
+            json.member("inAppOwnershipType", entitlement.ownership?.rawValue)
+        }
+    }
+
+    mutating func subscription(_ originalTransactionId: String, _ state: SubscriptionState) {
+        object { json in
+            json.member("originalTransactionId", originalTransactionId)
+            json.member("status", state.status.rawValue)
+            json.name("statusCode")
+            if let number = state.status.number { json.number(number) } else { json.null() }
+            json.member("productId", state.governing.productId)
+            json.member("transactionId", state.governing.transactionId)
+            json.member("subscriptionGroupIdentifier", state.governing.subscriptionGroup)
+            json.instant("expiresDate", state.governing.expiresDate)
+            json.instant("accessUntil", state.accessUntil)
+            json.instant("nextChange", state.nextChange)
+            json.flag("willRenew", state.willRenew)
+            json.member("autoRenewProductId", state.nextProductId)
+            if let intent = state.expirationIntent { json.member("expirationIntent", number: intent.rawValue) }
+            if let status = state.priceIncreaseStatus { json.member("priceIncreaseStatus", number: status.rawValue) }
+        }
+    }
+
+    /// A transaction with where its facts are from.
+    mutating func purchase(_ statement: TransactionStatement) {
+        object { json in
+            json.member("transactionId", statement.transactionId)
+            json.member("originalTransactionId", statement.originalTransactionId)
+            json.member("productId", statement.productId)
+            json.member("type", statement.type?.rawValue)
+            json.instant("purchaseDate", statement.purchaseDate)
+            json.instant("expiresDate", statement.expiresDate)
+            json.member("quantity", number: statement.quantity)
+            json.flag("isUpgraded", statement.isUpgraded)
+            json.instant("revocationDate", statement.revocation?.date)
+            if let reason = statement.revocation?.reason { json.member("revocationReason", number: reason.rawValue) }
+            json.member("revocationType", statement.revocation?.type?.rawValue)
+            json.member("inAppOwnershipType", statement.ownership?.rawValue)
+            json.member("webOrderLineItemId", statement.webOrderLineItemId)
+            json.name("evidence")
+            json.evidence(statement.provenance, statement.source)
+        }
+    }
+
+    private mutating func evidence(_ provenance: Provenance, _ source: TransactionStatement.Source) {
+        object { json in
+            json.member("sha256", "\(provenance.evidence)")
+            json.member("kind", source == .receipt ? "receipt" : "signedTransaction")
+            json.instant("signedDate", provenance.signedDate)
+        }
+    }
+
+    mutating func consumable(_ purchase: ConsumablePurchase) {
+        object { json in
+            json.member("productId", purchase.productId)
+            json.member("transactionId", purchase.transactionId)
+            json.instant("purchaseDate", purchase.purchaseDate)
+            json.member("quantity", number: purchase.quantity)
+            json.member("revokedQuantity", number: purchase.revokedQuantity)
+        }
+    }
+
+    mutating func event(_ event: LedgerEvent, customer: String?) {
+        object { json in
+            json.member("id", "\(event.sequence)")
+            json.member("kind", event.kind.rawValue)
+            json.instant("recordedAt", event.recordedAt)
+            json.member("bundleId", event.scope.bundleId)
+            json.member("environment", event.scope.environment.rawValue)
+            json.member("customer", customer)
+            json.member("originalTransactionId", event.originalTransactionId)
+            json.member("transactionId", event.transactionId)
+            json.member("productId", event.productId)
+            json.member("detail", event.detail)
+        }
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+import ReceiptCoding
+
+/// Our own API, for one app: what `/v1/…` answers.
+struct LedgerEndpoint: Sendable {
+    /// The longest body of a submission, in bytes: one receipt of the largest size as base64, as for verifyReceipt.
+    static let bodyLimit = Limits.verifyReceiptRequest
+
+    /// The most documents in one submission: a customer's whole history, many times over.
+    static let documentLimit = 1000
+
+    /// The longest id of a customer, in bytes: any identifier that apps have.
+    static let customerIdLimit = 256
+
+    /// The most items on a page.
+    static let pageLimit = 500
+
+    let ledger: Ledger
+    let verifier: AppStoreVerifier
+    let scope: LedgerScope
+    let now: Timestamp
+
+    // MARK: Customers
+
+    /// Everything about a customer; `nil` where it is not known.
+    func customer(_ id: String) async throws -> [UInt8]? {
+        guard let (holdings, ids, purchases) = try await read(id) else { return nil }
+        var json = JSONWriter()
+        json.customer(id, ids: ids, in: scope, holdings, purchases: purchases, at: now)
+        return json.bytes
+    }
+
+    /// One entitlement of a customer, which is an answer also where there is none: `isActive` is false then.
+    func entitlement(_ name: String, of id: String) async throws -> [UInt8]? {
+        guard let holdings = try await ledger.holdings(of: id, in: scope, at: now) else { return nil }
+        let entitlement = holdings.entitlements.first { $0.name == name }
+        var json = JSONWriter()
+        json.object { json in
+            json.member("name", name)
+            json.flag("isActive", entitlement != nil)
+            json.instant("asOf", now)
+            json.instant("nextChange", holdings.nextChange)
+            if let entitlement {
+                json.name("entitlement")
+                json.entitlement(entitlement)
+            }
+        }
+        return json.bytes
+    }
+
+    private func read(_ id: String) async throws -> (Holdings, [String], [TransactionStatement])? {
+        let (ledger, scope, now) = (ledger, scope, now)
+        return try await ledger.storage.read { reader in
+            guard let customer = try reader.customer(Ledger.normalized(id), of: scope.bundleId) else { return nil }
+            let chains = try reader.chains(of: customer, in: scope.environment).compactMap { try reader.chain($0) }
+            let holdings = Holdings(chains, catalogue: ledger.catalogue(scope), at: now)
+            return (holdings, try reader.ids(of: customer), chains.flatMap(\.purchases))
+        }
+    }
+
+    /// Takes in what a customer presents: `{"documents": [signed transaction or base64 app receipt, …]}`, or one as
+    /// `{"document": …}`. All of it is verified before any of it is recorded.
+    func submit(_ body: [UInt8], for id: String) async throws -> [UInt8] {
+        var evidence: [Evidence] = []
+        for (index, document) in try documents(in: body).enumerated() {
+            do {
+                evidence.append(try await verify(document))
+            } catch {
+                var refusal = Refusal(error)
+                refusal.message = "documents[\(index)]: \(refusal.message)"
+                throw refusal
+            }
+        }
+        let recorded = try await ledger.record(evidence, claimedBy: id, at: now)
+        guard let holdings = try await read(id) else { throw Refusal.notFound("The customer") }
+        var json = JSONWriter()
+        json.object { json in
+            json.member("recorded", number: recorded.new)
+            json.member("alreadyKnown", number: recorded.known)
+            json.name("keptByOthers")
+            json.array(recorded.kept.map(\.originalTransactionId).sorted()) { $0.string($1) }
+            json.name("customer")
+            json.customer(id, ids: holdings.1, in: scope, holdings.0, purchases: holdings.2, at: now)
+        }
+        return json.bytes
+    }
+
+    private func documents(in body: [UInt8]) throws(Refusal) -> [String] {
+        guard let json = try? JSONValue(parsing: body) else { throw .invalid("The body is no JSON.") }
+        if let one = json["document"]?.string { return [one] }
+        guard let list = json["documents"]?.array, !list.isEmpty else {
+            throw .invalid("The body is neither {\"document\": …} nor {\"documents\": […]} with at least one.")
+        }
+        guard list.count <= Self.documentLimit else {
+            throw .invalid("At most \(Self.documentLimit) documents at once.")
+        }
+        let texts = list.compactMap(\.string)
+        guard texts.count == list.count else { throw .invalid("Each document is a text.") }
+        return texts
+    }
+
+    /// A signed transaction is told from a base64 receipt by its dots.
+    private func verify(_ document: String) async throws(VerificationError) -> Evidence {
+        if document.utf8.contains(UInt8(ascii: ".")) {
+            let transaction = try await verifier.verify(
+                document.utf8, as: JWSTransactionDecodedPayload.self, at: now)
+            if let evidence = Evidence(transaction) { return evidence }
+        } else if let bytes = Base64.decode(document.utf8) {
+            if let evidence = Evidence(try await verifier.verify(receipt: bytes, at: now)) { return evidence }
+        }
+        throw VerificationError(.malformed, "Neither a signed transaction nor an app receipt as base64.")
+    }
+
+    /// `{"alias": …}`: another id of the same customer.
+    func addAlias(_ body: [UInt8], to id: String) async throws -> [UInt8]? {
+        let alias = (try? JSONValue(parsing: body))?["alias"]?.string ?? ""
+        guard !alias.isEmpty, alias.utf8.count <= Self.customerIdLimit else {
+            throw Refusal.invalid("The body is not {\"alias\": …} with 1 to \(Self.customerIdLimit) bytes.")
+        }
+        guard try await ledger.addAlias(alias, to: id, in: scope, at: now) else { return nil }
+        return try await customer(id)
+    }
+
+    /// Forgets a customer, and says what that did.
+    func delete(_ id: String) async throws -> [UInt8]? {
+        guard let count = try await ledger.delete(id, in: scope, at: now) else { return nil }
+        var json = JSONWriter()
+        json.object { json in
+            json.flag("deleted", true)
+            json.member("unlinkedPurchases", number: count)
+        }
+        return json.bytes
+    }
+
+    // MARK: Chains and transactions
+
+    /// A subscription with all its periods; `nil` where it is not known.
+    func subscription(_ originalTransactionId: String) async throws -> [UInt8]? {
+        let key = ChainKey(originalTransactionId, in: scope)
+        guard let chain = try await ledger.storage.read({ try $0.chain(key) }), let state = chain.subscription(at: now)
+        else { return nil }
+        var json = JSONWriter()
+        json.object { json in
+            json.name("subscription")
+            json.subscription(originalTransactionId, state)
+            json.name("transactions")
+            json.array(chain.purchases) { $0.purchase($1) }
+            json.name("renewalInfo")
+            if let renewal = chain.renewal {
+                json.object { json in
+                    json.member("sha256", "\(renewal.provenance.evidence)")
+                    json.instant("signedDate", renewal.provenance.signedDate)
+                }
+            } else {
+                json.null()
+            }
+        }
+        return json.bytes
+    }
+
+    /// A transaction; `nil` where it is not known.
+    func transaction(_ transactionId: String) async throws -> [UInt8]? {
+        let key = TransactionKey(transactionId, in: scope)
+        let fact = try await ledger.storage.read { reader in
+            try reader.chainKey(of: key).flatMap { try reader.chain($0)?.transactions[transactionId] }
+        }
+        guard let statement = fact?.current else { return nil }
+        var json = JSONWriter()
+        json.purchase(statement)
+        return json.bytes
+    }
+
+    // MARK: Events
+
+    /// A page of events after a cursor.
+    func events(after cursor: Int64, limit: Int) async throws -> [UInt8] {
+        let (scope, limit) = (scope, min(max(1, limit), Self.pageLimit))
+        let (events, customers) = try await ledger.storage.read { reader in
+            let events = try reader.events(after: cursor, limit: limit)
+            var customers: [Customer: String] = [:]
+            for customer in Set(events.compactMap(\.customer)) {
+                customers[customer] = try reader.ids(of: customer).first
+            }
+            return (events, customers)
+        }
+        var json = JSONWriter()
+        json.object { json in
+            json.name("items")
+            // Another app's are none of this key's business; the cursor passes over them.
+            json.array(events.filter { $0.scope.bundleId == scope.bundleId }) { json, event in
+                json.event(event, customer: event.customer.flatMap { customers[$0] })
+            }
+            json.member("nextCursor", "\(events.last?.sequence ?? cursor)")
+        }
+        return json.bytes
+    }
+}

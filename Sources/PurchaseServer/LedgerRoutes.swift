@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+public import AppStoreTrust
+import HTTPTypes
+import Hummingbird
+public import PurchaseLedger
+
+/// What a server needs to keep a ledger: where it is, and whom it believes.
+public struct LedgerService: Sendable {
+    public var ledger: Ledger
+    /// For the apps and environments that this server is about.
+    public var verifier: AppStoreVerifier
+
+    public init(ledger: Ledger, verifier: AppStoreVerifier) {
+        self.ledger = ledger
+        self.verifier = verifier
+    }
+}
+
+extension PurchaseServer {
+    /// Apple's notifications, which need no key: what they bring is signed.
+    func addNotifications(_ service: LedgerService, to router: Router<BasicRequestContext>) {
+        let endpoint = NotificationEndpoint(ledger: service.ledger, verifier: service.verifier)
+        router.post("/notifications/v2") { request, _ in
+            let body = try await request.body(upTo: NotificationEndpoint.bodyLimit, within: Self.bodyTimeout)
+            try await endpoint.receive(v2: body, at: now())
+            return Response(json: [UInt8]("{}".utf8))
+        }
+        router.post("/notifications/v1") { request, _ in
+            // A version 1 notification brings a whole receipt along.
+            let body = try await request.body(upTo: LedgerEndpoint.bodyLimit, within: Self.bodyTimeout)
+            try await endpoint.receive(v1: body, at: now())
+            return Response(json: [UInt8]("{}".utf8))
+        }
+    }
+
+    /// Our own API.
+    func addLedger(_ service: LedgerService, to router: Router<BasicRequestContext>) {
+        /// Answers with what `work` finds for whoever holds the key, and 404 where it finds nothing.
+        func route(
+            _ method: HTTPRequest.Method, _ path: RouterPath, needs role: APIKey.Role, _ what: String,
+            _ work: @escaping @Sendable (LedgerEndpoint, Request, BasicRequestContext) async throws -> [UInt8]?
+        ) {
+            router.on(path, method: method) { request, context in
+                let endpoint = try await service.endpoint(for: request, needs: role, at: now())
+                guard let answer = try await work(endpoint, request, context) else { throw Refusal.notFound(what) }
+                return Response(json: answer)
+            }
+        }
+        route(.get, "/v1/customers/{id}", needs: .client, "The customer") { endpoint, _, context in
+            try await endpoint.customer(context.customerId)
+        }
+        route(.get, "/v1/customers/{id}/entitlements/{name}", needs: .client, "The customer") { endpoint, _, context in
+            try await endpoint.entitlement(context.parameters.require("name"), of: context.customerId)
+        }
+        route(.post, "/v1/customers/{id}/purchases", needs: .client, "The customer") { endpoint, request, context in
+            let body = try await request.body(upTo: LedgerEndpoint.bodyLimit, within: Self.bodyTimeout)
+            return try await endpoint.submit(body, for: context.customerId)
+        }
+        route(.post, "/v1/customers/{id}/aliases", needs: .server, "The customer") { endpoint, request, context in
+            let body = try await request.body(upTo: 4096, within: Self.bodyTimeout)
+            return try await endpoint.addAlias(body, to: context.customerId)
+        }
+        route(.delete, "/v1/customers/{id}", needs: .server, "The customer") { endpoint, _, context in
+            try await endpoint.delete(context.customerId)
+        }
+        route(.get, "/v1/subscriptions/{id}", needs: .server, "The subscription") { endpoint, _, context in
+            try await endpoint.subscription(context.parameters.require("id"))
+        }
+        route(.get, "/v1/transactions/{id}", needs: .server, "The transaction") { endpoint, _, context in
+            try await endpoint.transaction(context.parameters.require("id"))
+        }
+        route(.get, "/v1/events", needs: .server, "The event") { endpoint, request, _ in
+            let query = request.uri.queryParameters
+            guard let cursor = Int64(query["after"] ?? "0"), cursor >= 0, let limit = Int(query["limit"] ?? "100")
+            else {
+                throw Refusal.invalid(
+                    "after and limit are whole numbers: the cursor of the last page, and at most 500.")
+            }
+            return try await endpoint.events(after: cursor, limit: limit)
+        }
+    }
+}
+
+extension BasicRequestContext {
+    /// The customer in the path.
+    fileprivate var customerId: String {
+        get throws {
+            let id = try parameters.require("id")
+            guard !id.isEmpty, id.utf8.count <= LedgerEndpoint.customerIdLimit else {
+                throw Refusal.invalid("A customer's id has 1 to \(LedgerEndpoint.customerIdLimit) bytes.")
+            }
+            return id
+        }
+    }
+}
+
+extension LedgerService {
+    /// What the holder of a request's key may ask, about the app of that key.
+    fileprivate func endpoint(
+        for request: Request, needs role: APIKey.Role, at now: Timestamp
+    ) async throws -> LedgerEndpoint {
+        let key = try await key(of: request)
+        guard key.role == .server || role == .client else { throw Refusal.notServer }
+        let name = request.uri.queryParameters["environment"].map(String.init) ?? Environment.production.rawValue
+        let environment = Environment.allCases.first { $0.rawValue.lowercased() == name.lowercased() }
+        guard let environment else {
+            throw Refusal.invalid("environment is production, sandbox, xcode or localTesting.")
+        }
+        let scope = LedgerScope(bundleId: key.bundleId, environment: environment)
+        var verifier = verifier
+        verifier.apps = verifier.apps.only(key.bundleId)
+        return LedgerEndpoint(ledger: ledger, verifier: verifier, scope: scope, now: now)
+    }
+
+    private func key(of request: Request) async throws -> APIKey {
+        let header = request.headers[.authorization] ?? ""
+        guard header.lowercased().hasPrefix("bearer "), let (id, secret) = APIKey.parts(of: header.dropFirst(7)),
+            let key = try await ledger.storage.read({ try $0.apiKey(id) }), key.admits(secret)
+        else { throw Refusal.noKey }
+        return key
+    }
+}
+
+extension AcceptedApps {
+    /// Of these only the app with this bundle id.
+    fileprivate func only(_ bundleId: String) -> AcceptedApps {
+        switch self {
+        case .any: .only([AppIdentity(bundleId: bundleId)])
+        case .only(let apps): .only(apps.filter { $0.bundleId == bundleId })
+        }
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+import ReceiptCoding
+
+/// Apple's server notifications, taken in for good: when this returns, the evidence is durable.
+struct NotificationEndpoint: Sendable {
+    /// The longest body, in bytes: genuine ones stay below 30 KB.
+    static let bodyLimit = 256 << 10
+
+    let ledger: Ledger
+    let verifier: AppStoreVerifier
+
+    /// Takes in a version 2 notification: `{"signedPayload": …}`.
+    ///
+    /// - Throws: ``VerificationError`` where it can never be accepted, or may be later (`isRetryable`);
+    ///   ``LedgerStorageError`` where it could not be stored; ``Refusal`` where it is no notification at all.
+    func receive(v2 body: [UInt8], at now: Timestamp) async throws {
+        guard let payload = (try? JSONValue(parsing: body))?["signedPayload"]?.string else {
+            throw Refusal.invalid("The body is not {\"signedPayload\": …}.")
+        }
+        let notification = try await verifier.verify(notification: payload.utf8, at: now)
+        guard let evidence = Evidence(notification) else {
+            throw Refusal.invalid("The notification names no app.")
+        }
+        _ = try await ledger.record([evidence], at: now)
+    }
+
+    /// Takes in a version 1 notification. Nobody signed it: only the receipt inside of it counts.
+    ///
+    /// - Throws: As ``receive(v2:at:)``.
+    func receive(v1 body: [UInt8], at now: Timestamp) async throws {
+        let notification: ResponseBodyV1
+        do {
+            notification = try ResponseBodyV1(JSONValue(parsing: body))
+        } catch {
+            throw Refusal.invalid("The body is no version 1 notification.")
+        }
+        guard let text = notification.unifiedReceipt?.latestReceipt, let receipt = Base64.decode(text.utf8) else {
+            throw Refusal.invalid("The notification brings no unified_receipt.latest_receipt.")
+        }
+        guard let evidence = Evidence(try await verifier.verify(receipt: receipt, at: now)) else {
+            throw Refusal.invalid("The receipt names no app.")
+        }
+        _ = try await ledger.record([evidence], at: now)
+    }
+}

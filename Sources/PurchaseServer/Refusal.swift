@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreTrust
+import HTTPTypes
+import Hummingbird
+import PurchaseLedger
+
+/// Why a request of our own API is not answered: a status, a stable code and a sentence.
+struct Refusal: Error {
+    var status: HTTPResponse.Status
+    var code: String
+    var message: String
+    /// Whether the same request may succeed later.
+    var isRetryable = false
+
+    static let noKey = Refusal(
+        status: .unauthorized, code: "unauthorized", message: "Send an API key: Authorization: Bearer qt_….")
+    static let notServer = Refusal(
+        status: .forbidden, code: "forbidden", message: "This needs a server key, and the key sent is a client key.")
+
+    static func notFound(_ what: String) -> Refusal {
+        Refusal(status: .notFound, code: "notFound", message: "\(what) is not known here.")
+    }
+
+    static func invalid(_ message: String) -> Refusal {
+        Refusal(status: .badRequest, code: "invalidRequest", message: message)
+    }
+}
+
+extension Refusal {
+    /// What a document was refused for. What may pass later is not the sender's fault.
+    init(_ error: VerificationError) {
+        self.init(
+            status: error.isRetryable ? .serviceUnavailable : .badRequest, code: error.code.rawValue,
+            message: error.message, isRetryable: error.isRetryable)
+    }
+
+    init(_ error: LedgerStorageError) {
+        self.init(
+            status: .serviceUnavailable, code: "storageUnavailable",
+            message: "It could not be stored now; nothing of it was.", isRetryable: true)
+    }
+}

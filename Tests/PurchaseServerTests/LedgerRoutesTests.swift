@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import TestData
+import Testing
+
+/// The ledger as apps and Apple reach it.
+@Suite struct LedgerRoutesTests {
+    private static let now = Timestamp(milliseconds: 1_700_000_000_000)
+    private static let month: Int64 = 30 * 86_400_000
+    private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000)) }
+
+    /// A server with an app, a client key and a server key.
+    private struct World {
+        let authority: CertificateAuthority
+        let ledger: Ledger
+        let server: PurchaseServer
+        let keys: [APIKey.Role: String]
+
+        init(storage: any LedgerStorage = MemoryLedgerStorage()) async throws {
+            authority = try LedgerRoutesTests.authority.get()
+            let roots = try authority.roots.map { try TrustRoots(reading: $0) }
+            let verifier = AppStoreVerifier(
+                apps: .only([AppIdentity(bundleId: "com.example"), AppIdentity(bundleId: "com.example.two")]),
+                environments: [.production, .sandbox], roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
+            ledger = Ledger(
+                storage: storage,
+                catalogues: ["com.example": Catalogue(products: ["month": .init(entitlements: ["pro"])])])
+            var logger = Logger(label: "test")
+            logger.logLevel = .critical
+            server = PurchaseServer(
+                ledger: LedgerService(ledger: ledger, verifier: verifier), now: { LedgerRoutesTests.now },
+                logger: logger)
+            var random = SeededRandom(seed: 1)
+            var keys: [APIKey.Role: String] = [:]
+            for role in APIKey.Role.allCases {
+                let (key, text) = APIKey.make(
+                    name: role.rawValue, role: role, bundleId: "com.example", at: LedgerRoutesTests.now, using: &random)
+                try await ledger.storage.write { try $0.put(key) }
+                keys[role] = text
+            }
+            self.keys = keys
+        }
+
+        func transaction(_ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }) throws -> String {
+            var payload = JWSTransactionDecodedPayload()
+            payload.transactionId = "1"
+            payload.originalTransactionId = "1"
+            payload.bundleId = "com.example"
+            payload.environment = Open(.production)
+            payload.productId = "month"
+            payload.type = Open(.autoRenewableSubscription)
+            payload.purchaseDate = LedgerRoutesTests.now
+            payload.expiresDate = Timestamp(milliseconds: LedgerRoutesTests.now.milliseconds + LedgerRoutesTests.month)
+            payload.signedDate = LedgerRoutesTests.now
+            change(&payload)
+            return try authority.sign(payload)
+        }
+
+        func notification(_ type: String, transaction: String? = nil) throws -> String {
+            var data = NotificationData()
+            data.bundleId = "com.example"
+            data.environment = Open(.production)
+            data.signedTransactionInfo = transaction
+            var payload = ResponseBodyV2DecodedPayload()
+            payload.notificationType = Open(rawValue: type)
+            payload.notificationUUID = "u"
+            payload.signedDate = LedgerRoutesTests.now
+            payload.data = data
+            return #"{"signedPayload":"\#(try authority.sign(payload))"}"#
+        }
+
+        /// Sends a request with a key, and returns status and JSON.
+        func send(
+            _ method: HTTPRequest.Method, _ path: String, _ body: String = "", key: APIKey.Role? = .server
+        ) async throws -> (HTTPResponse.Status, JSONValue) {
+            let headers: HTTPFields = key.map { [.authorization: "Bearer \(keys[$0] ?? "")"] } ?? [:]
+            let application = Application(router: server.router(), logger: server.logger)
+            return try await application.test(.router) { client in
+                let response = try await client.execute(
+                    uri: path, method: method, headers: headers, body: ByteBuffer(string: body))
+                return (response.status, try JSONValue(parsing: response.body.readableBytesView))
+            }
+        }
+    }
+
+    @Test func `a purchase that is presented is the customer's at once, with the evidence that it rests on`()
+        async throws
+    {
+        let world = try await World()
+        let token = try world.transaction()
+        let (status, answer) = try await world.send(
+            .post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#, key: .client)
+        #expect(status == .ok)
+        #expect(answer["recorded"]?.integer == 1)
+        let customer = try #require(answer["customer"])
+        #expect(customer["entitlements"]?.array?.map { $0["name"]?.string } == ["pro"])
+        #expect(customer["nextChange"]?.integer == Self.now.milliseconds + Self.month)
+        let evidence = customer["purchases"]?.array?.first?["evidence"]
+        #expect(evidence?["sha256"]?.string == "\(EvidenceID(Array(token.utf8)))")
+
+        let (read, again) = try await world.send(.get, "/v1/customers/anna", key: .client)
+        #expect(read == .ok)
+        #expect(again == customer)
+        let (_, pro) = try await world.send(.get, "/v1/customers/anna/entitlements/pro", key: .client)
+        #expect(pro["isActive"] == .bool(true))
+        let (_, none) = try await world.send(.get, "/v1/customers/anna/entitlements/gold", key: .client)
+        #expect(none["isActive"] == .bool(false))
+        #expect(try await world.send(.get, "/v1/customers/anna?environment=sandbox").1["entitlements"]?.array == [])
+        #expect(try await world.send(.get, "/v1/subscriptions/1").1["subscription"]?["statusCode"]?.integer == 1)
+        #expect(try await world.send(.get, "/v1/transactions/1").1["productId"]?.string == "month")
+        #expect(try await world.send(.get, "/v1/transactions/2").0 == .notFound)
+    }
+
+    @Test func `one bad document of several refuses all of them, and says which and why`() async throws {
+        let world = try await World()
+        let other = try world.transaction { $0.bundleId = "com.example.two" }
+        let body = #"{"documents":["\#(try world.transaction())","\#(other)"]}"#
+        let (status, answer) = try await world.send(.post, "/v1/customers/anna/purchases", body)
+        #expect(status == .badRequest)
+        #expect(answer["error"]?["code"]?.string == "otherApp")
+        #expect(answer["error"]?["message"]?.string?.hasPrefix("documents[1]: ") == true)
+        #expect(try await world.send(.get, "/v1/customers/anna").0 == .notFound)
+    }
+
+    @Test(arguments: [
+        ("", 400, "invalidRequest"), ("{}", 400, "invalidRequest"), (#"{"documents":[]}"#, 400, "invalidRequest"),
+        (#"{"documents":[1]}"#, 400, "invalidRequest"), (#"{"document":"x"}"#, 400, "malformed"),
+        (#"{"document":"a.b.c"}"#, 400, "malformed"), (#"{"document":"AAAA"}"#, 400, "malformed"),
+    ])
+    func `a submission that is none is refused with a reason`(body: String, status: Int, code: String) async throws {
+        let world = try await World()
+        let (found, answer) = try await world.send(.post, "/v1/customers/anna/purchases", body)
+        #expect(found.code == status)
+        #expect(answer["error"]?["code"]?.string == code)
+        #expect(answer["error"]?["retryable"] == .bool(false))
+    }
+
+    @Test func `a notification is taken in once, whatever it is about`() async throws {
+        let world = try await World()
+        let renewal = try world.notification(
+            "DID_RENEW", transaction: world.transaction { $0.appAccountToken = "anna" })
+        for body in [renewal, renewal, try world.notification("TEST"), try world.notification("NEVER_HEARD_OF")] {
+            #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
+        }
+        let (_, events) = try await world.send(.get, "/v1/events")
+        #expect(
+            events["items"]?.array?.map { $0["kind"]?.string } == [
+                "purchase.linked", "subscription.started", "notification.received", "notification.received",
+            ])
+        #expect(events["nextCursor"]?.string == "4")
+        #expect(try await world.send(.get, "/v1/events?after=4").1["items"]?.array == [])
+        #expect(try await world.send(.get, "/v1/events?after=2&limit=1").1["items"]?.array?.count == 1)
+        #expect(try await world.send(.get, "/v1/customers/anna").1["entitlements"]?.array?.count == 1)
+    }
+
+    @Test(arguments: [
+        ("/notifications/v2", "", "invalidRequest"), ("/notifications/v2", #"{"signedPayload":"a.b.c"}"#, "malformed"),
+        ("/notifications/v1", #"{"notification_type":"DID_RENEW"}"#, "invalidRequest"),
+        (
+            "/notifications/v1",
+            #"{"notification_type":"DID_RENEW","unified_receipt":{"latest_receipt":"AAAA"}}"#, "malformed"
+        ),
+    ])
+    func `a notification that can never be accepted is 400`(path: String, body: String, code: String) async throws {
+        let (status, answer) = try await World().send(.post, path, body, key: nil)
+        #expect(status == .badRequest)
+        #expect(answer["error"]?["code"]?.string == code)
+    }
+
+    @Test func `what cannot be stored is 503, and Apple may send it again`() async throws {
+        struct Full: LedgerStorage {
+            func write<Result: Sendable>(
+                _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
+            ) async throws -> Result { throw LedgerStorageError(.full, "no room") }
+            func read<Result: Sendable>(
+                _ work: @escaping @Sendable (any LedgerReader) throws -> Result
+            ) async throws -> Result { throw LedgerStorageError(.full, "no room") }
+        }
+        let working = try await World()
+        let service = LedgerService(
+            ledger: Ledger(storage: Full()), verifier: try #require(working.server.ledger?.verifier))
+        let server = PurchaseServer(ledger: service, now: { Self.now }, logger: working.server.logger)
+        let body = try working.notification("TEST")
+        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+            let response = try await client.execute(
+                uri: "/notifications/v2", method: .post, body: ByteBuffer(string: body))
+            #expect(response.status == .serviceUnavailable)
+            let error = try JSONValue(parsing: response.body.readableBytesView)["error"]
+            #expect(error?["retryable"] == .bool(true))
+            #expect(error?["message"]?.string?.contains("no room") == false)
+        }
+    }
+
+    @Test(
+        arguments: [
+            (nil, "/v1/customers/anna", 401), (nil, "/v1/events", 401), (.client, "/v1/events", 403),
+            (.client, "/v1/subscriptions/1", 403), (.client, "/v1/transactions/1", 403), (.server, "/v1/events", 200),
+            (.client, "/v1/customers/anna", 404),
+        ] as [(APIKey.Role?, String, Int)])
+    func `every route but Apple's needs a key that may do it`(
+        key: APIKey.Role?, path: String, status: Int
+    ) async throws {
+        #expect(try await World().send(.get, path, key: key).0.code == status)
+    }
+
+    @Test func `a revoked key, a wrong secret and a key of another app open nothing`() async throws {
+        let world = try await World()
+        let text = try #require(world.keys[.server])
+        let (id, secret) = try #require(APIKey.parts(of: text))
+        var key = try #require(try await world.ledger.storage.read { try $0.apiKey(id) })
+        #expect(key.admits(secret))
+        #expect(!key.admits(String(secret.reversed())))
+        #expect(!key.secretHash.elementsEqual(secret.utf8))
+        let revoked = {
+            key.revokedAt = Self.now; return key
+        }()
+        try await world.ledger.storage.write { try $0.put(revoked) }
+        #expect(try await world.send(.get, "/v1/events").0 == .unauthorized)
+    }
+
+    @Test func `aliases and deletion are the server's, and say what they did`() async throws {
+        let world = try await World()
+        _ = try await world.send(
+            .post, "/v1/customers/anna/purchases", #"{"document":"\#(try world.transaction())"}"#)
+        #expect(
+            try await world.send(.post, "/v1/customers/anna/aliases", #"{"alias":"a2"}"#, key: .client).0 == .forbidden)
+        let (_, merged) = try await world.send(.post, "/v1/customers/anna/aliases", #"{"alias":"a2"}"#)
+        #expect(merged["ids"]?.array?.map(\.string) == ["anna", "a2"])
+        #expect(try await world.send(.post, "/v1/customers/nobody/aliases", #"{"alias":"x"}"#).0 == .notFound)
+        #expect(try await world.send(.post, "/v1/customers/anna/aliases", "{}").0 == .badRequest)
+        #expect(try await world.send(.delete, "/v1/customers/a2").1["unlinkedPurchases"]?.integer == 1)
+        #expect(try await world.send(.get, "/v1/customers/anna").0 == .notFound)
+    }
+}
