@@ -29,6 +29,8 @@ public struct Evidence: Hashable, Sendable {
     public let statements: [TransactionStatement]
     /// What it says about what comes next.
     public let renewals: [RenewalFact]
+    /// The signed documents inside of a notification, each verified by itself: evidence in their own right.
+    public let parts: [Evidence]
     /// Of a notification: its `notificationUUID`, type and subtype, whatever they are.
     public let notification: Notification?
 
@@ -40,13 +42,15 @@ public struct Evidence: Hashable, Sendable {
 
     private init(
         _ kind: Kind, _ document: [UInt8], _ scope: LedgerScope, _ signedDate: Timestamp?,
-        notification: Notification? = nil, says: (Provenance) -> ([TransactionStatement], [RenewalFact])
+        parts: [Evidence] = [], notification: Notification? = nil,
+        says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
         id = EvidenceID(document)
         self.kind = kind
         self.scope = scope
         self.signedDate = signedDate
         self.document = document
+        self.parts = parts
         self.notification = notification
         (statements, renewals) = says(Provenance(signedDate: signedDate ?? .distantPast, evidence: id))
     }
@@ -90,15 +94,16 @@ extension Evidence {
         let about = Notification(
             uuid: envelope.payload.notificationUUID, type: envelope.payload.notificationType?.rawValue ?? "",
             subtype: envelope.payload.subtype?.rawValue)
-        self.init(.notification, envelope.document, scope, envelope.signedDate, notification: about) { _ in
-            let statement = notification.transaction.flatMap { part in
-                TransactionStatement(part.payload, source: .signedTransaction, provenance: part.provenance)
-            }
-            let renewal = notification.renewalInfo.flatMap { part in
-                RenewalFact(part.payload, provenance: part.provenance)
-            }
-            return ([statement].compactMap { $0 }, [renewal].compactMap { $0 })
-        }
+        let parts = [
+            notification.transaction.flatMap(Evidence.init),
+            notification.renewalInfo.flatMap { renewal in
+                notification.transaction.flatMap { Evidence(renewal, boundBy: $0) }
+            },
+            notification.appTransaction.flatMap(Evidence.init),
+        ].compactMap { $0 }
+        self.init(
+            .notification, envelope.document, scope, envelope.signedDate, parts: parts, notification: about
+        ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
     }
 
     /// An app receipt: a statement about every purchase in it, as of its creation.
@@ -125,10 +130,5 @@ extension EvidenceID {
 extension Verified {
     fileprivate var scope: LedgerScope? {
         bundleId.map { LedgerScope(bundleId: $0, environment: environment) }
-    }
-
-    /// A part of a notification counts from its own date, under its own name.
-    fileprivate var provenance: Provenance {
-        Provenance(signedDate: signedDate ?? .distantPast, evidence: EvidenceID(document))
     }
 }

@@ -53,6 +53,7 @@ extension Ledger {
         try await storage.write { [self] writer in
             var recorded = Recorded()
             for document in evidence {
+                for part in document.parts { _ = try writer.add(part, receivedAt: now) }
                 let isNew = try writer.add(document, receivedAt: now)
                 if isNew { recorded.new += 1 } else { recorded.known += 1 }
                 if isNew { try tell(of: document, to: writer, at: now) }

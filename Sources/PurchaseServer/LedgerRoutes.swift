@@ -11,10 +11,14 @@ public struct LedgerService: Sendable {
     public var ledger: Ledger
     /// For the apps and environments that this server is about.
     public var verifier: AppStoreVerifier
+    /// What requests to verifyReceipt about auto-renewable subscriptions must send as `password`, by bundle id. An app
+    /// without one does not ask for it.
+    public var sharedSecrets: [String: String]
 
-    public init(ledger: Ledger, verifier: AppStoreVerifier) {
+    public init(ledger: Ledger, verifier: AppStoreVerifier, sharedSecrets: [String: String] = [:]) {
         self.ledger = ledger
         self.verifier = verifier
+        self.sharedSecrets = sharedSecrets
     }
 }
 

@@ -71,8 +71,8 @@ public struct PurchaseServer: Sendable {
         let router = Router(context: BasicRequestContext.self)
         router.add(middleware: ErrorResponder())
         router.get("/health/live") { _, _ in Response(json: Array(#"{"status":"live"}"#.utf8)) }
-        add(VerifyReceiptEndpoint(environment: environment), at: "/verifyReceipt", to: router)
-        add(VerifyReceiptEndpoint(environment: .sandbox), at: "/sandbox/verifyReceipt", to: router)
+        add(VerifyReceiptEndpoint(environment: environment, service: ledger), at: "/verifyReceipt", to: router)
+        add(VerifyReceiptEndpoint(environment: .sandbox, service: ledger), at: "/sandbox/verifyReceipt", to: router)
         if let ledger {
             addNotifications(ledger, to: router)
             addLedger(ledger, to: router)

@@ -2,18 +2,25 @@
 
 import AppStoreModel
 import AppStoreTrust
+import Crypto
+import PurchaseLedger
 import ReceiptCoding
 
-/// Apple's verifyReceipt for one environment, answered from the receipt alone.
+/// Apple's verifyReceipt for one environment: answered from the receipt, and in full where there is a ledger.
 ///
-/// As with Apple's, any app's receipt is answered; the caller compares `bundle_id`.
+/// As with Apple's, any app's receipt is answered; the caller compares `bundle_id`. Only receipts of the ledger's own apps
+/// are kept and completed.
 struct VerifyReceiptEndpoint: Sendable {
     let environment: Environment
+    var service: LedgerService?
 
-    private let verifier = AppStoreVerifier(apps: .any, environments: [.production, .sandbox])
+    private let verifier: AppStoreVerifier
 
-    init(environment: Environment) {
+    init(environment: Environment, service: LedgerService? = nil) {
         self.environment = environment
+        self.service = service
+        verifier = AppStoreVerifier(
+            apps: .any, environments: [.production, .sandbox], roots: service?.verifier.roots ?? .apple)
     }
 
     func answer(_ body: [UInt8], at now: Timestamp) async -> VerifyReceiptResponse {
@@ -22,17 +29,20 @@ struct VerifyReceiptEndpoint: Sendable {
             guard let receipt = Base64.decode((request.receiptData ?? "").utf8) else {
                 throw VerifyReceiptStatus.malformedReceipt
             }
-            return try await answer(receipt: receipt, at: now)
+            let verified = try await verify(receipt, at: now)
+            return try await answer(verified, request, at: now)
         } catch let status as VerifyReceiptStatus {
             return VerifyReceiptResponse(status: status)
+        } catch is LedgerStorageError {
+            return VerifyReceiptResponse(status: .unavailable)
         } catch {
             return VerifyReceiptResponse(status: .unauthenticReceipt)
         }
     }
 
-    private func answer(receipt: [UInt8], at now: Timestamp) async throws -> VerifyReceiptResponse {
+    private func verify(_ receipt: [UInt8], at now: Timestamp) async throws -> Verified<AppReceipt> {
         do {
-            return try answer(await verifier.verify(receipt: receipt, at: now), at: now)
+            return try await verifier.verify(receipt: receipt, at: now)
         } catch let error as VerificationError where error.code == .malformed {
             // What is no receipt at all is malformed; what is wrong inside of one, the App Store did not make so.
             let isReceipt = (try? SignedReceipt(decoding: receipt)) != nil
@@ -44,12 +54,35 @@ struct VerifyReceiptEndpoint: Sendable {
     }
 
     private func answer(
-        _ receipt: Verified<AppReceipt>, at now: Timestamp
-    ) throws(VerifyReceiptStatus) -> VerifyReceiptResponse {
+        _ receipt: Verified<AppReceipt>, _ request: VerifyReceiptRequest, at now: Timestamp
+    ) async throws -> VerifyReceiptResponse {
         guard receipt.environment == environment else {
-            throw environment == .production ? .sandboxReceipt : .productionReceipt
+            throw environment == .production ? VerifyReceiptStatus.sandboxReceipt : .productionReceipt
         }
-        return VerifyReceiptResponse(
+        let response = VerifyReceiptResponse(
             status: .valid, environment: environment, receipt: Receipt(receipt.payload, requestDate: now))
+        guard let service, let full = FullReceiptAnswer(receipt), service.knows(receipt.bundleId) else {
+            return response
+        }
+        if full.isNeeded { try service.requireSecret(request.password, of: receipt.bundleId) }
+        if let evidence = Evidence(receipt) { _ = try await service.ledger.record([evidence], at: now) }
+        guard full.isNeeded else { return response }
+        let latestOnly = request.excludeOldTransactions ?? false
+        return try await service.ledger.storage.read { try full.complete(response, from: $0, latestOnly: latestOnly) }
+    }
+}
+
+extension LedgerService {
+    /// Whether this is one of the ledger's own apps.
+    fileprivate func knows(_ bundleId: String?) -> Bool {
+        guard case .only(let apps) = verifier.apps else { return true }
+        return apps.contains { $0.bundleId == bundleId }
+    }
+
+    /// Compares the app's shared secret, where it has one, in the same time wherever the first difference is.
+    fileprivate func requireSecret(_ password: String?, of bundleId: String?) throws(VerifyReceiptStatus) {
+        guard let secret = bundleId.flatMap({ sharedSecrets[$0] }) else { return }
+        let given = SHA256.hash(data: Array((password ?? "").utf8))
+        guard given == SHA256.hash(data: Array(secret.utf8)) else { throw .wrongSharedSecret }
     }
 }

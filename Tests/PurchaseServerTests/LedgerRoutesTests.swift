@@ -10,6 +10,7 @@ import Logging
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
+import ReceiptCoding
 import TestData
 import Testing
 
@@ -240,5 +241,60 @@ import Testing
         #expect(try await world.send(.post, "/v1/customers/anna/aliases", "{}").0 == .badRequest)
         #expect(try await world.send(.delete, "/v1/customers/a2").1["unlinkedPurchases"]?.integer == 1)
         #expect(try await world.send(.get, "/v1/customers/anna").0 == .notFound)
+    }
+
+    @Test func `verifyReceipt knows what happened after the receipt was signed`() async throws {
+        let world = try await World()
+        var purchase = InAppPurchase()
+        purchase.quantity = 1
+        purchase.productId = "month"
+        purchase.transactionId = "1"
+        purchase.originalTransactionId = "1"
+        purchase.purchaseDate = Self.now
+        purchase.expiresDate = Timestamp(milliseconds: Self.now.milliseconds + Self.month)
+        var receipt = AppReceipt()
+        receipt.receiptType = Open(.production)
+        receipt.bundleId = "com.example"
+        receipt.receiptCreationDate = Self.now
+        receipt.inAppPurchases = [purchase]
+        let document = Base64.encode(try world.authority.sign(receipt))
+        func ask(_ more: String = "") async throws -> JSONValue {
+            try await world.send(.post, "/verifyReceipt", #"{"receipt-data":"\#(document)"\#(more)}"#, key: nil).1
+        }
+        let first = try await ask()
+        #expect(first["latest_receipt_info"]?.array?.count == 1)
+        #expect(first["latest_receipt"]?.string == document)
+        #expect(first["pending_renewal_info"]?.array == [])
+
+        let renewal = try world.transaction {
+            $0.transactionId = "2"
+            $0.purchaseDate = purchase.expiresDate
+            $0.expiresDate = Timestamp(milliseconds: Self.now.milliseconds + 2 * Self.month)
+        }
+        let refund = try world.transaction {
+            $0.signedDate = Timestamp(milliseconds: Self.now.milliseconds + 1)
+            $0.revocationDate = Self.now
+        }
+        for transaction in [renewal, refund] {
+            _ = try await world.send(
+                .post, "/notifications/v2", world.notification("DID_RENEW", transaction: transaction), key: nil)
+        }
+        let second = try await ask()
+        #expect(second["receipt"] == first["receipt"])
+        #expect(second["latest_receipt_info"]?.array?.map { $0["transaction_id"]?.string } == ["2", "1"])
+        #expect(second["latest_receipt_info"]?.array?.map { $0["cancellation_date"] != nil } == [false, true])
+        let latest = try await ask(#","exclude-old-transactions":true"#)
+        #expect(latest["latest_receipt_info"]?.array?.map { $0["transaction_id"]?.string } == ["2"])
+
+        var server = world.server
+        server.ledger?.sharedSecrets = ["com.example": "s3cret"]
+        for (password, status) in [("", 21004), (#","password":"s3cre""#, 21004), (#","password":"s3cret""#, 0)] {
+            let body = #"{"receipt-data":"\#(document)"\#(password)}"#
+            try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+                let response = try await client.execute(
+                    uri: "/verifyReceipt", method: .post, body: ByteBuffer(string: body))
+                #expect(try JSONValue(parsing: response.body.readableBytesView)["status"]?.integer == Int64(status))
+            }
+        }
     }
 }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+import ReceiptCoding
+
+/// What verifyReceipt says about a receipt with auto-renewable subscriptions beyond the receipt itself: the renewals, refunds
+/// and plans that the ledger has learnt of since.
+struct FullReceiptAnswer: Sendable {
+    let receipt: Verified<AppReceipt>
+    let scope: LedgerScope
+
+    init?(_ receipt: Verified<AppReceipt>) {
+        guard let bundleId = receipt.bundleId else { return nil }
+        self.receipt = receipt
+        scope = LedgerScope(bundleId: bundleId, environment: receipt.environment)
+    }
+
+    /// Whether there is anything beyond the receipt: Apple adds to answers with auto-renewable subscriptions only.
+    var isNeeded: Bool { receipt.payload.inAppPurchases.contains { $0.expiresDate != nil } }
+
+    /// Adds `latest_receipt_info`, `pending_renewal_info` and `latest_receipt`.
+    ///
+    /// - Parameter latestOnly: Only the newest transaction of each subscription (`exclude-old-transactions`).
+    func complete(
+        _ response: VerifyReceiptResponse, from reader: any LedgerReader, latestOnly: Bool
+    ) throws -> VerifyReceiptResponse {
+        var response = response
+        let chains = try chainKeys.compactMap { try reader.chain($0) }
+        response.latestReceiptInfo = try chains.flatMap { try rows($0, from: reader, latestOnly: latestOnly) }
+        response.pendingRenewalInfo = try chains.compactMap { try renewal($0, from: reader) }
+        response.latestReceipt = Base64.encode(try latestReceipt(chains, from: reader))
+        return response
+    }
+
+    private var chainKeys: [ChainKey] {
+        let ids = receipt.payload.inAppPurchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
+        return Set(ids).sorted().map { ChainKey($0, in: scope) }
+    }
+
+    /// The transactions of a chain as verifyReceipt has them, the newest first; consumables that are used up are not there.
+    private func rows(
+        _ chain: Chain, from reader: any LedgerReader, latestOnly: Bool
+    ) throws -> [LatestReceiptInfo] {
+        let facts = chain.purchases.reversed().compactMap { chain.transactions[$0.transactionId] }
+        return try (latestOnly ? Array(facts.prefix(1)) : facts).compactMap { try row($0, from: reader) }
+    }
+
+    /// A transaction with all that its newest documents say: the signed transaction's words, else the receipt's.
+    private func row(_ fact: TransactionFact, from reader: any LedgerReader) throws -> LatestReceiptInfo? {
+        guard let current = fact.current else { return nil }
+        var row: LatestReceiptInfo
+        if let signed = fact.signed, let payload = try transaction(signed.provenance.evidence, from: reader) {
+            row = payload.legacy().value
+        } else if let purchase = receipt.payload.inAppPurchases.first(where: {
+            $0.transactionId == current.transactionId
+        }) {
+            row = LatestReceiptInfo(purchase)
+        } else {
+            return nil
+        }
+        // Where the receipt is the newer of the two, its word holds about what it has words for.
+        row.expiresDate = current.expiresDate
+        row.cancellationDate = current.revocation?.date ?? (current.isUpgraded ? row.cancellationDate : nil)
+        return row
+    }
+
+    private func renewal(_ chain: Chain, from reader: any LedgerReader) throws -> PendingRenewalInfo? {
+        guard let evidence = chain.renewal?.provenance.evidence, let stored = try reader.document(evidence),
+            let payload = try? JSONValue(parsing: JWS(stored.document).payload).decode(
+                JWSRenewalInfoDecodedPayload.self)
+        else { return nil }
+        return payload.legacy().value
+    }
+
+    private func transaction(
+        _ evidence: EvidenceID, from reader: any LedgerReader
+    ) throws -> JWSTransactionDecodedPayload? {
+        guard let stored = try reader.document(evidence) else { return nil }
+        return try? JSONValue(parsing: JWS(stored.document).payload).decode(JWSTransactionDecodedPayload.self)
+    }
+
+    /// The newest receipt that speaks about these chains: the one that was sent, or a newer one of the same app.
+    private func latestReceipt(_ chains: [Chain], from reader: any LedgerReader) throws -> [UInt8] {
+        let newest = chains.flatMap { $0.transactions.values.compactMap(\.receipt?.provenance) }.max()
+        guard let newest, let stored = try reader.document(newest.evidence), stored.kind == .receipt else {
+            return receipt.document
+        }
+        return stored.document
+    }
+}
