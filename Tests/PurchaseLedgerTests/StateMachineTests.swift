@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Testing
+
+/// The table of states and events of the fact sheet about signed transactions: from every state, what the App Store signs with
+/// each event leads where the table says. The first period ends on day 30; events come on day 31, or 15 while it runs.
+@Suite struct StateMachineTests {
+    typealias Status = SubscriptionState.Status
+
+    /// What has been signed so far, by the state that it amounts to, and the day on which it is looked at.
+    struct State {
+        var name: String
+        var status: Status
+        var chain: Chain
+        var day: Double
+    }
+
+    static let states = [
+        State(
+            name: "ACTIVE", status: .active, chain: Facts.chain([Facts.transaction()], [Facts.renewal(signed: 0)]),
+            day: 15),
+        State(
+            name: "GRACE", status: .billingGrace,
+            chain: Facts.chain([Facts.transaction()], [Facts.renewal(signed: 30, retry: true, grace: 46)]), day: 31),
+        State(
+            name: "RETRY", status: .billingRetry,
+            chain: Facts.chain([Facts.transaction()], [Facts.renewal(signed: 30, retry: true)]), day: 31),
+        State(
+            name: "EXPIRED", status: .expired,
+            chain: Facts.chain(
+                [Facts.transaction()], [Facts.renewal(signed: 30, renews: false, retry: false, intent: .customerCancelled)]),
+            day: 31),
+        State(
+            name: "REVOKED", status: .revoked,
+            chain: Facts.chain(
+                [Facts.transaction(), Facts.transaction(signed: 10) { $0.revocationDate = Facts.day(10) }],
+                [Facts.renewal(signed: 10, renews: false)]), day: 15),
+    ]
+
+    /// What the App Store signs with an event on a day, and where it leads from each state; a state that is not named the
+    /// event does not happen in.
+    struct Event: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var transactions: @Sendable (Double) -> [TransactionStatement]
+        var renewal: @Sendable (Double) -> RenewalFact?
+        var outcomes: [String: Status]
+    }
+
+    private static func same(_ day: Double) -> [TransactionStatement] { [Facts.transaction(signed: day)] }
+    private static func next(_ day: Double) -> [TransactionStatement] {
+        [Facts.transaction("2", signed: day, from: day, until: day + 30)]
+    }
+    private static func revoked(_ day: Double) -> [TransactionStatement] {
+        [Facts.transaction(signed: day) { $0.revocationDate = Facts.day(day) }]
+    }
+
+    static let events = [
+        Event(
+            testDescription: "SUBSCRIBED/RESUBSCRIBE", transactions: next, renewal: { Facts.renewal(signed: $0) },
+            outcomes: ["RETRY": .active, "EXPIRED": .active, "REVOKED": .active]),
+        Event(
+            testDescription: "DID_RENEW", transactions: next, renewal: { Facts.renewal(signed: $0) },
+            outcomes: ["ACTIVE": .active]),
+        Event(
+            testDescription: "DID_RENEW/BILLING_RECOVERY", transactions: next, renewal: { Facts.renewal(signed: $0) },
+            outcomes: ["GRACE": .active, "RETRY": .active]),
+        Event(
+            testDescription: "GRACE_PERIOD_EXPIRED", transactions: same,
+            renewal: { Facts.renewal(signed: $0, retry: true) }, outcomes: ["GRACE": .billingRetry]),
+        Event(
+            testDescription: "EXPIRED/BILLING_RETRY", transactions: same,
+            renewal: { Facts.renewal(signed: $0, renews: false, retry: false, intent: .billingError) },
+            outcomes: ["GRACE": .expired, "RETRY": .expired]),
+        Event(
+            testDescription: "cancelled (AUTO_RENEW_DISABLED)", transactions: same,
+            renewal: { Facts.renewal(signed: $0, renews: false) },
+            outcomes: ["ACTIVE": .active, "GRACE": .expired, "RETRY": .expired, "EXPIRED": .expired]),
+        Event(
+            testDescription: "AUTO_RENEW_ENABLED", transactions: same, renewal: { Facts.renewal(signed: $0) },
+            outcomes: ["ACTIVE": .active]),
+        Event(
+            testDescription: "DID_CHANGE_RENEWAL_PREF/UPGRADE",
+            transactions: { day in
+                [
+                    Facts.transaction(signed: day) { $0.isUpgraded = true },
+                    Facts.transaction("2", product: "high", signed: day, from: day, until: day + 30),
+                ]
+            }, renewal: { Facts.renewal(signed: $0) },
+            outcomes: ["ACTIVE": .active, "GRACE": .active, "RETRY": .active]),
+        Event(
+            testDescription: "RENEWAL_EXTENDED", transactions: { [Facts.transaction(signed: $0, until: 60)] },
+            renewal: { Facts.renewal(signed: $0) }, outcomes: ["ACTIVE": .active]),
+        Event(
+            testDescription: "REFUND of the governing period", transactions: revoked,
+            renewal: { Facts.renewal(signed: $0, renews: false) },
+            outcomes: [
+                "ACTIVE": .revoked, "GRACE": .revoked, "RETRY": .revoked, "EXPIRED": .revoked, "REVOKED": .revoked,
+            ]),
+        Event(
+            testDescription: "REFUND_REVERSED", transactions: same, renewal: { Facts.renewal(signed: $0) },
+            outcomes: ["REVOKED": .active]),
+        Event(
+            testDescription: "REFUND_DECLINED, CONSUMPTION_REQUEST, PRICE_CHANGE", transactions: { _ in [] },
+            renewal: { _ in nil },
+            outcomes: [
+                "ACTIVE": .active, "GRACE": .billingGrace, "RETRY": .billingRetry, "EXPIRED": .expired,
+                "REVOKED": .revoked,
+            ]),
+    ]
+
+    @Test(arguments: events) func `event`(_ event: Event) {
+        for state in Self.states {
+            #expect(state.chain.subscription(at: Facts.day(state.day))?.status == state.status, "\(state.name)")
+            guard let outcome = event.outcomes[state.name] else { continue }
+            var chain = state.chain
+            for transaction in event.transactions(state.day) { chain.merge(transaction) }
+            if let renewal = event.renewal(state.day) { chain.merge(renewal) }
+            #expect(chain.subscription(at: Facts.day(state.day))?.status == outcome, "from \(state.name)")
+            // The same event, told late: nothing that is newer is moved back.
+            var late = Chain(Facts.key)
+            for transaction in event.transactions(state.day) { late.merge(transaction) }
+            if let renewal = event.renewal(state.day) { late.merge(renewal) }
+            for fact in state.chain.transactions.values { fact.signed.map { late.merge($0) } }
+            if let renewal = state.chain.renewal { late.merge(renewal) }
+            #expect(late == chain, "from \(state.name)")
+        }
+    }
+
+    @Test(arguments: [(30.0, Status.stale), (45, .stale)])
+    func `the clock alone passes the end, and nothing was heard`(day: Double, status: Status) {
+        #expect(Self.states[0].chain.subscription(at: Facts.day(day))?.status == status)
+    }
+
+    @Test func `the clock alone passes the end of grace`() {
+        #expect(Self.states[1].chain.subscription(at: Facts.day(46))?.status == .billingRetry)
+    }
+
+    @Test func `a refund of an older period leaves every state as it is`() {
+        for state in Self.states where state.status != .revoked {
+            var chain = state.chain
+            chain.merge(
+                Facts.transaction("0", signed: state.day, from: -30, until: 0) { $0.revocationDate = Facts.day(1) })
+            #expect(chain.subscription(at: Facts.day(state.day))?.status == state.status, "\(state.name)")
+        }
+    }
+}
