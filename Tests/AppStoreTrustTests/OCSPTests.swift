@@ -147,6 +147,9 @@ import X509
         Change("a delegate of somebody with the issuer's name", fault: "signed neither") { response, chain in
             try response.delegate(chain, issuerKey: P384.Signing.PrivateKey())
         },
+        Change("a delegate that names another issuer", fault: "signed neither") { response, chain in
+            try response.delegate(chain, issuer: chain.authority.root)
+        },
         Change("a delegate of the issuer's issuer", fault: "signed neither") { response, chain in
             try response.delegate(chain, issuer: chain.authority.root, issuerKey: chain.authority.rootKey)
         },

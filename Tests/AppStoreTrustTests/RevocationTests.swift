@@ -64,6 +64,20 @@ import X509
         }
     }
 
+    @Test func `a known signer is asked about like any other`() async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport { responder, _ in
+            var response = chain.response(of: responder)
+            response.certificateStatus = .revoked("20231114220000Z")
+            return try response.encoded()
+        }
+        var verifier = try chain.verifier(nil)
+        let token = try chain.sign(Self.payload)
+        #expect(await Self.code(verifier, token) == nil)
+        verifier.revocation = .checked(by: Self.patient(transport), acceptsUnknown: true)
+        #expect(await Self.code(verifier, token) == .certificateRevoked)
+    }
+
     @Test func `revoked comes before unknown`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport { responder, _ in
@@ -262,6 +276,25 @@ import X509
         #expect(transport.count <= 2)
     }
 
+    @Test func `a renewal that knows less displaces nothing`() async throws {
+        let chain = try RevocableChain()
+        let transport = TestTransport { _, count in
+            var response = chain.leafResponse
+            if count == 2 { response.nextUpdate = "20231115073000Z" }
+            guard count < 3 else { throw CocoaError(.fileNoSuchFile) }
+            return try response.encoded()
+        }
+        let checker = Self.patient(transport)
+        #expect(await checker.statuses([chain.question], at: Self.now) == [.good])
+        // 7:21:40 of the next day.
+        while transport.count < 2 {
+            #expect(await checker.statuses([chain.question], at: Self.later(9 * 3600)) == [.good])
+        }
+        try await Task.sleep(for: .milliseconds(50))
+        // 7:36:40, when only the first answer is still good.
+        #expect(await checker.statuses([chain.question], at: Self.later(9 * 3600 + 900)) == [.good])
+    }
+
     @Test func `of many certificates the oldest good ones are forgotten, but none that was revoked`() async throws {
         let chain = try RevocableChain()
         let questions = try (0..<258).map { _ in
@@ -322,6 +355,9 @@ import X509
         let checker = Self.patient(transport)
         let first = Task { await checker.statuses([chain.question], at: Self.now) }
         let second = Task { await checker.statuses([chain.question], at: Self.now) }
+        // By then both are likely to wait.
+        while transport.count < 1 { try await Task.sleep(for: .milliseconds(1)) }
+        try await Task.sleep(for: .milliseconds(50))
         first.cancel()
         #expect(await first.value == [.unknown("Nobody waited for the answer.")])
         gate.open()
@@ -372,17 +408,13 @@ import X509
 
     @Test func `a question that is given up is cancelled, and leaves room for the next`() async throws {
         let chain = try RevocableChain()
-        let gate = Gate()
+        // More questions than may be left behind unfinished.
         let transport = TestTransport { _, count in
-            guard count > 40 else {
-                await gate.pass()
-                throw CancellationError()
-            }
+            if count <= 40 { try await Task.sleep(for: .seconds(3600)) }
             return try chain.leafResponse.encoded()
         }
         let checker = RevocationChecker(
             transport: transport, patience: .milliseconds(1), deadline: .milliseconds(1))
-        // More questions than may be left behind unfinished.
         var second: Int64 = 0
         while await checker.statuses([chain.question], at: Self.later(second)) != [.good] {
             second += 30
