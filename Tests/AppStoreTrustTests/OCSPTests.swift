@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import Crypto
 import Foundation
+import ReceiptCoding
 import SwiftASN1
 import TestData
 import Testing
@@ -47,13 +49,13 @@ import X509
             response.certificateStatus = .unknown
         },
         Change("another certificate of the same issuer", fault: "another certificate") { response, chain in
-            response.certificate = try chain.authority.leaf()
+            response.certificate = try chain.plan.leaf.issue()
         },
         Change("a certificate with this serial number of another issuer", fault: "another certificate") { response, _ in
-            response.issuer = try TestAuthority().intermediate()
+            response.issuer = try RevocableChain().intermediate
         },
         Change("a certificate named by another hash", fault: "another certificate") { response, _ in
-            response.hashAlgorithm = TestReceipt.sha256
+            response.hashAlgorithm = .sha256
         },
         Change("a critical extension of the statement", fault: "critical extension") { response, _ in
             response.statementExtensions = [
@@ -106,9 +108,9 @@ import X509
         Change("something else by the issuer", fault: "signed neither") { response, _ in response.signedBytes = [1, 2]
         },
         Change("the issuer of the issuer", fault: "signed neither") { response, chain in
-            response.signer = chain.authority.rootKey
-            response.responder = chain.authority.root
-            response.certificates = [chain.authority.root]
+            response.signer = chain.rootKey
+            response.responder = chain.root
+            response.certificates = [chain.root]
         },
         Change("an algorithm that is not known", fault: "algorithm that is not known") { response, _ in
             response.signatureAlgorithm = [1, 2, 840, 113549, 1, 1, 5]
@@ -123,7 +125,7 @@ import X509
         },
         Change("a delegate behind other certificates", .good) { response, chain in
             try response.delegate(chain)
-            response.certificates.insert(contentsOf: [chain.leaf, chain.authority.root], at: 0)
+            response.certificates.insert(contentsOf: [chain.leaf, chain.root], at: 0)
         },
         Change("a delegate that brings no certificate", fault: "signed neither") { response, chain in
             try response.delegate(chain)
@@ -148,10 +150,10 @@ import X509
             try response.delegate(chain, issuerKey: P384.Signing.PrivateKey())
         },
         Change("a delegate that names another issuer", fault: "signed neither") { response, chain in
-            try response.delegate(chain, issuer: chain.authority.root)
+            try response.delegate(chain, issuer: chain.root)
         },
         Change("a delegate of the issuer's issuer", fault: "signed neither") { response, chain in
-            try response.delegate(chain, issuer: chain.authority.root, issuerKey: chain.authority.rootKey)
+            try response.delegate(chain, issuer: chain.root, issuerKey: chain.rootKey)
         },
         Change("a delegate that ran out a second ago", fault: "signed neither") { response, chain in
             try response.delegate(chain, until: Date(timeIntervalSince1970: 1_700_000_499))
@@ -254,11 +256,13 @@ import X509
 }
 
 extension TestResponse {
+    private static let issued = Date(timeIntervalSince1970: 1_700_000_000)
+
     /// Lets somebody else sign whom the issuer appointed.
     fileprivate mutating func delegate(
         _ chain: RevocableChain, issuer: Certificate? = nil, issuerKey: P384.Signing.PrivateKey? = nil,
         purposes: [ExtendedKeyUsage.Usage] = [.ocspSigning], keyUsage: KeyUsage = KeyUsage(digitalSignature: true),
-        from: Date = TestAuthority.issued, until: Date = TestAuthority.issued + TestAuthority.day,
+        from: Date = issued, until: Date = issued + 86_400,
         extra: Certificate.Extension? = nil
     ) throws {
         let key = P384.Signing.PrivateKey()
@@ -271,7 +275,7 @@ extension TestResponse {
             version: .v3, serialNumber: .init(), publicKey: .init(key.publicKey), notValidBefore: from,
             notValidAfter: until, issuer: (issuer ?? chain.intermediate).subject,
             subject: DistinguishedName { CommonName("Test Responder") }, signatureAlgorithm: .ecdsaWithSHA384,
-            extensions: extensions, issuerPrivateKey: .init(issuerKey ?? chain.authority.intermediateKey))
+            extensions: extensions, issuerPrivateKey: .init(issuerKey ?? chain.intermediateKey))
         signer = key
         certificates = [responder]
     }

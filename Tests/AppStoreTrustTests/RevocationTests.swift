@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import Foundation
+import ReceiptCoding
+import SwiftASN1
 import Testing
 import X509
 
@@ -99,7 +102,7 @@ import X509
         }
         #expect(error?.code == .revocationUnknown)
         #expect(error?.isRetryable == true)
-        #expect(error?.message.contains("“Test Leaf”") == true)
+        #expect(error?.message.contains("“Simulated token signing”") == true)
         _ = try await chain.verifier(checker, acceptsUnknown: true).verify(jws: token, at: Self.now)
     }
 
@@ -123,10 +126,9 @@ import X509
         let chain = try RevocableChain()
         let transport = TestTransport(chain)
         let verifier = try chain.verifier(Self.patient(transport))
-        let forged = try chain.authority.sign(
-            Self.payload, chain: [chain.leaf, chain.intermediate, chain.authority.root]
-        ) { _ in Data(count: 64) }
-        #expect(await Self.code(verifier, forged) == .invalidSignature)
+        var forged = try chain.token(Self.payload)
+        forged.signature = { _ in [UInt8](repeating: 0, count: 64) }
+        #expect(await Self.code(verifier, Array(try forged.signed().utf8)) == .invalidSignature)
         let stranger = try RevocableChain()
         #expect(await Self.code(verifier, try stranger.sign(Self.payload)) == .untrustedChain)
         #expect(transport.count == 0)
@@ -167,23 +169,29 @@ import X509
 
     @Test func `the signer of a receipt is asked about too`() async throws {
         let chain = try RevocableChain()
-        let authority = chain.authority
-        let leaf = try authority.leaf(key: TestReceipt.publicKey(), responder: RevocableChain.leafResponder)
+        var plan = chain.plan
+        plan.leaf.key = try .newRSA()
+        var receipt = AppReceipt()
+        receipt.receiptType = Open(.productionSandbox)
+        receipt.receiptCreationDate = Self.now
+        var signing = try ReceiptPlan(receipt.encoded, by: plan)
+        signing.certificates[1] = try [UInt8](der: chain.intermediate)
+        signing.certificates[2] = try [UInt8](der: chain.root)
+        let leaf = try Certificate(derEncoded: signing.certificates[0])
+        let document = try signing.signed()
         let transport = TestTransport { responder, count in
             var response = chain.response(of: responder)
             if responder == RevocableChain.leafResponder { response.certificate = leaf }
             if count > 2 { response.certificateStatus = .revoked("20231114220000Z") }
             return try response.encoded()
         }
-        var receipt = try TestReceipt(authority, leaf: leaf)
-        receipt.certificates[1] = chain.intermediate
         let verifier = try chain.verifier(Self.patient(transport))
-        for _ in 0..<3 { _ = try await verifier.verify(receipt: receipt.encoded(), at: Self.now) }
+        for _ in 0..<3 { _ = try await verifier.verify(receipt: document, at: Self.now) }
         #expect(transport.count == 2)
         var other = verifier
         other.revocation = .checked(by: Self.patient(transport), acceptsUnknown: true)
         let error = await #expect(throws: VerificationError.self) {
-            try await other.verify(receipt: receipt.encoded(), at: Self.now)
+            try await other.verify(receipt: document, at: Self.now)
         }
         #expect(error?.code == .certificateRevoked)
     }
@@ -299,7 +307,7 @@ import X509
         let chain = try RevocableChain()
         let questions = try (0..<258).map { _ in
             OCSPQuestion(
-                about: try chain.authority.leaf(responder: RevocableChain.leafResponder), issuedBy: chain.intermediate)
+                about: try chain.plan.leaf.issue(), issuedBy: chain.intermediate)
         }
         let certificates = questions.map(\.certificate)
         // The transport is asked one by one, and about the certificates in this order.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import Crypto
 import Foundation
+import ReceiptCoding
 import SwiftASN1
 import Synchronization
 import X509
@@ -23,7 +25,7 @@ struct TestResponse {
     var type: ASN1ObjectIdentifier = [1, 3, 6, 1, 5, 5, 7, 48, 1, 1]
     var certificate: Certificate
     var issuer: Certificate
-    var hashAlgorithm = TestReceipt.sha1
+    var hashAlgorithm = OID.sha1
     var certificateStatus = Status.good
     var thisUpdate = "20231114220000Z"
     var nextUpdate: String? = "20231115100000Z"
@@ -50,17 +52,17 @@ struct TestResponse {
         let data = try responseData
         let signature = try Array(signer.signature(for: signedBytes ?? data).derRepresentation)
         var basic = data
-        basic += try Self.tag(0x30, TestReceipt.der(signatureAlgorithm)) + Self.tag(0x03, [0] + signature)
+        basic += try Self.tag(0x30, Self.der(signatureAlgorithm)) + Self.tag(0x03, [0] + signature)
         if !certificates.isEmpty {
-            basic += Self.tag(0xa0, Self.tag(0x30, try certificates.flatMap(TestReceipt.der)))
+            basic += Self.tag(0xa0, Self.tag(0x30, try certificates.flatMap(Self.der)))
         }
-        let bytes = try TestReceipt.der(type) + Self.tag(0x04, Self.tag(0x30, basic))
+        let bytes = try Self.der(type) + Self.tag(0x04, Self.tag(0x30, basic))
         return Self.tag(0x30, [0x0a, 0x01, 0x00] + Self.tag(0xa0, Self.tag(0x30, bytes)))
     }
 
     private var responseData: [UInt8] {
         get throws {
-            let name = try Self.tag(0xa1, TestReceipt.der(responder.subject))
+            let name = try Self.tag(0xa1, Self.der(responder.subject))
             let key = Self.tag(0xa2, Self.tag(0x04, Self.sha1(responder.publicKey.subjectPublicKeyInfoBytes)))
             var data = (isResponderNamedByKey ? key : name) + Self.time(thisUpdate)
             data += Self.tag(0x30, try statement)
@@ -71,10 +73,10 @@ struct TestResponse {
 
     private var statement: [UInt8] {
         get throws {
-            var id = Self.tag(0x30, hashAlgorithm + [0x05, 0x00])
-            id += Self.tag(0x04, Self.sha1(try TestReceipt.der(issuer.subject)[...]))
+            var id = Self.tag(0x30, DEREncoding.objectIdentifier(hashAlgorithm) + [0x05, 0x00])
+            id += Self.tag(0x04, Self.sha1(try Self.der(issuer.subject)[...]))
             id += Self.tag(0x04, Self.sha1(issuer.publicKey.subjectPublicKeyInfoBytes))
-            id += try TestReceipt.der(certificate.serialNumber.bytes)
+            id += try Self.der(certificate.serialNumber.bytes)
             var statement = Self.tag(0x30, id)
             switch certificateStatus {
             case .good: statement += [0x80, 0x00]
@@ -88,46 +90,72 @@ struct TestResponse {
         }
     }
 
-    private static func tag(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] { TestReceipt.tag(tag, content) }
+    private static func tag(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] { DEREncoding.element(tag, content) }
+    private static func der(_ value: some DERSerializable) throws -> [UInt8] {
+        var serializer = DER.Serializer()
+        try serializer.serialize(value)
+        return serializer.serializedBytes
+    }
+
     private static func time(_ text: String) -> [UInt8] { tag(0x18, Array(text.utf8)) }
     private static func sha1(_ bytes: ArraySlice<UInt8>) -> [UInt8] { Array(Insecure.SHA1.hash(data: bytes)) }
 }
 
-/// A chain of certificates that name responders, and the questions about them.
+/// A chain of certificates that name responders, and the questions about them. Its keys are new every time.
 struct RevocableChain {
     static let leafResponder = "http://leaf.example/ocsp"
     static let intermediateResponder = "http://intermediate.example/ocsp"
 
-    let authority: TestAuthority
+    private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000)) }
+
+    let plan: ChainPlan
+    let rootKey = P384.Signing.PrivateKey()
+    let intermediateKey = P384.Signing.PrivateKey()
     let leaf: Certificate
     let intermediate: Certificate
+    let root: Certificate
 
     init(leafResponder: String? = leafResponder, intermediateResponder: String? = intermediateResponder) throws {
-        authority = try TestAuthority()
-        leaf = try authority.leaf(responder: leafResponder)
-        intermediate = try authority.intermediate(responder: intermediateResponder)
+        var plan = try Self.authority.get().tokens
+        plan.root.key = .p384(rootKey)
+        plan.root.issuerKey = .p384(rootKey)
+        plan.intermediate.key = .p384(intermediateKey)
+        plan.intermediate.issuerKey = .p384(rootKey)
+        plan.intermediate.ocspResponder = intermediateResponder
+        plan.leaf.key = .newP256()
+        plan.leaf.issuerKey = .p384(intermediateKey)
+        plan.leaf.ocspResponder = leafResponder
+        self.plan = plan
+        leaf = try plan.leaf.issue()
+        intermediate = try plan.intermediate.issue()
+        root = try plan.root.issue()
     }
 
     var question: OCSPQuestion { OCSPQuestion(about: leaf, issuedBy: intermediate) }
 
     var leafResponse: TestResponse {
-        TestResponse(about: leaf, issuedBy: intermediate, signedWith: authority.intermediateKey)
+        TestResponse(about: leaf, issuedBy: intermediate, signedWith: intermediateKey)
     }
 
     var intermediateResponse: TestResponse {
-        TestResponse(about: intermediate, issuedBy: authority.root, signedWith: authority.rootKey)
+        TestResponse(about: intermediate, issuedBy: root, signedWith: rootKey)
     }
 
     func response(of responder: String) -> TestResponse {
         responder == Self.leafResponder ? leafResponse : intermediateResponse
     }
 
-    func sign(_ payload: String) throws -> [UInt8] {
-        try authority.sign(payload, chain: [leaf, intermediate, authority.root])
+    func token(_ payload: String) throws -> TokenPlan {
+        var token = try TokenPlan(payload, by: plan)
+        token.chain = try [leaf, intermediate, root].map { try [UInt8](der: $0) }
+        return token
     }
 
+    func sign(_ payload: String) throws -> [UInt8] { Array(try token(payload).signed().utf8) }
+
     func verifier(_ checker: RevocationChecker?, acceptsUnknown: Bool = false) throws -> AppStoreVerifier {
-        var verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.roots)
+        var verifier = AppStoreVerifier(
+            apps: .any, environments: [.sandbox], roots: try TrustRoots(reading: [UInt8](der: root)))
         if let checker { verifier.revocation = .checked(by: checker, acceptsUnknown: acceptsUnknown) }
         return verifier
     }

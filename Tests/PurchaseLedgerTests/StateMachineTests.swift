@@ -30,7 +30,8 @@ import Testing
         State(
             name: "EXPIRED", status: .expired,
             chain: Facts.chain(
-                [Facts.transaction()], [Facts.renewal(signed: 30, renews: false, retry: false, intent: .customerCancelled)]),
+                [Facts.transaction()],
+                [Facts.renewal(signed: 30, renews: false, retry: false, intent: .customerCancelled)]),
             day: 31),
         State(
             name: "REVOKED", status: .revoked,

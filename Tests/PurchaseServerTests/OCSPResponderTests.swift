@@ -64,7 +64,7 @@ import X509
         }
         #expect(error?.code == .revocationUnknown)
         #expect(error?.isRetryable == true)
-        #expect(error?.message.contains("Test Leaf") == true)
+        #expect(error?.message.contains("Simulated token signing") == true)
         #expect(await Self.code(try world.verifier(dead, acceptsUnknown: true), token) == nil)
         #expect(await Self.code(try world.verifier(good), token) == nil)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import Crypto
 import Foundation
@@ -18,9 +19,9 @@ struct ResponderWorld {
     static let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
 
     let folder: TemporaryFolder
+    private let plan: ChainPlan
     let rootKey = P384.Signing.PrivateKey()
     let intermediateKey = P384.Signing.PrivateKey()
-    let leafKey = P256.Signing.PrivateKey()
     let delegateKey = P256.Signing.PrivateKey()
     let root: Certificate
 
@@ -30,41 +31,41 @@ struct ResponderWorld {
 
     init() throws {
         folder = try TemporaryFolder()
-        root = try Self.certificate(
-            "Test Root", by: "Test Root", .init(rootKey.publicKey), signedWith: rootKey,
-            Certificate.Extensions { Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil)) })
+        var plan = try CertificateAuthority(from: Timestamp(milliseconds: Self.now.milliseconds - 86_400_000)).tokens
+        plan.root.key = .p384(rootKey)
+        plan.root.issuerKey = .p384(rootKey)
+        plan.intermediate.key = .p384(intermediateKey)
+        plan.intermediate.issuerKey = .p384(rootKey)
+        plan.intermediate.serialNumber = Array(intermediateSerial.bytes)
+        plan.leaf.issuerKey = .p384(intermediateKey)
+        plan.leaf.serialNumber = Array(leafSerial.bytes)
+        self.plan = plan
+        root = try plan.root.issue()
     }
 
     func intermediate(responder: String) throws -> Certificate {
-        try Self.certificate(
-            "Test Intermediate", by: "Test Root", .init(intermediateKey.publicKey), signedWith: rootKey,
-            serialNumber: intermediateSerial,
-            Certificate.Extensions {
-                Critical(BasicConstraints.isCertificateAuthority(maxPathLength: 0))
-                Certificate.Extension(oid: [1, 2, 840, 113635, 100, 6, 2, 1], critical: false, value: [0x05, 0x00])
-                Self.access(responder)
-            })
+        var plan = plan.intermediate
+        plan.ocspResponder = responder
+        return try plan.issue()
     }
 
     func leaf(responder: String) throws -> Certificate {
-        try Self.certificate(
-            "Test Leaf", by: "Test Intermediate", .init(leafKey.publicKey), signedWith: intermediateKey,
-            serialNumber: leafSerial,
-            Certificate.Extensions {
-                Critical(BasicConstraints.notCertificateAuthority)
-                Certificate.Extension(oid: [1, 2, 840, 113635, 100, 6, 11, 1], critical: false, value: [0x05, 0x00])
-                Self.access(responder)
-            })
+        var plan = plan.leaf
+        plan.ocspResponder = responder
+        return try plan.issue()
     }
 
     /// The certificate of a responder whom the intermediate appointed.
     func delegate() throws -> Certificate {
-        try Self.certificate(
-            "Test Responder", by: "Test Intermediate", .init(delegateKey.publicKey), signedWith: intermediateKey,
-            Certificate.Extensions {
+        let day: TimeInterval = 86_400
+        return try Certificate(
+            version: .v3, serialNumber: .init(), publicKey: .init(delegateKey.publicKey), notValidBefore: Date() - day,
+            notValidAfter: Date() + day, issuer: plan.intermediate.issue().subject,
+            subject: DistinguishedName { CommonName("Test Responder") }, signatureAlgorithm: .ecdsaWithSHA384,
+            extensions: Certificate.Extensions {
                 Critical(KeyUsage(digitalSignature: true))
                 try ExtendedKeyUsage([.ocspSigning])
-            })
+            }, issuerPrivateKey: .init(intermediateKey))
     }
 
     /// A verifier that accepts what this authority signs.
@@ -77,17 +78,10 @@ struct ResponderWorld {
 
     /// A token, signed today.
     func token(_ chain: [Certificate]) throws -> [UInt8] {
-        let x5c = try chain.map { certificate in
-            var serializer = DER.Serializer()
-            try serializer.serialize(certificate)
-            return "\"\(Data(serializer.serializedBytes).base64EncodedString())\""
-        }
-        let payload =
-            #"{"environment":"Sandbox","autoRenewStatus":1,"signedDate":\#(Self.now.milliseconds)}"#
-        let header = #"{"alg":"ES256","x5c":[\#(x5c.joined(separator: ","))]}"#
-        let input = Self.base64URL(Data(header.utf8)) + "." + Self.base64URL(Data(payload.utf8))
-        let signature = try leafKey.signature(for: Data(input.utf8)).rawRepresentation
-        return Array("\(input).\(Self.base64URL(signature))".utf8)
+        var token = try TokenPlan(
+            #"{"environment":"Sandbox","autoRenewStatus":1,"signedDate":\#(Self.now.milliseconds)}"#, by: plan)
+        token.chain = try chain.map { try [UInt8](der: $0) }
+        return Array(try token.signed().utf8)
     }
 
     // MARK: OpenSSL's files
@@ -100,27 +94,5 @@ struct ResponderWorld {
 
     func write(_ certificate: Certificate, to name: String) throws -> URL {
         try folder.write(certificate.serializeAsPEM().pemString, to: name)
-    }
-
-    // MARK: Certificates
-
-    private static func access(_ responder: String) -> AuthorityInformationAccess {
-        AuthorityInformationAccess([.init(method: .ocspServer, location: .uniformResourceIdentifier(responder))])
-    }
-
-    private static func certificate(
-        _ subject: String, by issuer: String, _ key: Certificate.PublicKey, signedWith: P384.Signing.PrivateKey,
-        serialNumber: Certificate.SerialNumber = .init(), _ extensions: Certificate.Extensions
-    ) throws -> Certificate {
-        let day: TimeInterval = 86_400
-        return try Certificate(
-            version: .v3, serialNumber: serialNumber, publicKey: key, notValidBefore: Date() - day,
-            notValidAfter: Date() + day, issuer: DistinguishedName { CommonName(issuer) },
-            subject: DistinguishedName { CommonName(subject) }, signatureAlgorithm: .ecdsaWithSHA384,
-            extensions: extensions, issuerPrivateKey: .init(signedWith))
-    }
-
-    private static func base64URL(_ data: Data) -> String {
-        data.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 }

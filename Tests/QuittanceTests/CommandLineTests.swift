@@ -50,6 +50,7 @@ import Testing
         ["verify", "-", "--bundle-id", "x", "--at", "now"],
         ["verify", "-", "--bundle-id", "x", "--environment", "moon"],
         ["verify", "-", "--bundle-id", "x", "--device", "x"],
+        ["verify", "-", "--bundle-id", "x", "--revocation", "maybe"],
         ["verify", "-", "--bundle-id", "x", "--root", "/nowhere"], ["inspect", "/nowhere"], ["inspect", "a", "b"],
         ["serve", "--port", "70000"], ["serve", "--environment", "xcode"], ["serve", "--port", "x"],
     ])
