@@ -36,9 +36,16 @@ public struct Evidence: Hashable, Sendable {
         public var uuid: String?
         public var type: String
         public var subtype: String?
+
+        public init(uuid: String?, type: String, subtype: String?) {
+            self.uuid = uuid
+            self.type = type
+            self.subtype = subtype
+        }
     }
 
-    private init(
+    /// Not for the outside: what is in a ledger was verified.
+    init(
         _ kind: Kind, _ document: [UInt8], _ scope: LedgerScope, _ signedDate: Timestamp?,
         notification: Notification? = nil, says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
