@@ -44,8 +44,8 @@ public struct Evidence: Hashable, Sendable {
         }
     }
 
-    /// Not for the outside: what is in a ledger was verified.
-    init(
+    /// For ourselves and for tests of storages: what gets into a ledger was verified.
+    package init(
         _ kind: Kind, _ document: [UInt8], _ scope: LedgerScope, _ signedDate: Timestamp?,
         notification: Notification? = nil, says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {

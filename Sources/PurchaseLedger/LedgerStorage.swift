@@ -49,7 +49,7 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(message)" }
 }
 
-/// What can be found in a ledger. Texts are equal where their letters are; `limit` of 0 or less finds nothing.
+/// What can be found in a ledger. A `limit` of 0 or less finds nothing.
 public protocol LedgerReader {
     /// The document with this name, as it arrived, byte for byte.
     func document(_ id: EvidenceID) throws -> StoredDocument?
