@@ -18,6 +18,7 @@ let package = Package(
         .library(name: "AppStoreTrust", targets: ["AppStoreTrust"]),
         .library(name: "AppStoreSimulator", targets: ["AppStoreSimulator"]),
         .library(name: "PurchaseLedger", targets: ["PurchaseLedger"]),
+        .library(name: "LedgerSQLite", targets: ["LedgerSQLite"]),
         .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
         .executable(name: "quittance", targets: ["quittance"]),
     ],
@@ -29,6 +30,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -51,6 +53,14 @@ let package = Package(
             name: "PurchaseLedger",
             dependencies: [
                 "AppStoreModel", "AppStoreTrust", "ReceiptCoding", .product(name: "Crypto", package: "swift-crypto"),
+            ]
+        ),
+        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
+        .target(
+            name: "LedgerSQLite",
+            dependencies: [
+                "AppStoreModel", "CZlib", "PurchaseLedger", "ReceiptCoding",
+                .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .target(
@@ -136,6 +146,19 @@ let package = Package(
             ]
         ),
         .testTarget(
+            name: "LedgerSQLiteTests",
+            dependencies: [
+                "AppStoreModel",
+                "AppStoreSimulator",
+                "AppStoreTrust",
+                "LedgerSQLite",
+                "PurchaseLedger",
+                "ReceiptCoding",
+                "TestData",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .testTarget(
             name: "PurchaseServerTests",
             dependencies: [
                 "AppStoreModel",
@@ -161,6 +184,6 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-for target in package.targets {
+for target in package.targets where target.type != .system {
     target.swiftSettings = settings
 }

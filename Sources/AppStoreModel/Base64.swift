@@ -41,6 +41,20 @@ package enum Base64 {
         return bytes
     }
 
+    /// Encodes base64url without padding: what ``decodeURL(_:)`` reads.
+    package static func encodeURL(_ bytes: some Collection<UInt8>) -> [UInt8] {
+        var text = Array(Data(bytes).base64EncodedData())
+        while text.last == UInt8(ascii: "=") { text.removeLast() }
+        for index in text.indices {
+            switch text[index] {
+            case UInt8(ascii: "+"): text[index] = UInt8(ascii: "-")
+            case UInt8(ascii: "/"): text[index] = UInt8(ascii: "_")
+            default: break
+            }
+        }
+        return text
+    }
+
     package static func encode(_ bytes: some Collection<UInt8>) -> String {
         Data(bytes).base64EncodedString()
     }

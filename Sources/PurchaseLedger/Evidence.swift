@@ -38,9 +38,16 @@ public struct Evidence: Hashable, Sendable {
         public var uuid: String?
         public var type: String
         public var subtype: String?
+
+        public init(uuid: String?, type: String, subtype: String?) {
+            self.uuid = uuid
+            self.type = type
+            self.subtype = subtype
+        }
     }
 
-    private init(
+    /// For ourselves and for tests of storages: what gets into a ledger was verified.
+    package init(
         _ kind: Kind, _ document: [UInt8], _ scope: LedgerScope, _ signedDate: Timestamp?,
         parts: [Evidence] = [], notification: Notification? = nil,
         says: (Provenance) -> ([TransactionStatement], [RenewalFact])

@@ -47,6 +47,7 @@ public struct LedgerEvent: Hashable, Sendable {
     public var scope: LedgerScope
     /// When the ledger noticed.
     public var recordedAt: Timestamp
+    /// Whom it concerns, a customer of this app.
     public var customer: Customer?
     public var originalTransactionId: String?
     public var transactionId: String?

@@ -10,12 +10,15 @@ public protocol LedgerStorage: Sendable {
     /// Runs `work` as one transaction: no other write happens meanwhile, and what it wrote is durable once this returns.
     /// Throws what `work` throws, or ``LedgerStorageError``; then nothing of it was written.
     ///
-    /// Many writes at once may share one flush to the disk.
+    /// Many writes at once may share one flush to the disk. Work does nothing but read and write, and lets what these throw
+    /// through: a storage need not go on after it failed. Once begun, it is not cancelled.
     func write<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
     ) async throws -> Result
 
-    /// Runs `work` on one state of the ledger that no write changes meanwhile.
+    /// Runs `work` on one state of the ledger that no write changes meanwhile. It holds all that was written before.
+    ///
+    /// Throws what `work` throws, ``LedgerStorageError``, or `CancellationError` where nobody waits for it any more.
     func read<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerReader) throws -> Result
     ) async throws -> Result
@@ -46,7 +49,7 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(message)" }
 }
 
-/// What can be found in a ledger.
+/// What can be found in a ledger. A `limit` of 0 or less finds nothing.
 public protocol LedgerReader {
     /// The document with this name, as it arrived, byte for byte.
     func document(_ id: EvidenceID) throws -> StoredDocument?
@@ -57,13 +60,15 @@ public protocol LedgerReader {
     /// All that is known of a chain; `nil` where nothing is.
     func chain(_ key: ChainKey) throws -> Chain?
 
-    /// The chain that a transaction belongs to; `nil` where it is not known.
+    /// The chain that a transaction belongs to; `nil` where it is not known. Where documents name different ones, as when a
+    /// subscription was migrated, the one that the newest of them names.
     func chainKey(of transaction: TransactionKey) throws -> ChainKey?
 
     /// What was last told about a chain; see ``LedgerWriter/put(_:for:)``.
     func report(_ key: ChainKey) throws -> ChainReport?
 
-    /// The chains that are due: those whose report names an instant not after `now`. The earliest first, at most `limit`.
+    /// The chains that are due: those whose report names an instant not after `now`. The earliest first, those of one instant
+    /// in any order, at most `limit`.
     func chainsDue(at now: Timestamp, limit: Int) throws -> [ChainKey]
 
     /// The customer that has `id` among its ids.
@@ -75,13 +80,13 @@ public protocol LedgerReader {
     /// Whose a chain is, in the order in which they were linked.
     func owners(of key: ChainKey) throws -> [(customer: Customer, reason: LinkReason)]
 
-    /// What a customer has in one environment.
+    /// What a customer has in one environment, in the order in which it was linked.
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainKey]
 
     /// The API key with this public part, also one that was revoked.
     func apiKey(_ id: String) throws -> APIKey?
 
-    /// All API keys, in the order in which they were made.
+    /// All API keys, the one that was put last behind the others.
     func apiKeys() throws -> [APIKey]
 
     /// The events after the one with this number, in order, at most `limit`.
@@ -90,10 +95,13 @@ public protocol LedgerReader {
 
 /// What can be written into a ledger, in one transaction. It sees what it wrote.
 public protocol LedgerWriter: LedgerReader {
-    /// Adds a document. Returns false, and changes nothing, where it is there already.
+    /// Adds a document. Returns false, and changes nothing, where these bytes are there already. A document that came inside
+    /// of another is not there by that.
     func add(_ evidence: Evidence, receivedAt: Timestamp) throws -> Bool
 
     /// Keeps what a document says about a transaction, in place of an older word from the same kind of document.
+    ///
+    /// - Parameter key: The chain that it names. So it is for all that is put.
     func put(_ statement: TransactionStatement, in key: ChainKey) throws
 
     /// Keeps what a document says about what comes next, in place of an older word.
@@ -105,13 +113,13 @@ public protocol LedgerWriter: LedgerReader {
     /// Adds an event. Its number is greater than those of all events before it, in every transaction.
     func append(_ event: LedgerEvent) throws
 
-    /// A new customer with this id.
+    /// A new customer with this id, which must be nobody's yet. Its number was never another's.
     func addCustomer(_ id: String, of bundleId: String) throws -> Customer
 
     /// Makes `id` one of the customer's. It must be nobody's yet.
     func add(id: String, to customer: Customer) throws
 
-    /// Gives all ids and chains of `other` to `customer`, and forgets `other`.
+    /// Gives all ids and chains of `other` to `customer`, after its own, and forgets `other`. Both are of one app.
     func merge(_ other: Customer, into customer: Customer) throws
 
     /// Forgets a customer with its ids and links. What was signed stays.
@@ -120,6 +128,7 @@ public protocol LedgerWriter: LedgerReader {
     /// Makes a chain a customer's. Linking twice is linking once; the first reason stays.
     func link(_ key: ChainKey, to customer: Customer, _ reason: LinkReason) throws
 
+    /// Takes a chain from a customer. Without effect where it was not that customer's.
     func unlink(_ key: ChainKey, from customer: Customer) throws
 
     /// Keeps an API key, in place of the one with the same public part.

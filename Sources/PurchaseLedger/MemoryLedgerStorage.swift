@@ -7,16 +7,23 @@ import Synchronization
 public final class MemoryLedgerStorage: LedgerStorage {
     private let state = Mutex(State())
 
+    /// An empty ledger.
     public init() {}
 
     public func write<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
     ) async throws -> Result {
         try state.withLock { state in
+            // Handed over and not copied, so that a write costs what it changes and not what there is.
             let transaction = Transaction(state)
-            let result = try work(transaction)
-            state = transaction.state
-            return result
+            state = State()
+            defer { state = transaction.state }
+            do {
+                return try work(transaction)
+            } catch {
+                transaction.undo()
+                throw error
+            }
         }
     }
 
@@ -30,27 +37,50 @@ public final class MemoryLedgerStorage: LedgerStorage {
         var documents: [StoredDocument] = []
         var numbers: [EvidenceID: Int] = [:]
         var chains: [ChainKey: Chain] = [:]
-        var chainKeys: [TransactionKey: ChainKey] = [:]
+        var chainKeys: [TransactionKey: Set<ChainKey>] = [:]
         var reports: [ChainKey: ChainReport] = [:]
         var events: [LedgerEvent] = []
         var lastCustomer: Int64 = 0
+        var customers: [CustomerID: Customer] = [:]
         var ids: [Customer: [String]] = [:]
-        var links: [Link] = []
+        var owners: [ChainKey: [Owner]] = [:]
+        var holdings: [Customer: [ChainKey]] = [:]
         var apiKeys: [APIKey] = []
     }
 
-    fileprivate struct Link {
-        var key: ChainKey
+    fileprivate struct CustomerID: Hashable {
+        var id: String
+        var bundleId: String
+    }
+
+    fileprivate struct Owner {
         var customer: Customer
         var reason: LinkReason
     }
 
-    /// Works on a copy, which takes the place of the original once all of it succeeded.
+    /// Works on the state, and remembers what it was.
     fileprivate final class Transaction: LedgerWriter {
         var state: State
+        private var steps: [(inout State) -> Void] = []
 
         init(_ state: State) {
             self.state = state
+        }
+
+        /// Takes back all that was done.
+        func undo() {
+            while let step = steps.popLast() { step(&state) }
+        }
+
+        func set<Value>(_ place: WritableKeyPath<State, Value>, to value: Value) {
+            let old = state[keyPath: place]
+            steps.append { $0[keyPath: place] = old }
+            state[keyPath: place] = value
+        }
+
+        func append<Element>(_ element: Element, to list: WritableKeyPath<State, [Element]>) {
+            steps.append { $0[keyPath: list].removeLast() }
+            state[keyPath: list].append(element)
         }
     }
 }
@@ -63,12 +93,24 @@ extension MemoryLedgerStorage.Transaction {
     }
 
     func documents(after number: Int64, limit: Int) -> [StoredDocument] {
-        Array(state.documents.drop { $0.number <= number }.prefix(limit))
+        // The first has number 1.
+        Array(state.documents.dropFirst(Int(clamping: max(0, number))).prefix(max(0, limit)))
     }
 
     func chain(_ key: ChainKey) -> Chain? { state.chains[key] }
 
-    func chainKey(of transaction: TransactionKey) -> ChainKey? { state.chainKeys[transaction] }
+    func chainKey(of transaction: TransactionKey) -> ChainKey? {
+        (state.chainKeys[transaction] ?? []).max { left, right in
+            guard let left = newest(transaction, in: left) else { return true }
+            guard let right = newest(transaction, in: right) else { return false }
+            return left < right
+        }
+    }
+
+    private func newest(_ transaction: TransactionKey, in key: ChainKey) -> Provenance? {
+        let fact = state.chains[key]?.transactions[transaction.transactionId]
+        return [fact?.signed, fact?.receipt].compactMap { $0?.provenance }.max()
+    }
 
     func report(_ key: ChainKey) -> ChainReport? { state.reports[key] }
 
@@ -76,22 +118,21 @@ extension MemoryLedgerStorage.Transaction {
         let due = state.reports.compactMap { key, report in
             report.nextChange.flatMap { $0 <= now ? ($0, key) : nil }
         }
-        return due.sorted { ($0.0, $0.1.originalTransactionId) < ($1.0, $1.1.originalTransactionId) }
-            .prefix(limit).map(\.1)
+        return due.sorted { ($0.0, $0.1.words) < ($1.0, $1.1.words) }.prefix(max(0, limit)).map(\.1)
     }
 
     func customer(_ id: String, of bundleId: String) -> Customer? {
-        state.ids.first { $0.key.bundleId == bundleId && $0.value.contains(id) }?.key
+        state.customers[.init(id: id, bundleId: bundleId)]
     }
 
     func ids(of customer: Customer) -> [String] { state.ids[customer] ?? [] }
 
     func owners(of key: ChainKey) -> [(customer: Customer, reason: LinkReason)] {
-        state.links.filter { $0.key == key }.map { ($0.customer, $0.reason) }
+        (state.owners[key] ?? []).map { ($0.customer, $0.reason) }
     }
 
     func chains(of customer: Customer, in environment: Environment) -> [ChainKey] {
-        state.links.filter { $0.customer == customer && $0.key.scope.environment == environment }.map(\.key)
+        (state.holdings[customer] ?? []).filter { $0.scope.environment == environment }
     }
 
     func apiKey(_ id: String) -> APIKey? { state.apiKeys.first { $0.id == id } }
@@ -99,85 +140,108 @@ extension MemoryLedgerStorage.Transaction {
     func apiKeys() -> [APIKey] { state.apiKeys }
 
     func events(after sequence: Int64, limit: Int) -> [LedgerEvent] {
-        Array(state.events.drop { $0.sequence <= sequence }.prefix(limit))
+        Array(state.events.dropFirst(Int(clamping: max(0, sequence))).prefix(max(0, limit)))
     }
 }
 
-// MARK: - Writing
+extension ChainKey {
+    /// Something to sort by, so that a simulation comes out the same every time.
+    fileprivate var words: String { "\(originalTransactionId) \(scope.bundleId) \(scope.environment)" }
+}
+
+// MARK: - Documents, facts and events
 
 extension MemoryLedgerStorage.Transaction {
     func add(_ evidence: Evidence, receivedAt: Timestamp) -> Bool {
         guard state.numbers[evidence.id] == nil else { return false }
-        state.numbers[evidence.id] = state.documents.count
-        state.documents.append(
-            StoredDocument(
-                number: Int64(state.documents.count) + 1, id: evidence.id, kind: evidence.kind, scope: evidence.scope,
-                signedDate: evidence.signedDate, receivedAt: receivedAt, notification: evidence.notification,
-                document: evidence.document))
+        set(\.numbers[evidence.id], to: state.documents.count)
+        let document = StoredDocument(
+            number: Int64(state.documents.count) + 1, id: evidence.id, kind: evidence.kind, scope: evidence.scope,
+            signedDate: evidence.signedDate, receivedAt: receivedAt, notification: evidence.notification,
+            document: evidence.document)
+        append(document, to: \.documents)
         return true
     }
 
     func put(_ statement: TransactionStatement, in key: ChainKey) {
-        state.chains[key, default: Chain(key)].merge(statement)
-        state.chainKeys[TransactionKey(statement.transactionId, in: key.scope)] = key
+        var chain = state.chains[key] ?? Chain(key)
+        chain.merge(statement)
+        set(\.chains[key], to: chain)
+        let transaction = TransactionKey(statement.transactionId, in: key.scope)
+        set(\.chainKeys[transaction], to: (state.chainKeys[transaction] ?? []).union([key]))
     }
 
     func put(_ renewal: RenewalFact, in key: ChainKey) {
-        state.chains[key, default: Chain(key)].merge(renewal)
+        var chain = state.chains[key] ?? Chain(key)
+        chain.merge(renewal)
+        set(\.chains[key], to: chain)
     }
 
     func put(_ report: ChainReport, for key: ChainKey) {
-        state.reports[key] = report
+        set(\.reports[key], to: report)
     }
 
     func append(_ event: LedgerEvent) {
         var event = event
         event.sequence = Int64(state.events.count) + 1
-        state.events.append(event)
+        append(event, to: \.events)
     }
 
+    func removeFacts() {
+        set(\.chains, to: [:])
+        set(\.chainKeys, to: [:])
+        set(\.reports, to: [:])
+    }
+}
+
+// MARK: - Customers
+
+extension MemoryLedgerStorage.Transaction {
     func addCustomer(_ id: String, of bundleId: String) -> Customer {
-        state.lastCustomer += 1
+        set(\.lastCustomer, to: state.lastCustomer + 1)
         let customer = Customer(number: state.lastCustomer, bundleId: bundleId)
-        state.ids[customer] = [id]
+        add(id: id, to: customer)
         return customer
     }
 
     func add(id: String, to customer: Customer) {
-        state.ids[customer, default: []].append(id)
+        set(\.customers[.init(id: id, bundleId: customer.bundleId)], to: customer)
+        set(\.ids[customer], to: ids(of: customer) + [id])
     }
 
     func merge(_ other: Customer, into customer: Customer) {
-        state.ids[customer, default: []] += state.ids.removeValue(forKey: other) ?? []
-        for link in state.links where link.customer == other { self.link(link.key, to: customer, link.reason) }
-        state.links.removeAll { $0.customer == other }
+        let ids = ids(of: other)
+        let links = (state.holdings[other] ?? []).map { key in
+            (key, owners(of: key).first { $0.customer == other }?.reason)
+        }
+        delete(other)
+        for id in ids { add(id: id, to: customer) }
+        for case (let key, let reason?) in links { link(key, to: customer, reason) }
     }
 
     func delete(_ customer: Customer) {
-        state.ids[customer] = nil
-        state.links.removeAll { $0.customer == customer }
+        for id in ids(of: customer) { set(\.customers[.init(id: id, bundleId: customer.bundleId)], to: nil) }
+        set(\.ids[customer], to: nil)
+        for key in state.holdings[customer] ?? [] { unlink(key, from: customer) }
     }
 
     func link(_ key: ChainKey, to customer: Customer, _ reason: LinkReason) {
-        guard !state.links.contains(where: { $0.key == key && $0.customer == customer }) else { return }
-        state.links.append(.init(key: key, customer: customer, reason: reason))
+        let owners = state.owners[key] ?? []
+        guard !owners.contains(where: { $0.customer == customer }) else { return }
+        set(\.owners[key], to: owners + [.init(customer: customer, reason: reason)])
+        set(\.holdings[customer], to: (state.holdings[customer] ?? []) + [key])
     }
 
     func unlink(_ key: ChainKey, from customer: Customer) {
-        state.links.removeAll { $0.key == key && $0.customer == customer }
+        set(\.owners[key], to: state.owners[key]?.filter { $0.customer != customer })
+        set(\.holdings[customer], to: state.holdings[customer]?.filter { $0 != key })
     }
+}
 
+// MARK: - API keys
+
+extension MemoryLedgerStorage.Transaction {
     func put(_ key: APIKey) {
-        if let index = state.apiKeys.firstIndex(where: { $0.id == key.id }) {
-            state.apiKeys[index] = key
-        } else {
-            state.apiKeys.append(key)
-        }
-    }
-
-    func removeFacts() {
-        state.chains = [:]
-        state.chainKeys = [:]
-        state.reports = [:]
+        set(\.apiKeys, to: state.apiKeys.filter { $0.id != key.id } + [key])
     }
 }

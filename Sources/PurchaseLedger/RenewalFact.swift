@@ -15,11 +15,17 @@ public struct RenewalFact: Hashable, Sendable {
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     public var appAccountToken: String?
 
+    /// The least that a renewal info says, as storages need it.
+    public init(provenance: Provenance, originalTransactionId: String) {
+        self.provenance = provenance
+        self.originalTransactionId = originalTransactionId
+        isInBillingRetry = false
+    }
+
     /// Reads what decides from a payload; `nil` where it names no subscription, so that nothing binds it to an app.
     public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance) {
         guard let originalTransactionId = payload.originalTransactionId else { return nil }
-        self.provenance = provenance
-        self.originalTransactionId = originalTransactionId
+        self.init(provenance: provenance, originalTransactionId: originalTransactionId)
         productId = payload.productId
         autoRenewProductId = payload.autoRenewProductId
         willRenew = payload.autoRenewStatus.map { $0 == .on }

@@ -71,6 +71,19 @@ public struct TransactionStatement: Hashable, Sendable {
     public var offerType: Open<OfferType>?
     public var webOrderLineItemId: String?
 
+    /// The least that a statement says, as storages need it.
+    public init(
+        source: Source, provenance: Provenance, transactionId: String, originalTransactionId: String, productId: String
+    ) {
+        self.source = source
+        self.provenance = provenance
+        self.transactionId = transactionId
+        self.originalTransactionId = originalTransactionId
+        self.productId = productId
+        quantity = 1
+        isUpgraded = false
+    }
+
     /// How a purchase was taken back.
     public struct Revocation: Hashable, Sendable {
         public var date: Timestamp
@@ -104,11 +117,9 @@ extension TransactionStatement {
     ///   from the beginning of time.
     public init?(_ payload: JWSTransactionDecodedPayload, source: Source, provenance: Provenance) {
         guard let transactionId = payload.transactionId, let productId = payload.productId else { return nil }
-        self.source = source
-        self.provenance = provenance
-        self.transactionId = transactionId
-        self.productId = productId
-        originalTransactionId = payload.originalTransactionId ?? transactionId
+        self.init(
+            source: source, provenance: provenance, transactionId: transactionId,
+            originalTransactionId: payload.originalTransactionId ?? transactionId, productId: productId)
         type = payload.type
         subscriptionGroup = payload.subscriptionGroupIdentifier
         purchaseDate = payload.purchaseDate

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ReceiptCoding
+
+/// A document taken apart to be kept in less room: the pieces of it that also stand in others are kept by themselves, once,
+/// and what is left is compressed.
+///
+/// Of a token the header is such a piece, which holds the same three certificates in every token of a signer, and so are
+/// the tokens in its payload. Of a receipt it is the certificates.
+struct Packing {
+    /// The first octet of what is kept. A number never gets another meaning.
+    enum Form: UInt8 {
+        /// The document itself follows.
+        case plain = 0
+        /// Signature, pieces and payload of a compact JWS follow. The first piece is its header, in base64url.
+        case token = 1
+        /// Pieces, and what stands around them.
+        case text = 2
+    }
+
+    /// What stands in other documents too.
+    struct Piece {
+        /// Where in the packed text it was.
+        var range: Range<Int>
+        /// Whether it may have pieces of its own.
+        var isToken: Bool
+        var bytes: ArraySlice<UInt8>
+    }
+
+    private let form: Form
+    private let signature: [UInt8]
+    /// In the order in which they stand in `text`.
+    let pieces: [Piece]
+    /// What the pieces were cut from.
+    private let text: [UInt8]
+}
+
+// MARK: - Taking apart
+
+extension Packing {
+    /// Shorter tokens and certificates stay where they are: a part of its own costs some 40 bytes.
+    private static let shortestPiece = 256
+
+    /// `nil` for what is neither token nor receipt.
+    init?(_ document: ArraySlice<UInt8>) {
+        guard document.count <= Limits.receipt else { return nil }
+        if let token = Packing(token: document) { self = token } else { self.init(receipt: document) }
+    }
+
+    private init?(token document: ArraySlice<UInt8>) {
+        let parts = document.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 3, let payload = Base64.decodeURL(parts[1]), let signature = Base64.decodeURL(parts[2])
+        else { return nil }
+        form = .token
+        self.signature = signature
+        text = payload
+        let header = Piece(range: 0..<0, isToken: false, bytes: parts[0])
+        pieces = [header] + Self.tokens(in: payload).map { Piece(range: $0, isToken: true, bytes: payload[$0]) }
+    }
+
+    private init?(receipt document: ArraySlice<UInt8>) {
+        let document = Array(document)
+        guard let certificates = try? SignedReceipt(decoding: document).certificates else { return nil }
+        form = .text
+        signature = []
+        text = document
+        pieces = certificates.filter { $0.count >= Self.shortestPiece }.map { slice in
+            Piece(range: slice.startIndex..<slice.endIndex, isToken: false, bytes: slice)
+        }
+    }
+
+    /// Where whole strings look like tokens: letters of base64url with two dots among them. Whether this is JSON does not
+    /// matter, as every piece comes back where it was.
+    private static func tokens(in text: [UInt8]) -> [Range<Int>] {
+        var found: [Range<Int>] = []
+        var start: Int?
+        var dots = 0
+        for (index, byte) in text.enumerated() {
+            switch byte {
+            case UInt8(ascii: "\""):
+                if let start, dots == 2, index - start >= shortestPiece { found.append(start..<index) }
+                start = index + 1
+                dots = 0
+            case UInt8(ascii: "."):
+                dots += 1
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                break
+            default:
+                start = nil
+            }
+        }
+        return found
+    }
+}
+
+// MARK: - Writing
+
+extension Packing {
+    static func plain(_ document: ArraySlice<UInt8>) -> [UInt8] { [Form.plain.rawValue] + document }
+
+    /// What is kept of the document; `nil` where there is no memory to compress it.
+    ///
+    /// - Parameter numbers: Under which each piece is kept.
+    func packed(_ numbers: [Int64]) -> [UInt8]? {
+        var rest: [UInt8] = []
+        var packed = [form.rawValue]
+        packed.append(count: signature.count)
+        packed += signature
+        packed.append(count: pieces.count)
+        var end = 0
+        for (piece, number) in zip(pieces, numbers) {
+            packed.append(count: piece.range.lowerBound - end)
+            packed.append(count: Int(number))
+            rest += text[end..<piece.range.lowerBound]
+            end = piece.range.upperBound
+        }
+        rest += text[end...]
+        guard let compressed = Deflate.compress(rest) else { return nil }
+        packed.append(count: rest.count)
+        return packed + compressed
+    }
+}
+
+extension [UInt8] {
+    /// A count in groups of seven bits, the lowest first.
+    fileprivate mutating func append(count: Int) {
+        var rest = UInt(bitPattern: count)
+        while rest > 0x7f {
+            append(UInt8(rest & 0x7f) | 0x80)
+            rest >>= 7
+        }
+        append(UInt8(rest))
+    }
+}
+
+// MARK: - Reading
+
+extension Packing {
+    /// Puts a document together again.
+    ///
+    /// - Parameter piece: The piece that is kept under a number.
+    /// - Throws: What `piece` throws, and ``LedgerStorageError`` where these are not the bytes that were kept.
+    static func unpack(_ packed: [UInt8], piece: (Int64) throws -> [UInt8]) throws -> [UInt8] {
+        guard let first = packed.first, let form = Form(rawValue: first) else { throw PackingReader.damaged }
+        guard form != .plain else { return Array(packed.dropFirst()) }
+        var reader = PackingReader(packed.dropFirst())
+        let signature = try reader.bytes(try reader.count())
+        let pieces = try reader.pieces()
+        let rest = try reader.rest()
+        guard form == .token else { return try join(rest, pieces[...], piece) }
+        guard let header = pieces.first else { throw PackingReader.damaged }
+        let payload = try join(rest, pieces.dropFirst(), piece)
+        let dot = [UInt8(ascii: ".")]
+        return try piece(header.number) + dot + Base64.encodeURL(payload) + dot + Base64.encodeURL(signature)
+    }
+
+    private static func join(
+        _ rest: [UInt8], _ pieces: ArraySlice<(gap: Int, number: Int64)>, _ piece: (Int64) throws -> [UInt8]
+    ) throws -> [UInt8] {
+        var text: [UInt8] = []
+        var position = 0
+        for (gap, number) in pieces {
+            guard gap <= rest.count - position else { throw PackingReader.damaged }
+            text += rest[position..<position + gap]
+            position += gap
+            text += try piece(number)
+            guard text.count <= Limits.receipt else { throw PackingReader.damaged }
+        }
+        return text + rest[position...]
+    }
+}
+
+/// A cursor over what was packed.
+private struct PackingReader {
+    private var bytes: ArraySlice<UInt8>
+
+    static let damaged = SQLiteErrors.damaged("A document in the ledger cannot be put together")
+
+    init(_ bytes: ArraySlice<UInt8>) {
+        self.bytes = bytes
+    }
+
+    mutating func count() throws -> Int {
+        var value: UInt = 0
+        for shift in stride(from: UInt(0), to: 63, by: 7) {
+            guard let byte = bytes.popFirst() else { break }
+            value |= UInt(byte & 0x7f) << shift
+            if byte < 0x80 { return Int(value) }
+        }
+        throw Self.damaged
+    }
+
+    mutating func bytes(_ count: Int) throws -> ArraySlice<UInt8> {
+        guard count <= bytes.count else { throw Self.damaged }
+        defer { bytes = bytes.dropFirst(count) }
+        return bytes.prefix(count)
+    }
+
+    mutating func pieces() throws -> [(gap: Int, number: Int64)] {
+        var pieces: [(gap: Int, number: Int64)] = []
+        let count = try count()
+        // Each takes two bytes at least.
+        guard count <= bytes.count / 2 else { throw Self.damaged }
+        for _ in 0..<count { pieces.append((try self.count(), Int64(try self.count()))) }
+        return pieces
+    }
+
+    /// What is left of the document without its pieces.
+    mutating func rest() throws -> [UInt8] {
+        let count = try count()
+        guard count <= Limits.receipt, let rest = Deflate.decompress(bytes, count: count) else { throw Self.damaged }
+        return rest
+    }
+}

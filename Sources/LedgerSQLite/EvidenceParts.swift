@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GRDB
+import PurchaseLedger
+
+/// The table of what documents are made of.
+struct EvidenceParts {
+    let tables: LedgerTables
+
+    /// How deep parts refer to parts. A token is a third longer than the tokens in it, so that in the longest document that
+    /// is taken apart not 40 levels fit. More is a circle, which nobody here wrote.
+    private static let deepest = 64
+
+    /// The number of the part with these bytes; `nil` where there is none.
+    func number(of bytes: ArraySlice<UInt8>, _ id: EvidenceID) throws -> Int64? {
+        for (number, found) in try candidates(id) where found[...] == bytes { return number }
+        return nil
+    }
+
+    /// Keeps bytes, unless they are kept already, and returns their number.
+    func keep(_ bytes: ArraySlice<UInt8>, _ id: EvidenceID) throws -> Int64 {
+        if let number = try number(of: bytes, id) { return number }
+        return try insert(try pack(bytes) ?? Packing.plain(bytes), id)
+    }
+
+    private func insert(_ packed: [UInt8], _ id: EvidenceID) throws -> Int64 {
+        try tables.insert(
+            "INSERT INTO parts (digest, content) VALUES (?, ?)", [.integer(id.leading), .octets(packed)])
+    }
+
+    /// What is kept of a document; `nil` where it does not come back from that byte for byte.
+    private func pack(_ bytes: ArraySlice<UInt8>) throws -> [UInt8]? {
+        guard let packing = Packing(bytes) else { return nil }
+        var known: [Int64: ArraySlice<UInt8>] = [:]
+        let numbers = try packing.pieces.map { piece in
+            let number = try keep(piece)
+            known[number] = piece.bytes
+            return number
+        }
+        guard let packed = packing.packed(numbers), packed.count < bytes.count else { return nil }
+        let unpacked = try Packing.unpack(packed) { known[$0].map(Array.init) ?? [] }
+        return unpacked[...] == bytes ? packed : nil
+    }
+
+    private func keep(_ piece: Packing.Piece) throws -> Int64 {
+        let id = EvidenceID(Array(piece.bytes))
+        if piece.isToken { return try keep(piece.bytes, id) }
+        return try number(of: piece.bytes, id) ?? insert(Packing.plain(piece.bytes), id)
+    }
+
+    /// The bytes of a part.
+    func bytes(_ number: Int64, depth: Int = 0) throws -> [UInt8] {
+        guard depth <= Self.deepest,
+            let content = try tables.first(
+                "SELECT content FROM parts WHERE id = ?", [.integer(number)], { try $0.octets() })
+        else { throw SQLiteErrors.damaged("A document in the ledger misses a part") }
+        return try unpack(content, depth: depth)
+    }
+
+    /// The parts whose digests begin alike: one, or none, unless somebody found two such.
+    private func candidates(_ id: EvidenceID) throws -> [(Int64, [UInt8])] {
+        try tables.all("SELECT id, content FROM parts WHERE digest = ?", [.integer(id.leading)]) {
+            (try $0.integer(), try $0.octets())
+        }.map { ($0, try unpack($1, depth: 0)) }
+    }
+
+    private func unpack(_ content: [UInt8], depth: Int) throws -> [UInt8] {
+        try Packing.unpack(content) { try bytes($0, depth: depth + 1) }
+    }
+}
+
+extension EvidenceID {
+    /// Its first eight octets.
+    var leading: Int64 {
+        octets.prefix(8).reduce(0) { $0 << 8 | Int64($1) }
+    }
+}

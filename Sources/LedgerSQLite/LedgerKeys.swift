@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// The numbers by which tables refer to apps, scopes and chains, as far as a transaction has met them.
+struct KnownNumbers {
+    fileprivate var apps: [String: Int64] = [:]
+    fileprivate var scopes: [LedgerScope: Int64] = [:]
+    fileprivate var chains: [ChainKey: Int64] = [:]
+    fileprivate var scopeOf: [Int64: LedgerScope] = [:]
+}
+
+// MARK: - Finding
+
+extension LedgerTables {
+    func app(_ bundleId: String) throws -> Int64? {
+        if let number = known.apps[bundleId] { return number }
+        let number = try first("SELECT id FROM apps WHERE bundleId = ?", [.text(bundleId)]) { try $0.integer() }
+        known.apps[bundleId] = number
+        return number
+    }
+
+    func scope(_ scope: LedgerScope) throws -> Int64? {
+        if let number = known.scopes[scope] { return number }
+        guard let app = try app(scope.bundleId) else { return nil }
+        let number = try first(
+            "SELECT id FROM scopes WHERE app = ? AND environment = ?",
+            [.integer(app), .text(scope.environment.rawValue)]
+        ) { try $0.integer() }
+        known.scopes[scope] = number
+        return number
+    }
+
+    /// The scope that has a number.
+    func scope(numbered number: Int64) throws -> LedgerScope {
+        if let scope = known.scopeOf[number] { return scope }
+        let found = try first(
+            "SELECT bundleId, environment FROM scopes JOIN apps ON apps.id = scopes.app WHERE scopes.id = ?",
+            [.integer(number)]
+        ) { LedgerScope(bundleId: try $0.text(), environment: try $0.word()) }
+        guard let found else { throw SQLiteErrors.damaged("The ledger misses an app's scope") }
+        known.scopeOf[number] = found
+        return found
+    }
+
+    func chain(_ key: ChainKey) throws -> Int64? {
+        if let number = known.chains[key] { return number }
+        guard let scope = try scope(key.scope) else { return nil }
+        let number = try first(
+            "SELECT id FROM chains WHERE originalTransactionId = ? AND scope = ?",
+            [.text(key.originalTransactionId), .integer(scope)]
+        ) { try $0.integer() }
+        known.chains[key] = number
+        return number
+    }
+}
+
+// MARK: - Adding what is new
+
+extension LedgerTables {
+    func addedApp(_ bundleId: String) throws -> Int64 {
+        if let number = try app(bundleId) { return number }
+        let number = try insert("INSERT INTO apps (bundleId) VALUES (?)", [.text(bundleId)])
+        known.apps[bundleId] = number
+        return number
+    }
+
+    func addedScope(_ scope: LedgerScope) throws -> Int64 {
+        if let number = try self.scope(scope) { return number }
+        let number = try insert(
+            "INSERT INTO scopes (app, environment) VALUES (?, ?)",
+            [.integer(try addedApp(scope.bundleId)), .text(scope.environment.rawValue)])
+        known.scopes[scope] = number
+        return number
+    }
+
+    func addedChain(_ key: ChainKey) throws -> Int64 {
+        if let number = try chain(key) { return number }
+        let number = try insert(
+            "INSERT INTO chains (scope, originalTransactionId) VALUES (?, ?)",
+            [.integer(try addedScope(key.scope)), .text(key.originalTransactionId)])
+        known.chains[key] = number
+        return number
+    }
+}

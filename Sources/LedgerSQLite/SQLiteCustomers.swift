@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import GRDB
+import PurchaseLedger
+
+// MARK: - Customers and their ids
+
+extension SQLiteTransaction {
+    func customer(_ id: String, of bundleId: String) throws -> Customer? {
+        guard let app = try tables.app(bundleId) else { return nil }
+        return try tables.first(
+            "SELECT customer FROM customerIds WHERE id = ? AND app = ?", [.text(id), .integer(app)]
+        ) { Customer(number: try $0.integer(), bundleId: bundleId) }
+    }
+
+    func ids(of customer: Customer) throws -> [String] {
+        try tables.all(
+            "SELECT id FROM customerIds WHERE customer = ? ORDER BY place", [.integer(customer.number)]
+        ) { try $0.text() }
+    }
+
+    func addCustomer(_ id: String, of bundleId: String) throws -> Customer {
+        let app = try tables.addedApp(bundleId)
+        let number = try tables.insert("INSERT INTO customers (app) VALUES (?)", [.integer(app)])
+        let customer = Customer(number: number, bundleId: bundleId)
+        try add(id: id, to: customer)
+        return customer
+    }
+
+    func add(id: String, to customer: Customer) throws {
+        try tables.run(
+            "INSERT INTO customerIds (customer, app, id) VALUES (?, ?, ?)",
+            [.integer(customer.number), .integer(try tables.addedApp(customer.bundleId)), .text(id)])
+    }
+
+    func merge(_ other: Customer, into customer: Customer) throws {
+        let ids = try ids(of: other)
+        let links = try links(of: other)
+        try delete(other)
+        // Anew, so that they come after the customer's own.
+        for id in ids { try add(id: id, to: customer) }
+        for link in links { try self.link(link.chain, to: customer, link.reason) }
+    }
+
+    func delete(_ customer: Customer) throws {
+        for table in ["links", "customerIds"] {
+            try tables.run("DELETE FROM \(table) WHERE customer = ?", [.integer(customer.number)])
+        }
+        try tables.run("DELETE FROM customers WHERE number = ?", [.integer(customer.number)])
+    }
+}
+
+// MARK: - Links
+
+extension SQLiteTransaction {
+    func owners(of key: ChainKey) throws -> [(customer: Customer, reason: LinkReason)] {
+        guard let chain = try tables.chain(key) else { return [] }
+        return try tables.all(
+            "SELECT customer, reason FROM links WHERE chain = ? ORDER BY place", [.integer(chain)]
+        ) { (Customer(number: try $0.integer(), bundleId: key.scope.bundleId), try $0.word()) }
+    }
+
+    func chains(of customer: Customer, in environment: Environment) throws -> [ChainKey] {
+        let scope = LedgerScope(bundleId: customer.bundleId, environment: environment)
+        guard let number = try tables.scope(scope) else { return [] }
+        return try tables.all(
+            """
+            SELECT originalTransactionId FROM links JOIN chains ON chains.id = links.chain
+            WHERE customer = ? AND scope = ? ORDER BY place
+            """, [.integer(customer.number), .integer(number)]
+        ) { ChainKey(try $0.text(), in: scope) }
+    }
+
+    func link(_ key: ChainKey, to customer: Customer, _ reason: LinkReason) throws {
+        try link(try tables.addedChain(key), to: customer, reason.rawValue)
+    }
+
+    func unlink(_ key: ChainKey, from customer: Customer) throws {
+        guard let chain = try tables.chain(key) else { return }
+        try tables.run(
+            "DELETE FROM links WHERE chain = ? AND customer = ?", [.integer(chain), .integer(customer.number)])
+    }
+
+    private func links(of customer: Customer) throws -> [(chain: Int64, reason: String)] {
+        try tables.all(
+            "SELECT chain, reason FROM links WHERE customer = ? ORDER BY place", [.integer(customer.number)]
+        ) { (try $0.integer(), try $0.text()) }
+    }
+
+    private func link(_ chain: Int64, to customer: Customer, _ reason: String) throws {
+        try tables.run(
+            "INSERT INTO links (chain, customer, reason) VALUES (?, ?, ?) ON CONFLICT (chain, customer) DO NOTHING",
+            [.integer(chain), .integer(customer.number), .text(reason)])
+    }
+}

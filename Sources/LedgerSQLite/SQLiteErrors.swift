@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GRDB
+import PurchaseLedger
+
+/// What SQLite's errors are to a ledger. This is the one place that knows.
+enum SQLiteErrors {
+    /// An error of a transaction as its caller sees it: what the work itself threw stays what it is.
+    static func translate(_ error: any Error) -> any Error {
+        switch error {
+        case let error as DatabaseError: storageError(error)
+        case is RowDecodingError: damaged("A row of the ledger holds something else than was written")
+        default: error
+        }
+    }
+
+    /// An error of the storage itself, whatever it is.
+    static func storageError(_ error: any Error) -> LedgerStorageError {
+        switch translate(error) {
+        case let error as LedgerStorageError: error
+        case let other: LedgerStorageError(.unavailable, "\(other)")
+        }
+    }
+
+    static func damaged(_ message: String) -> LedgerStorageError { LedgerStorageError(.damaged, message) }
+
+    private static func storageError(_ error: DatabaseError) -> LedgerStorageError {
+        let code: LedgerStorageError.Code =
+            switch error.resultCode {
+            case .SQLITE_FULL: .full
+            case .SQLITE_READONLY: .readOnly
+            case .SQLITE_CORRUPT, .SQLITE_NOTADB: .damaged
+            default: .unavailable
+            }
+        // Not the whole error, which quotes the statement.
+        return LedgerStorageError(
+            code, "SQLite \(error.extendedResultCode.rawValue): \(error.message ?? "no message")")
+    }
+}

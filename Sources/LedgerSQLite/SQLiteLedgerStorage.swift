@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import GRDB
+public import PurchaseLedger
+import Synchronization
+
+/// A ledger in one SQLite file.
+///
+/// What a write wrote is on the disk when it returns. Writes go through one connection, and those that come at once share a
+/// flush; reads have connections of their own, wait for no write, and each sees one state. One process at a time should
+/// write.
+public final class SQLiteLedgerStorage: LedgerStorage {
+    /// `nil` for one in memory.
+    private let path: String?
+    private let connection: Mutex<Connection>
+    private let groups = GroupCommit()
+
+    private struct Connection {
+        var database: any DatabaseWriter
+        /// A file that could be read only stays so to a connection, even when it may be written again.
+        var mayBeReadOnly = false
+    }
+
+    /// Opens a ledger, or makes one where there is no file. Tables of an older version are brought up to date.
+    ///
+    /// A file that cannot be written is opened all the same: it answers, and takes in nothing until it can be written.
+    ///
+    /// - Throws: ``LedgerStorageError``: `damaged` where the file is no ledger or of a newer version.
+    public init(path: String) throws {
+        self.path = path
+        connection = Mutex(Connection(database: try Self.open(path)))
+    }
+
+    private init(_ database: any DatabaseWriter) {
+        path = nil
+        connection = Mutex(Connection(database: database))
+    }
+
+    /// A ledger in memory, which ends with it.
+    public static func inMemory() throws -> SQLiteLedgerStorage {
+        do {
+            let queue = try DatabaseQueue(configuration: configuration)
+            try migrate(queue)
+            return SQLiteLedgerStorage(queue)
+        } catch {
+            throw SQLiteErrors.storageError(error)
+        }
+    }
+
+    /// Waits for what is going on and closes the file. Whatever is asked after that is answered `unavailable`.
+    public func close() throws {
+        // Not within the lock, which a write that is going on may need.
+        let database = connection.withLock { $0.database }
+        do {
+            try database.close()
+        } catch {
+            throw SQLiteErrors.storageError(error)
+        }
+    }
+}
+
+// MARK: - Transactions
+
+extension SQLiteLedgerStorage {
+    /// A caller that is cancelled meanwhile still learns what became of its work.
+    public func write<Result: Sendable>(
+        _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
+    ) async throws -> Result {
+        try await withCheckedThrowingContinuation { continuation in
+            let write = GroupCommit.Write { writer in
+                let result = try work(writer)
+                return { continuation.resume(returning: result) }
+            } fail: { [self] error in
+                if (error as? LedgerStorageError)?.code == .readOnly { reopenNext() }
+                continuation.resume(throwing: error)
+            }
+            if groups.add(write) { writeGroups() }
+        }
+    }
+
+    public func read<Result: Sendable>(
+        _ work: @escaping @Sendable (any LedgerReader) throws -> Result
+    ) async throws -> Result {
+        let database = connection.withLock { $0.database }
+        do {
+            return try await database.read { try work(SQLiteTransaction($0)) }
+        } catch {
+            throw SQLiteErrors.translate(error)
+        }
+    }
+
+    /// One group after another, each in its own turn, so that a ledger in memory, where reads use the same connection, lets
+    /// them through in between.
+    private func writeGroups() {
+        writableDatabase().asyncWriteWithoutTransaction { [self] connection in
+            if groups.writeNext(to: connection) { writeGroups() }
+        }
+    }
+
+    private func reopenNext() {
+        connection.withLock { $0.mayBeReadOnly = true }
+    }
+
+    private func writableDatabase() -> any DatabaseWriter {
+        connection.withLock { connection in
+            if connection.mayBeReadOnly, let path, let database = try? Self.open(path) {
+                connection = Connection(database: database)
+            }
+            return connection.database
+        }
+    }
+}
+
+// MARK: - Opening
+
+extension SQLiteLedgerStorage {
+    /// How long to wait for another process that writes, such as one that makes a copy.
+    private static let busyTimeout: TimeInterval = 5
+
+    /// Pages that each connection keeps in memory, in KiB: the upper levels of the indexes of some million transactions.
+    private static let cache = 32 << 10
+
+    /// Pages after which the log is brought into the file: 16 MiB. At 1,000, SQLite's own, a busy server would do little
+    /// else.
+    private static let checkpoint = 4_000
+
+    /// Bytes that are left of the log after it was longer, as it gets while a long read goes on.
+    private static let keptLog = 64 << 20
+
+    private static var configuration: Configuration {
+        var configuration = Configuration()
+        configuration.label = "LedgerSQLite"
+        configuration.busyMode = .timeout(busyTimeout)
+        configuration.foreignKeysEnabled = true
+        configuration.prepareDatabase { connection in
+            try connection.execute(sql: "PRAGMA cache_size = -\(cache)")
+        }
+        return configuration
+    }
+
+    private static func open(_ path: String) throws -> any DatabaseWriter {
+        do {
+            return try openForWriting(path)
+        } catch let error as DatabaseError where isReadOnly(error) && FileManager.default.fileExists(atPath: path) {
+            return try openForReading(path)
+        } catch {
+            throw SQLiteErrors.storageError(error)
+        }
+    }
+
+    private static func openForWriting(_ path: String) throws -> DatabasePool {
+        let pool = try DatabasePool(path: path, configuration: configuration)
+        try pool.writeWithoutTransaction { connection in
+            // Only now, since GRDB's pools choose NORMAL, by which the last commits are lost when the power is.
+            try connection.execute(sql: "PRAGMA synchronous = FULL")
+            try connection.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpoint)")
+            try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
+        }
+        try migrate(pool)
+        return pool
+    }
+
+    private static func openForReading(_ path: String) throws -> DatabasePool {
+        do {
+            var configuration = configuration
+            configuration.readonly = true
+            let pool = try DatabasePool(path: path, configuration: configuration)
+            guard try pool.read(Schema.migrator.hasCompletedMigrations) else {
+                throw LedgerStorageError(.readOnly, "The ledger's tables are older and cannot be brought up to date")
+            }
+            return pool
+        } catch {
+            throw SQLiteErrors.storageError(error)
+        }
+    }
+
+    private static func migrate(_ database: any DatabaseWriter) throws {
+        let migrator = Schema.migrator
+        guard try !database.read(migrator.hasBeenSuperseded) else {
+            throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
+        }
+        try migrator.migrate(database)
+    }
+
+    /// Where the folder cannot be written, SQLite says that it cannot open the file.
+    private static func isReadOnly(_ error: DatabaseError) -> Bool {
+        [.SQLITE_READONLY, .SQLITE_CANTOPEN].contains(error.resultCode)
+    }
+}
+
+// MARK: - For tests
+
+extension SQLiteLedgerStorage {
+    /// How many transactions were committed.
+    package var commits: Int { groups.commits }
+
+    /// Runs SQL on the connection that writes.
+    package func execute(_ sql: String) async throws {
+        try await connection.withLock { $0.database }.writeWithoutTransaction { try $0.execute(sql: sql) }
+    }
+
+    /// A number that SQL on the connection that writes comes to.
+    package func number(_ sql: String) async throws -> Int {
+        try await connection.withLock { $0.database }.writeWithoutTransaction { try Int.fetchOne($0, sql: sql) ?? 0 }
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GRDB
+
+/// The tables of a ledger, as numbered steps. A step that was released is never changed: what changes is a new step.
+enum Schema {
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("001 evidence") { try $0.execute(sql: evidence) }
+        migrator.registerMigration("002 facts") { try $0.execute(sql: facts) }
+        migrator.registerMigration("003 customers") { try $0.execute(sql: customers) }
+        migrator.registerMigration("004 events") { try $0.execute(sql: events) }
+        migrator.registerMigration("005 API keys") { try $0.execute(sql: apiKeys) }
+        return migrator
+    }
+
+    /// Documents are made of parts, each of which is there once. A part is found by the first eight octets of its SHA-256;
+    /// whether it is the right one its content tells, so that no index holds whole digests. See ``EvidenceParts``.
+    private static let evidence = """
+        CREATE TABLE apps (
+            id INTEGER PRIMARY KEY,
+            bundleId TEXT NOT NULL UNIQUE
+        ) STRICT;
+
+        CREATE TABLE scopes (
+            id INTEGER PRIMARY KEY,
+            app INTEGER NOT NULL REFERENCES apps,
+            environment TEXT NOT NULL,
+            UNIQUE (app, environment)
+        ) STRICT;
+
+        CREATE TABLE parts (
+            id INTEGER PRIMARY KEY,
+            digest INTEGER NOT NULL,
+            content BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX partsByDigest ON parts (digest);
+
+        CREATE TABLE documents (
+            number INTEGER PRIMARY KEY,
+            part INTEGER NOT NULL UNIQUE REFERENCES parts,
+            scope INTEGER NOT NULL REFERENCES scopes,
+            kind TEXT NOT NULL,
+            signedDate INTEGER,
+            receivedAt INTEGER NOT NULL,
+            notificationType TEXT,
+            notificationSubtype TEXT,
+            notificationUUID TEXT
+        ) STRICT;
+        """
+
+    /// What one document says of one transaction is one row, beside the others of its chain: a chain is read in one piece.
+    private static let facts = """
+        CREATE TABLE chains (
+            id INTEGER PRIMARY KEY,
+            scope INTEGER NOT NULL REFERENCES scopes,
+            originalTransactionId TEXT NOT NULL,
+            UNIQUE (originalTransactionId, scope)
+        ) STRICT;
+
+        CREATE TABLE statements (
+            chain INTEGER NOT NULL REFERENCES chains,
+            transactionId TEXT NOT NULL,
+            source INTEGER NOT NULL,
+            signedDate INTEGER NOT NULL,
+            evidence BLOB NOT NULL,
+            productId TEXT NOT NULL,
+            type TEXT,
+            subscriptionGroup TEXT,
+            purchaseDate INTEGER,
+            expiresDate INTEGER,
+            quantity INTEGER NOT NULL,
+            isUpgraded INTEGER NOT NULL,
+            revocationDate INTEGER,
+            revocationReason INTEGER,
+            revocationType TEXT,
+            revocationPercentage INTEGER,
+            ownership TEXT,
+            appAccountToken TEXT,
+            offerType INTEGER,
+            webOrderLineItemId TEXT,
+            PRIMARY KEY (chain, transactionId, source)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX statementsByTransaction ON statements (transactionId);
+
+        CREATE TABLE renewals (
+            chain INTEGER PRIMARY KEY REFERENCES chains,
+            signedDate INTEGER NOT NULL,
+            evidence BLOB NOT NULL,
+            productId TEXT,
+            autoRenewProductId TEXT,
+            willRenew INTEGER,
+            expirationIntent INTEGER,
+            isInBillingRetry INTEGER NOT NULL,
+            gracePeriodExpiresDate INTEGER,
+            priceIncreaseStatus INTEGER,
+            appAccountToken TEXT
+        ) STRICT;
+
+        CREATE TABLE reports (
+            chain INTEGER PRIMARY KEY REFERENCES chains,
+            status TEXT,
+            productId TEXT,
+            transactionId TEXT,
+            expiresDate INTEGER,
+            willRenew INTEGER,
+            revoked TEXT,
+            nextChange INTEGER
+        ) STRICT;
+        CREATE INDEX reportsDue ON reports (nextChange) WHERE nextChange IS NOT NULL;
+        """
+
+    /// A customer's number is never given again, since events go on naming it: hence AUTOINCREMENT. `place` is the order in
+    /// which ids and links were added.
+    private static let customers = """
+        CREATE TABLE customers (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            app INTEGER NOT NULL REFERENCES apps
+        ) STRICT;
+
+        CREATE TABLE customerIds (
+            place INTEGER PRIMARY KEY,
+            customer INTEGER NOT NULL REFERENCES customers,
+            app INTEGER NOT NULL REFERENCES apps,
+            id TEXT NOT NULL,
+            UNIQUE (id, app)
+        ) STRICT;
+        CREATE INDEX customerIdsByCustomer ON customerIds (customer);
+
+        CREATE TABLE links (
+            place INTEGER PRIMARY KEY,
+            chain INTEGER NOT NULL REFERENCES chains,
+            customer INTEGER NOT NULL REFERENCES customers,
+            reason TEXT NOT NULL,
+            UNIQUE (chain, customer)
+        ) STRICT;
+        CREATE INDEX linksByCustomer ON links (customer);
+        """
+
+    /// The secret itself is nowhere. `place` is the order in which keys were put.
+    private static let apiKeys = """
+        CREATE TABLE apiKeys (
+            place INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            role TEXT NOT NULL,
+            app INTEGER NOT NULL REFERENCES apps,
+            secretHash BLOB NOT NULL,
+            createdAt INTEGER NOT NULL,
+            revokedAt INTEGER
+        ) STRICT;
+        """
+
+    /// Events name customers that may have been deleted since, so that this is no reference.
+    private static let events = """
+        CREATE TABLE events (
+            sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+            kind TEXT NOT NULL,
+            scope INTEGER NOT NULL REFERENCES scopes,
+            recordedAt INTEGER NOT NULL,
+            customer INTEGER,
+            originalTransactionId TEXT,
+            transactionId TEXT,
+            productId TEXT,
+            detail TEXT
+        ) STRICT;
+        """
+}

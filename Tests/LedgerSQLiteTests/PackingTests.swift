@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Foundation
+import LedgerSQLite
+import PurchaseLedger
+import ReceiptCoding
+import TestData
+import Testing
+
+/// Documents come back byte for byte, whatever they are, and what repeats in them is there once.
+@Suite struct PackingTests {
+    private static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
+
+    /// Adds documents one by one and expects each of them back.
+    private func expectBack(_ documents: [[UInt8]], in storage: SQLiteLedgerStorage? = nil) async throws {
+        let storage = try storage ?? .inMemory()
+        try await storage.write { writer in
+            for document in documents {
+                _ = try writer.add(.unverified(document), receivedAt: Timestamp(milliseconds: 0))
+            }
+        }
+        for document in documents {
+            let found = try await storage.read { try $0.document(EvidenceID(document)) }
+            #expect(found?.document == document)
+        }
+    }
+
+    @Test func `a signer's header and the tokens in a notification are there once`() async throws {
+        let storage = try SQLiteLedgerStorage.inMemory()
+        let appStore = try AppStore()
+        var random = SeededRandom(seed: 1)
+        let transaction = try appStore.sign(#"{"transactionId":"1"}"#)
+        let notifications = try ["A", "B"].map { try appStore.sign(#"{"\#($0)":"\#(transaction)"}"#) }
+        try await expectBack([Self.bytes(notifications[0])], in: storage)
+        #expect(try await storage.number("SELECT count(*) FROM parts") == 3)
+        try await expectBack([Self.bytes(transaction), Self.bytes(notifications[1])], in: storage)
+        #expect(try await storage.number("SELECT count(*) FROM parts") == 4)
+        try await expectBack([Self.bytes(appStore.notification(&random))], in: storage)
+        #expect(try await storage.number("SELECT count(*) FROM parts") == 7)
+    }
+
+    @Test func `a receipt's certificates are there once`() async throws {
+        let storage = try SQLiteLedgerStorage.inMemory()
+        let authority = try AppStore().authority
+        var plan = try ReceiptPlan(Array(repeating: 7, count: 5000), by: authority.receipts)
+        let first = try plan.signed()
+        plan.payload = Array(repeating: 9, count: 5000)
+        try await expectBack([first, plan.signed()], in: storage)
+        #expect(try await storage.number("SELECT count(*) FROM parts") == 5)
+        #expect(
+            try await storage.number("SELECT sum(length(content)) FROM parts WHERE id IN (SELECT part FROM documents)")
+                < 1500)
+    }
+
+    @Test(.enabled(if: TestData.isThere, Comment(rawValue: TestData.whyNot)))
+    func `genuine documents come back`() async throws {
+        let folder = TestData.folder
+        let paths = try ["receipts", "jws", "transaction-receipts"].flatMap { name in
+            try FileManager.default.contentsOfDirectory(atPath: folder.appendingPathComponent(name).path)
+                .map { "\(name)/\($0)" }
+        }
+        let documents = paths.sorted().compactMap { path -> [UInt8]? in
+            path.hasSuffix(".b64") ? try? TestData.receipt(path) : try? TestData.bytes(path)
+        }
+        #expect(documents.count > 10)
+        try await expectBack(Array(Set(documents)))
+    }
+
+    /// What is no token, or not quite one.
+    static let odd: [(String, [UInt8])] = {
+        let header = String(repeating: "QUFB", count: 100)
+        let token = "\(header).e30.AAAA"
+        return [
+            ("nothing", []), ("one byte", [0]), ("the first byte of what is kept", [1]), ("dots", bytes("..")),
+            ("no signature", bytes("\(header).e30.")), ("no payload", bytes("\(header)..AAAA")),
+            ("no header", bytes(".e30.AAAA")), ("two parts", bytes("\(header).e30")),
+            ("four parts", bytes("\(token).AAAA")), ("spare bits in the payload", bytes("\(header).e31.AAAA")),
+            ("spare bits in the signature", bytes("\(header).e30.AB")), ("padding", bytes("\(header).e30=.AAAA")),
+            ("the other alphabet", bytes("\(header).e30+.AA/A")), ("a line's end", bytes("\(token)\n")),
+            ("a header that is not base64url", bytes("{\"alg\":1}\u{0}é.e30.AAAA")),
+            ("a payload that is not JSON", bytes("\(header).AAECAw.AAAA")),
+            ("a token in quotes", bytes("\"\(token)\"")),
+            ("a notification's body", bytes("{\"signedPayload\":\"\(token)\"}")),
+            ("a receipt's beginning", [0x30, 0x82, 0x01, 0x00]),
+        ]
+    }()
+
+    @Test(arguments: odd) func `odd documents`(name: String, document: [UInt8]) async throws {
+        try await expectBack([document])
+    }
+
+    @Test func `tokens in odd places`() async throws {
+        let appStore = try AppStore()
+        let token = try appStore.sign("{}")
+        let payloads = [
+            token, "\"\(token)\"", "[\"\(token)\",\"\(token)\"]", "{\"\(token)\":1}", "\"\(token)\"\"\(token)\"",
+            "{ \"a\" :\t\"\(token)\" , \"a\":\"\(token)\"}\n", "\"\\\"\(token)\\\"\"", "\"\(token).\"", "\".\(token)\"",
+            "\"\\u0065\(token)\"", "\"\(token)", "\"\(token.dropLast(2))\"", "\"\(token.replacing(".", with: "."))=\"",
+            "\"\(String(repeating: "a", count: 300))..\"", "\"\(String(repeating: "a", count: 300)).a.a\"", "",
+        ]
+        try await expectBack(payloads.map { Self.bytes(try appStore.sign($0)) })
+    }
+
+    @Test func `tokens in tokens in tokens`() async throws {
+        let appStore = try AppStore()
+        var tokens = [try appStore.sign("{}")]
+        for _ in 0..<8 { tokens.append(try appStore.sign("{\"a\":\"\(tokens[tokens.count - 1])\"}")) }
+        for order in [tokens, tokens.reversed()] { try await expectBack(order.map(Self.bytes)) }
+        for token in tokens { try await expectBack([Self.bytes(token)]) }
+    }
+
+    @Test func `a mebibyte, of tokens and of noise`() async throws {
+        let appStore = try AppStore()
+        var random = SeededRandom(seed: 2)
+        let token = try appStore.sign("{}")
+        let many = Array(repeating: "\"\(token)\"", count: (3 << 18) / token.utf8.count - 1).joined(separator: ",")
+        let noise = (0..<1 << 20).map { _ in UInt8.random(in: 0...255, using: &random) }
+        try await expectBack([Self.bytes(try appStore.sign(many)), noise])
+    }
+
+    @Test(arguments: 0..<UInt64(10))
+    func `any change of a notification, a token or a receipt`(seed: UInt64) async throws {
+        var random = SeededRandom(seed: seed)
+        let appStore = try AppStore()
+        let receipt = try ReceiptPlan(Array(repeating: 7, count: 300), by: appStore.authority.receipts).signed()
+        let documents = try [
+            Self.bytes(appStore.notification(&random)), Self.bytes(appStore.sign(#"{"a":1}"#)), receipt,
+        ]
+        var changed = documents
+        for _ in 0..<30 {
+            for document in documents { changed.append(Self.change(document, &random)) }
+        }
+        try await expectBack(changed)
+    }
+
+    /// Another byte, one less, one more, a piece twice, or the end missing.
+    private static func change(_ document: [UInt8], _ random: inout SeededRandom) -> [UInt8] {
+        var changed = document
+        let index = Int.random(in: document.indices, using: &random)
+        let letters = Array("AZaz09-_.=\"{}\\ ".utf8) + [0, 0x30, 0x80, 0xff]
+        switch Int.random(in: 0..<5, using: &random) {
+        case 0: changed[index] = letters.randomElement(using: &random) ?? 0
+        case 1: changed.remove(at: index)
+        case 2: changed.insert(letters.randomElement(using: &random) ?? 0, at: index)
+        case 3: changed.insert(contentsOf: document[index...].prefix(500), at: index)
+        default: changed.removeSubrange(index...)
+        }
+        return changed
+    }
+
+    @Test func `what was damaged on the disk is said to be, and is not given out`() async throws {
+        let appStore = try AppStore()
+        let document = Self.bytes(try appStore.sign("{\"a\":\"\(appStore.sign("{}"))\"}"))
+        for damage in [
+            "content = x'02'", "content = x''", "content = x'07'", "content = x'0100'",
+            "content = x'02ffffffffffffffffff'",
+            "content = x'02000100010000'", "content = x'020001000100ff7f'",
+            "content = substr(content, 1, length(content) - 1)",
+            "content = x'00616263' WHERE id = 1", "content = CAST(content || 'a' AS BLOB)",
+        ] {
+            let storage = try SQLiteLedgerStorage.inMemory()
+            try await expectBack([document], in: storage)
+            try await storage.execute("UPDATE parts SET \(damage)")
+            await #expect(throws: LedgerStorageError.self, "\(damage)") {
+                guard try await storage.read({ try $0.document(EvidenceID(document)) }) != nil else {
+                    throw LedgerStorageError(.damaged, "not found under its name any more")
+                }
+            }
+        }
+    }
+}

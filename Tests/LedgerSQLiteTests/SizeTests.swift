@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import LedgerSQLite
+import PurchaseLedger
+import TestData
+import Testing
+
+@Suite struct SizeTests {
+    @Test func `a notification of 20 KB takes less than 4 KB on the disk, with all that it says and every index`()
+        async throws
+    {
+        let folder = try TemporaryFolder()
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        let ledger = Ledger(storage: storage)
+        let appStore = try AppStore()
+        var random = SeededRandom(seed: 3)
+        var sizes: [Int] = []
+        for count in [100, 400] {
+            for _ in 0..<count {
+                let notification = try appStore.notification(&random)
+                try #require(notification.utf8.count > 19_000)
+                let evidence = try await appStore.evidence(of: notification)
+                try #require(evidence.statements.count == 1 && evidence.renewals.count == 1)
+                _ = try await ledger.record([evidence], at: Timestamp(milliseconds: 1_750_000_000_000))
+            }
+            sizes.append(try await storage.number("PRAGMA page_count") * 4096)
+        }
+        // Without what an empty ledger takes.
+        #expect((sizes[1] - sizes[0]) / 400 < 4096)
+    }
+}
