@@ -41,6 +41,6 @@ public enum Limits {
     /// years or so, and only Apple can make one. One beyond that is checked anew every time, with the same outcome.
     public static let knownSigners = 64
 
-    /// Characters of an error's message, which may quote a document.
+    /// Unicode scalars of an error's message, which may quote a document.
     public static let message = 400
 }

@@ -74,13 +74,21 @@ package struct SignedClaims: Hashable, Sendable {
     }
 
     package init(_ kind: SignedKind, _ payload: JSONValue) {
-        let subject =
-            kind == .notification
-            ? payload["data"] ?? payload["summary"] ?? payload["externalPurchaseToken"] ?? payload["appData"] : payload
+        let subject = kind == .notification ? Self.subjects(of: payload).first?.value : payload
         bundleId = subject?["bundleId"]?.string
         appAppleId = subject?["appAppleId"]?.integer
         let name = subject?[kind == .appTransaction ? "receiptType" : "environment"]?.string
-        environment = name.map(Open.init(rawValue:)) ?? Self.environment(ofExternalPurchase: subject)
+        environment = name.map(Open.init(rawValue:))
+        if kind == .notification, Self.subjects(of: payload).first?.name == "externalPurchaseToken" {
+            environment = Self.environment(ofExternalPurchase: subject)
+        }
+    }
+
+    /// What a notification is about: one of these, in the order in which Apple's libraries look for them.
+    package static func subjects(of notification: JSONValue) -> [(name: String, value: JSONValue)] {
+        ["data", "summary", "externalPurchaseToken", "appData"].compactMap { name in
+            notification[name].flatMap { $0 == .null ? nil : (name, $0) }
+        }
     }
 
     /// A token for external purchases names no environment: its identifier starts with `SANDBOX` there.

@@ -21,6 +21,8 @@ package struct CertificatePlan: Sendable {
     package var constraints: BasicConstraints
     /// Where to ask whether it was revoked.
     package var ocspResponder: String?
+    /// Whether its key usage says that it signs documents; by default what is no authority does.
+    package var signsDocuments: Bool?
     package var key: SigningKey
     /// Whose signature it bears.
     package var issuerKey: SigningKey
@@ -71,8 +73,10 @@ package struct CertificatePlan: Sendable {
     }
 
     private var keyUsage: KeyUsage {
-        if case .isCertificateAuthority = constraints { return KeyUsage(keyCertSign: true, cRLSign: true) }
-        return KeyUsage(digitalSignature: true)
+        var isAuthority = false
+        if case .isCertificateAuthority = constraints { isAuthority = true }
+        return KeyUsage(
+            digitalSignature: signsDocuments ?? !isAuthority, keyCertSign: isAuthority, cRLSign: isAuthority)
     }
 
     /// Apple's form of a name, under an organization that is not Apple.

@@ -92,7 +92,11 @@ extension AppStoreVerifier {
         let found = claims.bundleId ?? "no bundle id in this kind of document"
         guard case .only(let accepted) = apps else { return passed(.app, "any app", found: found) }
         try requireApp(claims, kind, among: accepted)
-        passed(.app, accepted.map(\.bundleId).joined(separator: " or "), found: found)
+        let isCompared = kind.namesBundle || kind.namesAppleId && claims.environment?.known == .production
+        passed(
+            .app,
+            isCompared ? accepted.map(\.bundleId).joined(separator: " or ") : "nothing: a \(kind) names no app here",
+            found: found)
     }
 
     private func requireApp(
@@ -100,7 +104,7 @@ extension AppStoreVerifier {
     ) throws(VerificationError) {
         var candidates = accepted
         if kind.namesBundle {
-            candidates = accepted.filter { $0.bundleId == claims.bundleId }
+            candidates = accepted.filter { $0.bundleId.isSameText(as: claims.bundleId) }
             guard !candidates.isEmpty else {
                 let expected = accepted.map(\.bundleId).joined(separator: " or ")
                 let found = claims.bundleId.map { "is for \($0)" } ?? "names no app"
@@ -109,12 +113,22 @@ extension AppStoreVerifier {
         }
         // Sandbox documents have another number or none.
         guard claims.environment?.known == .production, claims.appAppleId != nil || kind.namesAppleId else { return }
-        guard candidates.contains(where: { $0.appAppleId == nil || $0.appAppleId == claims.appAppleId }) else {
-            let expected = candidates.compactMap(\.appAppleId).map(String.init).joined(separator: " or ")
+        // Where nothing else names the app, an app whose number is not known here is no match.
+        let isMatch = candidates.contains { app in
+            app.appAppleId.map { $0 == claims.appAppleId } ?? (kind != .retentionRequest)
+        }
+        guard isMatch else {
+            let known = candidates.compactMap(\.appAppleId).map(String.init)
+            let expected = known.isEmpty ? "none, since none was named" : known.joined(separator: " or ")
             let found = claims.appAppleId.map(String.init) ?? "missing"
             throw VerificationError(.otherApp, "The app's Apple ID is \(found), accepted is \(expected).")
         }
     }
+}
+
+extension String {
+    /// Whether two texts have the same bytes. Swift takes texts for equal that only look the same.
+    func isSameText(as other: String?) -> Bool { other.map { utf8.elementsEqual($0.utf8) } ?? false }
 }
 
 extension SignedKind {

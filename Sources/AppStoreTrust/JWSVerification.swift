@@ -44,9 +44,12 @@ extension AppStoreVerifier {
         passed(.form, "three parts of base64url, JSON inside", found: "\(jws.count) bytes")
         let known = knownTokenSigners.chain { $0.elementsEqual(token.jws.encodedHeader) }
         let chain = if let known { known } else { try await chain(behind: token) }
-        passed(.algorithm, "ES256", found: "ES256")
-        try token.requireSignature(by: chain, at: now)
-        passedSignature(by: chain, at: token.signedDate ?? now, isSigned: token.signedDate != nil, "ES256")
+        if known != nil { passed(.algorithm, "ES256", found: "ES256") }
+        passedChain(chain)
+        try chain.requireValidity(at: token.signedDate ?? now)
+        passedDates(chain, at: token.signedDate ?? now, isSigned: token.signedDate != nil)
+        try token.requireSignature(by: chain)
+        passedSignature(chain, "ES256")
         // The signature covers the header, so nobody but the signer can make another that leads to this chain.
         if known == nil { knownTokenSigners.remember(Array(token.jws.encodedHeader), chain) }
         try await requireUnrevoked(chain, at: now)
@@ -54,7 +57,9 @@ extension AppStoreVerifier {
     }
 
     private func chain(behind token: SignedToken) async throws(VerificationError) -> SignerChain {
-        switch try token.certificates() {
+        let certificates = try token.certificates()
+        passed(.algorithm, "ES256", found: "ES256")
+        return switch certificates {
         case .issued(let leaf, let intermediate):
             try await SignerChain.check(leaf: leaf, intermediate: intermediate, roots: roots)
         case .selfSigned(let leaf):
@@ -72,6 +77,9 @@ extension AppStoreVerifier {
         }
         guard kind == expected ?? kind else {
             throw VerificationError(.otherKind, "Expected a \(expected ?? kind), found a \(kind).")
+        }
+        if kind == .notification, SignedClaims.subjects(of: token.payload).count > 1 {
+            throw VerificationError(.otherPurchase, "The notification is about more than one subject.")
         }
         passed(.kind, expected?.rawValue ?? "anything that the App Store signs", found: kind.rawValue)
         let claims = SignedClaims(kind, token.payload)
@@ -161,10 +169,8 @@ private struct SignedToken {
         case selfSigned(Certificate)
     }
 
-    /// Checks that the signer's certificates were valid when the token was signed, and the signature itself.
     @inline(never)
-    func requireSignature(by chain: SignerChain, at now: Timestamp) throws(VerificationError) {
-        try chain.requireValidity(at: signedDate ?? now)
+    func requireSignature(by chain: SignerChain) throws(VerificationError) {
         guard let key = P256.Signing.PublicKey(chain.leaf.publicKey) else {
             throw VerificationError(
                 .unsupportedAlgorithm, "The signer's key is not on the curve P-256, as ES256 needs.")
@@ -180,7 +186,8 @@ private struct SignedToken {
 
     /// `signedDate`, or what an app transaction has in its place.
     private static func signedDate(of payload: JSONValue) -> Timestamp? {
-        guard let date = payload["signedDate"] ?? payload["receiptCreationDate"] else { return nil }
+        let name = payload["receiptType"] == nil ? "signedDate" : "receiptCreationDate"
+        guard let date = payload[name] ?? payload["signedDate"] else { return nil }
         return try? date.decode(Timestamp.self)
     }
 

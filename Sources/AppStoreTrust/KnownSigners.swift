@@ -8,7 +8,7 @@ import Synchronization
 /// The list only grows, up to a bound, and any number of threads read it without waiting for one another. That is enough,
 /// since nobody but Apple can add to it: a signer is remembered after its signature over a whole document was right, under
 /// a key that this signature covers or that only Apple can make. In years there have been a handful.
-final class KnownSigners<Key: Sendable>: Sendable {
+final class KnownSigners<Key: Equatable & Sendable>: Sendable {
     private final class Node: Sendable {
         let key: Key
         let chain: SignerChain
@@ -32,11 +32,11 @@ final class KnownSigners<Key: Sendable>: Sendable {
         return nil
     }
 
-    /// Remembers a chain. Two threads that find the same one at the same time may both add it, which does no harm.
+    /// Remembers a chain, unless the key is known by now or there is no more room.
     func remember(_ key: Key, _ chain: SignerChain) {
         let new = Node(key, chain)
         var last = first.storeIfNil(new)
-        for _ in 0..<Limits.knownSigners where last !== new {
+        for _ in 1..<Limits.knownSigners where last !== new && last.key != key {
             last = last.next.storeIfNil(new)
         }
     }

@@ -31,7 +31,7 @@ extension AppStoreVerifier {
     }
 
     /// Verifies the tokens inside of a notification that was itself verified; see ``verify(notification:at:)``.
-    public func verify(
+    package func verify(
         partsOf notification: Verified<ResponseBodyV2DecodedPayload>, at now: Timestamp
     ) async throws(VerificationError) -> VerifiedNotification {
         let (data, appData) = (notification.payload.data, notification.payload.appData)
@@ -42,7 +42,9 @@ extension AppStoreVerifier {
             appTransaction: try await part(
                 appData?.signedAppTransactionInfo, "appData.signedAppTransactionInfo", at: now))
         try parts.requireOnePurchase()
-        passed(.purchase, "parts of one purchase", found: "they name the same")
+        let count = [parts.transaction?.document, parts.renewalInfo?.document, parts.appTransaction?.document]
+            .compactMap { $0 }.count
+        passed(.purchase, "parts about one purchase", found: "parts: \(count)")
         return parts
     }
 
@@ -68,7 +70,7 @@ extension VerifiedNotification {
                 "A token from \(environment.rawValue) in a notification from \(notification.environment.rawValue).")
         }
         for bundleId in [transaction?.bundleId, appTransaction?.bundleId].compactMap({ $0 })
-        where bundleId != notification.bundleId {
+        where !bundleId.isSameText(as: notification.bundleId) {
             throw VerificationError(
                 .otherPurchase, "A token for \(bundleId) in a notification for \(notification.bundleId ?? "no app").")
         }

@@ -85,6 +85,11 @@ extension OCSPAnswer {
         guard now < end else {
             throw OCSPFault("The answer was good until \(end.iso8601), now is \(now.iso8601).")
         }
+        // Counted from when the responder knew it, so that an old answer cannot be sent again and again.
+        let oldest = now.milliseconds - Self.longestLife
+        guard statement.thisUpdate.milliseconds > oldest || statement.status.isRevoked else {
+            throw OCSPFault("The answer is of \(statement.thisUpdate.iso8601), which is too long ago.")
+        }
         let life = min(end.milliseconds - now.milliseconds, Self.longestLife)
         until = Timestamp(milliseconds: now.milliseconds + life)
         // The last quarter is left for the next answer to come.
@@ -93,6 +98,10 @@ extension OCSPAnswer {
 }
 
 extension OCSPResponse.Statement.Status {
+    fileprivate var isRevoked: Bool {
+        if case .revoked = self { true } else { false }
+    }
+
     fileprivate var known: RevocationStatus {
         get throws(OCSPFault) {
             switch self {
@@ -106,14 +115,16 @@ extension OCSPResponse.Statement.Status {
 
 /// Why a response of a responder says nothing about a certificate.
 package struct OCSPFault: Error, Equatable {
-    /// The most characters of a reason. A sentence has less; the rest of a longer one is something that it quotes.
+    /// The most Unicode scalars of a reason. A sentence has less; the rest of a longer one is something that it quotes.
     private static let reasonLimit = 300
 
     /// A sentence.
     package let reason: String
 
     init(_ reason: String) {
-        self.reason = reason.utf8.count <= Self.reasonLimit ? reason : "\(reason.prefix(Self.reasonLimit))…"
+        self.reason =
+            reason.utf8.count <= Self.reasonLimit
+            ? reason : "\(String(reason.unicodeScalars.prefix(Self.reasonLimit)))…"
     }
 }
 
@@ -140,9 +151,10 @@ extension OCSPQuestion {
         }
         let response = try OCSPResponse(decoding: response)
         try requireSignature(on: response, at: now)
-        guard let id = try? OCSPCertificateID(of: certificate, issuedBy: issuer),
-            let statement = response.statements.first(where: { $0.certificate == id })
-        else {
+        let id = try? OCSPCertificateID(of: certificate, issuedBy: issuer)
+        let statements = response.statements.filter { $0.certificate == id }
+        // Of two about one certificate the bad one counts.
+        guard let statement = statements.first(where: \.status.isRevoked) ?? statements.first else {
             throw OCSPFault("The answer is about another certificate.")
         }
         return try OCSPAnswer(statement, at: now)

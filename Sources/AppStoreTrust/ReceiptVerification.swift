@@ -22,19 +22,23 @@ extension AppStoreVerifier {
         passed(.form, "PKCS#7 signed data with one signer", found: "\(document.count) bytes")
         passed(.algorithm, "RSA with SHA-1 or SHA-256", found: unverified.algorithm)
         let chain = try await signer(of: unverified, at: now)
-        passedSignature(
-            by: chain, at: unverified.creationDate ?? now, isSigned: unverified.creationDate != nil,
-            unverified.algorithm)
+        passedSignature(chain, unverified.algorithm)
         try await requireUnrevoked(chain, at: now)
-        return try accept(unverified, document, from: chain)
+        // Bytes behind it are nobody's word, and not kept.
+        return try accept(unverified, Array(document.prefix(unverified.container.length)), from: chain)
     }
 
     /// The chain that signed the receipt: a known one, or one that is known from now on.
     private func signer(
         of receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
-        if let chain = knownReceiptSigners.chain(where: { $0.signed(receipt.container) }) {
-            try receipt.requireSignature(by: chain, at: now)
+        if let chain = knownReceiptSigners.chain(where: { $0.signed(receipt.container) }),
+            // Another certificate of the same intermediate may be valid where the known one was not.
+            (try? chain.requireValidity(at: receipt.creationDate ?? now)) != nil
+        {
+            passedChain(chain)
+            passedDates(chain, at: receipt.creationDate ?? now, isSigned: receipt.creationDate != nil)
+            try receipt.requireSignature(by: chain)
             return chain
         }
         let chain = try await chain(behind: receipt, at: now)
@@ -47,22 +51,39 @@ extension AppStoreVerifier {
     private func chain(
         behind receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
+        let instant = receipt.creationDate ?? now
         var firstError: VerificationError?
+        var reached: SignerChain?
         for candidate in try receipt.candidates() {
             do {
-                let chain =
-                    if let intermediate = candidate.intermediate {
-                        try await SignerChain.check(leaf: candidate.leaf, intermediate: intermediate, roots: roots)
-                    } else {
-                        try SignerChain(selfSigned: candidate.leaf, roots: roots)
-                    }
-                try receipt.requireSignature(by: chain, at: now)
+                let chain = try await chain(candidate)
+                if firstError == nil { reached = chain }
+                try chain.requireValidity(at: instant)
+                try receipt.requireSignature(by: chain)
+                passedChain(chain)
+                passedDates(chain, at: instant, isSigned: receipt.creationDate != nil)
                 return chain
             } catch {
                 firstError = firstError ?? error
             }
         }
-        throw firstError ?? VerificationError(.untrustedChain, "The receipt brings no chain of certificates.")
+        let error = firstError ?? VerificationError(.untrustedChain, "The receipt brings no chain of certificates.")
+        if let reached {
+            passedChain(reached)
+            if error.code != .certificateExpired {
+                passedDates(reached, at: instant, isSigned: receipt.creationDate != nil)
+            }
+        }
+        throw error
+    }
+
+    private func chain(
+        _ candidate: (leaf: Certificate, intermediate: Certificate?)
+    ) async throws(VerificationError) -> SignerChain {
+        guard let intermediate = candidate.intermediate else {
+            return try SignerChain(selfSigned: candidate.leaf, roots: roots)
+        }
+        return try await SignerChain.check(leaf: candidate.leaf, intermediate: intermediate, roots: roots)
     }
 
     @inline(never)
@@ -95,7 +116,7 @@ extension SignedClaims {
 
 /// The signer of receipts as they name it, and the two certificates as they bring them along. Nobody but Apple can make
 /// others that lead to a trusted root, whatever else there may be in an envelope.
-struct ReceiptSigner: Sendable {
+struct ReceiptSigner: Equatable, Sendable {
     private let issuer: [UInt8]
     private let serialNumber: [UInt8]
     private let certificates: [[UInt8]]
@@ -130,10 +151,8 @@ private struct UnverifiedReceipt {
         try Self.requireAlgorithms(container.signer)
     }
 
-    /// Checks that the signer's certificates were valid when the receipt was created, and the signature itself.
     @inline(never)
-    func requireSignature(by chain: SignerChain, at now: Timestamp) throws(VerificationError) {
-        try chain.requireValidity(at: creationDate ?? now)
+    func requireSignature(by chain: SignerChain) throws(VerificationError) {
         guard let key = _RSA.Signing.PublicKey(chain.leaf.publicKey), key.keySizeInBits >= 2048 else {
             throw VerificationError(.unsupportedAlgorithm, "The signer's key is not RSA with 2048 bits or more.")
         }

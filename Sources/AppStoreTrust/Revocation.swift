@@ -55,10 +55,26 @@ extension AppStoreVerifier {
     func requireUnrevoked(
         _ chain: SignerChain, at now: Timestamp
     ) async throws(VerificationError) -> RevocationStatus? {
-        guard case .checked(let checker, let acceptsUnknown) = revocation else { return nil }
         let questions = zip([chain.leaf] + chain.issuers, chain.issuers).map { OCSPQuestion(about: $0, issuedBy: $1) }
-        let statuses = await checker.statuses(questions, at: now)
-        let status = try Self.outcome(Array(zip(questions, statuses)), acceptsUnknown)
+        guard !questions.isEmpty else { return nil }
+        return try await requireUnrevoked(questions, "", at: now)
+    }
+
+    /// - Parameters:
+    ///   - questions: `nil` for a certificate about which nobody can be asked.
+    ///   - reason: Why that is so.
+    @discardableResult
+    func requireUnrevoked(
+        _ questions: [OCSPQuestion?], _ reason: String, at now: Timestamp
+    ) async throws(VerificationError) -> RevocationStatus? {
+        guard case .checked(let checker, let acceptsUnknown) = revocation else { return nil }
+        let asked = questions.compactMap { $0 }
+        let statuses = await checker.statuses(asked, at: now)
+        var status = try Self.outcome(Array(zip(asked, statuses)), acceptsUnknown)
+        if asked.count < questions.count {
+            guard acceptsUnknown else { throw VerificationError(.revocationUnknown, reason) }
+            status = .unknown(reason)
+        }
         passed(.revocation, acceptsUnknown ? "not revoked" : "known not to be revoked", found: status.sentence)
         return status
     }

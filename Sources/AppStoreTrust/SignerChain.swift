@@ -25,6 +25,9 @@ package struct SignerChain: Sendable {
     /// trusted by configuration, whatever its dates.
     var judged: [Certificate] { [leaf] + issuers.dropLast() }
 
+    /// Whether the signer vouches for itself, as Xcode's do.
+    var isSelfSigned: Bool { issuers.isEmpty }
+
     /// Checks the path from `leaf` over `intermediate` to one of `roots`: exactly three certificates, each signed by the
     /// next, valid as a path by RFC 5280, with Apple's marks on the first two. The root that a document brings along
     /// plays no part: only configured roots may anchor a chain.
@@ -55,7 +58,7 @@ package struct SignerChain: Sendable {
 
     /// A signer that vouches for itself, as Xcode's do: right where the caller named this very certificate as a root.
     init(selfSigned leaf: Certificate, roots: TrustRoots) throws(VerificationError) {
-        guard roots.certificates.contains(leaf) else {
+        guard roots.signers.contains(leaf) else {
             throw VerificationError(
                 .untrustedChain,
                 "The signer “\(leaf.commonName)” vouches for itself and is no trusted root: signed by Xcode, not by the App Store."
@@ -74,7 +77,7 @@ package struct SignerChain: Sendable {
     /// Checks that the signer may sign for `environment`. Whoever can name Xcode's certificate as a root can also sign with
     /// it, so that it stands for nothing that was bought.
     func requireAuthority(over environment: Environment) throws(VerificationError) {
-        guard issuers.isEmpty, environment != .xcode, environment != .localTesting else { return }
+        guard isSelfSigned, environment != .xcode, environment != .localTesting else { return }
         throw VerificationError(
             .otherEnvironment,
             "The signer “\(leaf.commonName)” vouches for itself, which is enough for Xcode and LocalTesting, not for \(environment.rawValue)."
@@ -85,7 +88,7 @@ package struct SignerChain: Sendable {
 extension TrustRoots {
     /// Builds and judges a path to one of these roots by RFC 5280, but for the time, which `requireValidity` looks at.
     func validate(_ leaf: Certificate, intermediates: [Certificate]) async -> CertificateValidationResult {
-        var verifier = Verifier(rootCertificates: CertificateStore(certificates)) {
+        var verifier = Verifier(rootCertificates: CertificateStore(authorities)) {
             RFC5280Policy.withValidityCheckDisabled()
         }
         return await verifier.validate(leaf: leaf, intermediates: CertificateStore(intermediates))

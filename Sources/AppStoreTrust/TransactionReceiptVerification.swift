@@ -4,6 +4,7 @@ public import AppStoreModel
 import Crypto
 import CryptoExtras
 public import ReceiptCoding
+import SwiftASN1
 import X509
 
 /// An old transaction receipt whose signature, signer and app were checked. Only ``AppStoreVerifier`` makes one.
@@ -43,15 +44,26 @@ extension AppStoreVerifier {
     ) async throws(VerificationError) -> VerifiedTransactionReceipt {
         let receipt = try UnverifiedTransactionReceipt(Array(transactionReceipt))
         passed(.form, "a property list with a version 2 or 3 signature", found: "version \(receipt.signature.version)")
-        let instant = receipt.purchaseDate ?? now
-        let (intermediate, root) = try await issuer(of: receipt, at: instant)
-        try receipt.requireSignature()
         passed(.algorithm, "RSA with SHA-1", found: "RSA-\(receipt.certificate.key.keySizeInBits) with SHA-1")
-        let names = [receipt.certificate.subject, intermediate.subject, root.subject].map { "“\($0.commonName)”" }
-        passed(.chain, "three certificates with Apple's marks to a trusted root", found: names.joined(separator: " ← "))
-        passed(.dates, "certificates valid when it was bought", found: instant.iso8601)
-        passed(.signature, "RSA with SHA-1 by \(names[0])", found: "right")
+        let issuers = try await issuers(of: receipt, at: receipt.purchaseDate ?? now)
+        try receipt.requireSignature()
+        passed(.signature, "RSA with SHA-1 by “\(receipt.certificate.subject.commonName)”", found: "right")
+        try await requireUnrevoked(receipt, issuedBy: issuers, at: now)
         return try accept(receipt, Array(transactionReceipt))
+    }
+
+    /// Asks about signer and intermediate where that is wanted. About a signer whose certificate the library does not read
+    /// nobody can be asked; those of version 2 name no responder anyway.
+    private func requireUnrevoked(
+        _ receipt: UnverifiedTransactionReceipt, issuedBy issuers: Issuers, at now: Timestamp
+    ) async throws(VerificationError) {
+        let name = receipt.certificate.subject.commonName
+        try await requireUnrevoked(
+            [
+                (try? Certificate(derEncoded: Array(receipt.signature.certificate))).map {
+                    OCSPQuestion(about: $0, issuedBy: issuers.intermediate)
+                }, OCSPQuestion(about: issuers.intermediate, issuedBy: issuers.root),
+            ], "Nobody can be asked about the certificate “\(name)”.", at: now)
     }
 
     @inline(never)
@@ -67,17 +79,27 @@ extension AppStoreVerifier {
             purchaseDate: genuine.purchaseDate)
     }
 
+    private typealias Issuers = (intermediate: Certificate, root: Certificate)
+
     /// The intermediate that issued the signer's certificate, and its root. There may be more than one of its name: Apple
     /// issued two WWDR certificates with one name and key, for different times.
-    private func issuer(
+    private func issuers(
         of receipt: UnverifiedTransactionReceipt, at instant: Timestamp
-    ) async throws(VerificationError) -> (intermediate: Certificate, root: Certificate) {
+    ) async throws(VerificationError) -> Issuers {
+        try receipt.requireMark()
         let candidates = intermediates.certificates.filter { $0.subject == receipt.certificate.issuer }
         var firstError: VerificationError?
         for candidate in candidates {
             do {
-                try receipt.requireSigner(issuedBy: candidate, at: instant)
-                return (candidate, try await root(of: candidate))
+                try receipt.requireIssuer(candidate)
+                let root = try await root(of: candidate)
+                try receipt.requireValidity(under: candidate, at: instant)
+                let names = [receipt.certificate.subject, candidate.subject, root.subject].map { "“\($0.commonName)”" }
+                passed(
+                    .chain, "three certificates with Apple's marks to a trusted root",
+                    found: names.joined(separator: " ← "))
+                passed(.dates, "certificates valid when it was bought", found: instant.iso8601)
+                return (candidate, root)
             } catch {
                 firstError = firstError ?? error
             }
@@ -121,7 +143,8 @@ private struct UnverifiedTransactionReceipt {
 
     /// When it was bought, as the signed part says.
     var purchaseDate: Timestamp? {
-        receipt.purchase["purchase-date-ms"].flatMap { Int64($0) }.map(Timestamp.init(milliseconds:))
+        let text = receipt.purchase["purchase-date-ms"] ?? receipt.purchase["purchase_date_ms"]
+        return text.flatMap { Int64($0) }.map(Timestamp.init(milliseconds:))
     }
 
     func payload() throws(VerificationError) -> TransactionReceiptInfo {
@@ -136,9 +159,15 @@ private struct UnverifiedTransactionReceipt {
     private var marks: SignerMarks { signature.version == 2 ? .iTunesStore : .appStore }
 
     @inline(never)
-    func requireSigner(issuedBy issuer: Certificate, at instant: Timestamp) throws(VerificationError) {
-        try certificate.requireMark(marks)
+    func requireMark() throws(VerificationError) { try certificate.requireMark(marks) }
+
+    @inline(never)
+    func requireIssuer(_ issuer: Certificate) throws(VerificationError) {
         try certificate.requireIssuer(issuer, marks: marks)
+    }
+
+    @inline(never)
+    func requireValidity(under issuer: Certificate, at instant: Timestamp) throws(VerificationError) {
         try certificate.validity.require(instant, of: certificate.subject.commonName)
         try issuer.validity.require(instant, of: issuer.commonName)
     }

@@ -18,6 +18,15 @@ public struct TrustRoots: Sendable {
         self.certificates = certificates
     }
 
+    /// Those that may issue others. A certificate whose key usage says that it signs documents is none of them: Xcode's are
+    /// called authorities too, and what they sign must not pass for what Apple's signers sign.
+    var authorities: [Certificate] { certificates.filter { !$0.signsDocuments } }
+
+    /// Those that may sign documents themselves.
+    var signers: [Certificate] {
+        certificates.filter { $0.signsDocuments || $0.extensions[oid: .X509ExtensionID.keyUsage] == nil }
+    }
+
     /// Apple's three roots, which come with this library.
     public static let apple = TrustRoots(
         AppleRoots.all.compactMap { root in
@@ -62,6 +71,11 @@ public struct Intermediates: Sendable {
     public func union(_ other: Intermediates) -> Intermediates {
         Intermediates(certificates + other.certificates)
     }
+}
+
+extension Certificate {
+    /// Whether its key usage has digitalSignature (RFC 5280 section 4.2.1.3).
+    fileprivate var signsDocuments: Bool { (try? extensions.keyUsage)?.digitalSignature == true }
 }
 
 extension [Certificate] {

@@ -31,6 +31,8 @@ public struct VerificationCheck: Hashable, Sendable {
         case contents
         /// Its parts are about one purchase.
         case purchase
+        /// It was issued to the device that was named.
+        case device
     }
 
     public var subject: Subject
@@ -58,23 +60,31 @@ extension AppStoreVerifier {
         _ subject: VerificationCheck.Subject, _ expected: @autoclosure () -> String, found: @autoclosure () -> String
     ) {
         guard let onCheck else { return }
-        onCheck(VerificationCheck(subject: subject, expected: expected(), found: found()))
+        let found = found()
+        onCheck(
+            VerificationCheck(
+                subject: subject, expected: expected(),
+                found: found.utf8.count <= Limits.message ? found : found.clipped))
     }
 
-    /// Tells whoever watches about the checks of a signature.
-    func passedSignature(by chain: SignerChain, at instant: Timestamp, isSigned: Bool, _ algorithm: String) {
-        guard onCheck != nil else { return }
-        let names = ([chain.leaf] + chain.issuers).map { "“\($0.commonName)”" }.joined(separator: " ← ")
+    func passedChain(_ chain: SignerChain) {
         passed(
             .chain,
-            chain.issuers.isEmpty ? "a trusted root itself" : "three certificates with Apple's marks to a trusted root",
-            found: names)
+            chain.isSelfSigned ? "a trusted root itself" : "three certificates with Apple's marks to a trusted root",
+            found: ([chain.leaf] + chain.issuers).map { "“\($0.commonName)”" }.joined(separator: " ← "))
+    }
+
+    func passedDates(_ chain: SignerChain, at instant: Timestamp, isSigned: Bool) {
         for certificate in chain.judged {
-            let (from, until) = (certificate.validity.from.iso8601, certificate.validity.until.iso8601)
+            let validity = certificate.validity
             passed(
-                .dates, "“\(certificate.commonName)” valid from \(from) to \(until)",
-                found: instant.iso8601 + (isSigned ? "" : ", since it names no date"))
+                .dates,
+                "“\(certificate.commonName)” valid from \(validity.from.iso8601) to \(validity.until.iso8601)",
+                found: isSigned ? instant.iso8601 : "no date of its own, judged at \(instant.iso8601)")
         }
+    }
+
+    func passedSignature(_ chain: SignerChain, _ algorithm: String) {
         passed(.signature, "\(algorithm) by “\(chain.leaf.commonName)”", found: "right")
     }
 }

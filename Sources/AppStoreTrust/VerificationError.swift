@@ -51,8 +51,33 @@ public struct VerificationError: Error, Sendable {
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
         self.code = code
         // Evidence may quote a document, which may be of any length.
-        self.message = message.utf8.count <= Limits.message ? message : "\(message.prefix(Limits.message))…"
+        self.message = message.utf8.count <= Limits.message ? message : message.clipped
         self.cause = cause
+    }
+}
+
+extension String {
+    /// At most as much as a message may have. In Unicode scalars, since a single character may have any number of those.
+    var clipped: String { String(String.UnicodeScalarView(unicodeScalars.prefix(Limits.message))) + "…" }
+}
+
+extension VerificationError.Code {
+    /// What was looked at when this was found.
+    public var subject: VerificationCheck.Subject {
+        switch self {
+        case .malformed: .form
+        case .unsupportedAlgorithm: .algorithm
+        case .untrustedChain: .chain
+        case .certificateExpired: .dates
+        case .invalidSignature: .signature
+        case .certificateRevoked, .revocationUnknown: .revocation
+        case .otherKind: .kind
+        case .otherApp: .app
+        case .otherEnvironment: .environment
+        case .unreadable: .contents
+        case .otherPurchase: .purchase
+        case .otherDevice: .device
+        }
     }
 }
 

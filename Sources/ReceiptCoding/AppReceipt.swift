@@ -130,7 +130,13 @@ extension AppReceipt {
     package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
         guard var attributes = try? BERReader.attributes(of: payload) else { return nil }
         while !attributes.isAtEnd, let attribute = try? attributes.attribute() {
-            if attribute.type == 12 { return try? attribute.date() }
+            guard attribute.type == 12 else { continue }
+            // As in decoding, an empty one does not count.
+            do {
+                if let date = try attribute.date() { return date }
+            } catch {
+                return nil
+            }
         }
         return nil
     }

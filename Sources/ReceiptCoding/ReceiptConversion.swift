@@ -77,7 +77,11 @@ extension TransactionReceipt {
     /// - Throws: `DecodingError` where a value is of another form.
     public func info() throws(DecodingError) -> TransactionReceiptInfo {
         let members = purchase.sorted { $0.key < $1.key }.map { entry in
-            JSONValue.Member(entry.key.split(separator: "-").joined(separator: "_"), .string(entry.value))
+            JSONValue.Member(entry.key.replacing("-", with: "_"), .string(entry.value))
+        }
+        guard Set(members.map(\.name)).count == members.count else {
+            throw DecodingError.dataCorrupted(
+                .init(codingPath: [], debugDescription: "Two entries that differ in hyphens and underscores only."))
         }
         return try TransactionReceiptInfo(.object(members))
     }

@@ -8,6 +8,9 @@ import AppStoreModel
 /// Definite and indefinite lengths are read, and the signed bytes are kept as they are: the signature covers the payload
 /// octets directly, since receipts have no signed attributes.
 public struct SignedReceipt: Sendable {
+    /// How many bytes it has; the App Store ignores what is behind them.
+    public let length: Int
+
     /// The bytes that were signed: a SET of receipt attributes.
     public let payload: ArraySlice<UInt8>
 
@@ -44,7 +47,9 @@ extension SignedReceipt {
             throw ReceiptDecodingError("\(bytes.count) bytes are more than a receipt may have (\(Limits.receipt))")
         }
         var outer = BERReader(bytes)
-        var contentInfo = BERReader(bytes, in: try outer.next(BERTag.sequence, "PKCS#7 ContentInfo"))
+        let whole = try outer.next(BERTag.sequence, "PKCS#7 ContentInfo")
+        length = whole.end - bytes.startIndex
+        var contentInfo = BERReader(bytes, in: whole)
         try contentInfo.expect(.signedData, "content type")
         var explicit = BERReader(bytes, in: try contentInfo.next(BERTag.context0, "content"))
         var signedData = BERReader(bytes, in: try explicit.next(BERTag.sequence, "SignedData"))
@@ -83,6 +88,10 @@ extension SignedReceipt.Signer {
         let name = try identifier.next(BERTag.sequence, "issuer")
         issuer = bytes[name.start..<name.end]
         serialNumber = bytes[try identifier.next(BERTag.integer, "serial number").content]
+        // One number has one form (X.690 section 8.3.2), or one signer would have many.
+        guard serialNumber.first != 0 || serialNumber.dropFirst().first.map({ $0 >= 0x80 }) ?? true else {
+            throw ReceiptDecodingError("A serial number with zeros in front")
+        }
         digestAlgorithm = try info.algorithm("digest algorithm")
         // With signed attributes the signature would cover those instead of the payload. No App Store receipt has them.
         guard info.nextTag != BERTag.context0 else { throw ReceiptDecodingError("Signed attributes in a receipt") }

@@ -97,6 +97,9 @@ struct Verify: AsyncParsableCommand {
     var json = false
 
     func validate() throws {
+        guard !bundleIds.contains("") else {
+            throw ValidationError("--bundle-id takes an app's bundle id, not nothing.")
+        }
         guard appAppleId == nil || bundleIds.count == 1 else {
             throw ValidationError("--app-apple-id belongs to one app: give one --bundle-id with it.")
         }
@@ -282,7 +285,10 @@ private enum Verdict {
             }
             if let checks {
                 json.name("checks")
-                json.array(checks) { $0.check($1) }
+                json.beginArray()
+                for check in checks { json.check(check) }
+                if case .refused(let error) = self { json.failedCheck(error) }
+                json.endArray()
             }
         }
         return String(decoding: writer.bytes, as: UTF8.self)
@@ -295,11 +301,14 @@ private enum Verdict {
         for check in checks {
             if check.part != part { lines.append(check.part.map { "in \($0)" } ?? "in the document itself") }
             part = check.part
-            let expected = "expected \(check.expected)".styled(.dim)
-            lines.append("  ✓ ".styled(.green) + check.subject.rawValue.padded(to: 13) + expected.printable)
+            let expected = "expected \(check.expected)".printable.styled(.dim)
+            lines.append("  ✓ ".styled(.green) + check.subject.rawValue.padded(to: 13) + expected)
             lines.append(String(repeating: " ", count: 17) + "found \(check.found)".printable)
         }
-        if let complaint { lines.append("  ✗ ".styled(.red) + complaint) }
+        if case .refused(let error) = self {
+            let subject = error.code.subject.rawValue.padded(to: 13)
+            lines.append("  ✗ ".styled(.red) + subject + error.message.printable)
+        }
         return lines.joined(separator: "\n")
     }
 
@@ -350,8 +359,19 @@ extension JSONWriter {
         object { json in
             if let part = check.part { json.member("part", part) }
             json.member("check", check.subject.rawValue)
+            json.name("passed")
+            json.bool(true)
             json.member("expected", check.expected)
             json.member("found", check.found)
+        }
+    }
+
+    fileprivate mutating func failedCheck(_ error: VerificationError) {
+        object { json in
+            json.member("check", error.code.subject.rawValue)
+            json.name("passed")
+            json.bool(false)
+            json.member("reason", error.message)
         }
     }
 

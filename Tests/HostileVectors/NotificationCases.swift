@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
+import X509
 
 /// Faults of notifications: each part is genuine, and still they must belong together.
 enum NotificationCases {
@@ -15,7 +16,8 @@ enum NotificationCases {
     /// - Parameter signsWithOther: Whether somebody else signs the parts.
     private static func parts(
         _ id: String, _ description: String, _ expected: VerificationError.Code?,
-        transaction: String? = transaction, renewal: String? = renewal, signsWithOther: Bool = false,
+        transaction: String? = transaction, renewal: String? = renewal, appTransaction: String? = nil,
+        signsWithOther: Bool = false,
         conflicts: [Vector.Conflict] = [], _ breaking: @escaping @Sendable (String) -> String = { $0 }
     ) -> Case {
         Case(
@@ -28,11 +30,38 @@ enum NotificationCases {
             }
             let tokens =
                 try member("signedTransactionInfo", transaction) + member("signedRenewalInfo", renewal)
+            if let appTransaction {
+                let token = try TokenPlan(appTransaction, by: signer).signed()
+                return try TokenPlan(
+                    #"{"notificationType":"RESCIND_CONSENT","signedDate":1700000500000,"appData":{"bundleId":"com.example","#
+                        + #""environment":"Sandbox","signedAppTransactionInfo":"\#(token)"}}"#,
+                    by: world.authority.tokens
+                ).signed()
+            }
             let payload = """
                 {"notificationType":"DID_RENEW","notificationUUID":"u","signedDate":1700000500000,\
                 "data":{"bundleId":"com.example","appAppleId":7,"environment":"Sandbox"\(tokens)}}
                 """
             return try TokenPlan(breaking(payload), by: world.authority.tokens).signed()
+        }
+    }
+
+    private static let app = #"{"receiptType":"Sandbox","bundleId":"com.example","receiptCreationDate":1700000500000}"#
+
+    /// A notification about nothing but itself, which `breaking` has changed.
+    private static func outer(
+        _ id: String, _ description: String, _ expected: VerificationError.Code?,
+        _ breaking: @escaping @Sendable (inout TokenPlan, World) throws -> Void
+    ) -> Case {
+        Case(
+            id: "notification::\(id)", description: description, kind: .notification, expected: expected,
+            trust: "two apps", source: "verification-libraries: opencat, croissantpay"
+        ) { world in
+            var plan = try TokenPlan(
+                #"{"notificationType":"DID_RENEW","signedDate":1700000500000,"data":{"bundleId":"com.example","#
+                    + #""environment":"Sandbox"}}"#, by: world.authority.tokens)
+            try breaking(&plan, world)
+            return try plan.signed()
         }
     }
 
@@ -93,9 +122,47 @@ enum NotificationCases {
         parts("no-subject", "A notification about nothing.", .otherApp, transaction: nil, renewal: nil) {
             $0.replacing(#""data""#, with: #""date""#)
         },
+        parts("data-null", "A subject that is null beside one that is not.", nil, transaction: nil, renewal: nil) {
+            $0.replacing(#""data""#, with: #""data":null,"summary""#)
+        },
         parts(
-            "two-subjects", "A notification with a second subject, of another app: the first in Apple's order counts.",
-            nil
+            "seats-released", "A notification about seats, which names no app.", .otherApp, transaction: nil,
+            renewal: nil
+        ) {
+            $0.replacing(#""data""#, with: #""unclaimInfo""#)
+        },
+        parts(
+            "app-transaction", "A notification about the app's purchase.", nil, transaction: nil, renewal: nil,
+            appTransaction: app),
+        parts(
+            "app-transaction-other-app", "The app's purchase is of another app.", .otherPurchase, transaction: nil,
+            renewal: nil, appTransaction: app.replacing("com.example", with: "com.example.two")),
+        parts(
+            "app-transaction-other-environment", "The app's purchase is from another environment.", .otherPurchase,
+            transaction: nil, renewal: nil,
+            appTransaction: app.replacing("Sandbox", with: "Production").replacing(
+                #""bundleId""#, with: #""appAppleId":7,"bundleId""#)),
+        parts(
+            "app-transaction-other-kind", "A transaction in the place of the app's purchase.", .otherKind,
+            transaction: nil, renewal: nil, appTransaction: transaction),
+        outer("self-made", "A notification that anybody can make.", .untrustedChain) { plan, world in
+            plan.chain = try world.other.tokens.issue().map { try [UInt8](der: $0) }
+            plan.key = world.other.tokens.leaf.key
+        },
+        outer("changed", "A notification that was changed after signing.", .invalidSignature) { plan, _ in
+            plan.text = { text in
+                let parts = text.split(separator: ".")
+                let payload = String(decoding: Base64.decodeURL(parts[1].utf8) ?? [], as: UTF8.self)
+                let changed = payload.replacing("DID_RENEW", with: "REFUND")
+                return "\(parts[0]).\(TokenPlan.base64URL(Array(changed.utf8))).\(parts[2])"
+            }
+        },
+        outer("xcode", "A notification that Xcode's certificate signed.", .untrustedChain) { plan, world in
+            plan.chain = [try [UInt8](der: world.xcode.token.certificate)]
+            plan.key = world.xcode.token.plan.key
+        },
+        parts(
+            "two-subjects", "A notification about two subjects, of which readers may take either.", .otherPurchase
         ) {
             $0.replacing(#""data""#, with: #""summary":{"bundleId":"com.evil","environment":"Sandbox"},"data""#)
         },

@@ -186,12 +186,32 @@ enum ReceiptCases {
                 plan, _ in
                 plan.signer = plan.signer.dropLast() + [plan.signer.last.map { $0 ^ 1 } ?? 0]
             },
+            receipt(
+                "serial-number-padded", "The signer's serial number with zeros in front: a second name for it.",
+                .malformed, source: "X.690 section 8.3.2"
+            ) { plan, _ in
+                plan.signer = padded(plan.signer)
+            },
+            receipt(
+                "rank-chain-before-contents", "A payload that is none, signed by somebody else.", .untrustedChain,
+                source: "devsisters/go-applereceipt"
+            ) { plan, world in
+                plan = try ReceiptPlan([0x30, 0x00], by: world.other.receipts)
+            },
             receipt("serial-number-top-bit", "A serial number with its top bit set.", nil) { plan, world in
                 var chain = world.authority.receipts
                 chain.leaf.serialNumber = [0x80, 0xaa, 0xbb]
                 plan = try ReceiptPlan(plan.payload, by: chain)
             },
         ] as [Case]
+
+    /// An issuer and serial number whose number, the last element, has a zero in front that says nothing.
+    private static func padded(_ signer: [UInt8]) -> [UInt8] {
+        let content = Array(signer.dropFirst(signer[1] < 0x80 ? 2 : 2 + Int(signer[1] & 0x7f)))
+        let nameLength = 2 + Int(content[1])
+        let number = Array(content[(nameLength + 2)...])
+        return DEREncoding.sequence(Array(content[..<nameLength]), DEREncoding.element(0x02, [0, 0] + number))
+    }
 
     // MARK: The chain
 
@@ -243,6 +263,31 @@ enum ReceiptCases {
             },
             chain("self-made", "A chain of the same names that anybody can make.", .untrustedChain) { chain, world in
                 chain = world.other.receipts
+            },
+            chain("marks-exchanged", "Each mark on the other certificate.", .untrustedChain) { chain, _ in
+                swap(&chain.leaf.marks, &chain.intermediate.marks)
+            },
+            chain("itunes-store-marks", "The marks of transaction receipts' signers.", .untrustedChain) { chain, _ in
+                chain.leaf.marks = [.purchaseReceiptSigning]
+                chain.intermediate.marks = [.iTunesStoreAuthority]
+            },
+            chain(
+                "rotated", "Another signer and intermediate under the same root, as Apple changes them.", nil,
+                source: "imdhemy/appstore-iap#252"
+            ) { chain, _ in
+                chain.intermediate.key = try .newRSA()
+                chain.leaf.issuerKey = chain.intermediate.key
+                chain.leaf.key = try .newRSA()
+            },
+            receipt("forged-leaf", "A leaf that a genuine leaf signed.", .untrustedChain) { plan, world in
+                let genuine = world.authority.receipts.leaf
+                var forged = genuine
+                (forged.issuer, forged.issuerKey, forged.key) = (genuine.subject, genuine.key, try .newRSA())
+                let certificate = try forged.issue()
+                plan.certificates[1] = plan.certificates[0]
+                plan.certificates[0] = try [UInt8](der: certificate)
+                plan.signer = try ReceiptPlan.signer(certificate)
+                plan.key = forged.key
             },
             receipt(
                 "right-root-behind-self-made", "The trusted root behind a chain that anybody can make.", .untrustedChain
@@ -304,6 +349,9 @@ enum ReceiptCases {
                 .certificateExpired),
             dated("empty", "An empty date, so judged now.", "", .certificateExpired),
             replacing("created-never", "No date, so judged now.", 12, nil, .certificateExpired),
+            adding(
+                "created-empty-first", "An empty date before one from before the leaf.", in: .front, 12,
+                DEREncoding.ia5String(""), nil),
             adding(
                 "created-twice", "A second date, which the first one outweighs.", in: .front, 12,
                 DEREncoding.ia5String("2020-01-01T00:00:00Z"), .certificateExpired),
@@ -455,6 +503,30 @@ enum ReceiptCases {
 
     private static let xcode =
         [
+            receipt(
+                "xcode-other-key", "The same names as Xcode's certificate, another key.", .untrustedChain,
+                source: "TPInAppReceipt 4.0.2", trust: "xcode"
+            ) { plan, world in
+                var forged = world.xcode.receipt.plan
+                forged.key = try .newRSA()
+                forged.issuerKey = forged.key
+                let certificate = try forged.issue()
+                plan.certificates = [try [UInt8](der: certificate)]
+                plan.signer = try ReceiptPlan.signer(certificate)
+                plan.key = forged.key
+                plan.payload = payload([(0, DEREncoding.utf8String("Xcode"))] + Array(attributes.dropFirst()))
+            },
+            receipt(
+                "xcode-issues-chain", "A chain that Xcode's certificate issued, with Apple's marks.", .untrustedChain,
+                source: "legacy-receipts A.3", trust: "xcode"
+            ) { plan, world in
+                let xcode = world.xcode.receipt.plan
+                var chain = world.authority.receipts
+                chain.root = xcode
+                (chain.intermediate.issuer, chain.intermediate.issuerKey) = (xcode.subject, xcode.key)
+                plan = try ReceiptPlan(plan.payload, by: chain)
+                plan.certificates[2] = try [UInt8](der: world.xcode.receipt.certificate)
+            },
             xcode("named", "Signed by Xcode, whose certificate is a root here.", "Xcode", nil),
             xcode(
                 "not-named", "Signed by Xcode, whose certificate is no root here.", "ProductionSandbox",

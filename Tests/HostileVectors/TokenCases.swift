@@ -14,7 +14,7 @@ enum TokenCases {
         #"{"transactionId":"1","originalTransactionId":"1","bundleId":"com.example","environment":"Sandbox","#
         + #""signedDate":1700000500000,"new":[1]}"#
 
-    static let all = form + header + chains + certificates + dates + signatures + claims + xcode + ranks
+    static let all = form + header + chains + certificates + dates + signatures + claims + xcode + ranks + kinds
 
     /// A token that `breaking` has changed.
     private static func token(
@@ -475,6 +475,13 @@ enum TokenCases {
 
     private static let signatures =
         [
+            token(
+                "signature-second-form",
+                "The other signature that the same key has for it: s is the order less s. ES256 does not rule it out.",
+                nil, source: "FIPS 186-5 section 6.4.2"
+            ) { plan, _ in
+                plan.signature = { Array($0.prefix(32)) + order.subtracting(Array($0.suffix(32))) }
+            },
             signature("der", "A signature in DER instead of r and s.", source: "RFC 7518 section 3.4") {
                 Array(try P256.Signing.ECDSASignature(rawRepresentation: $0).derRepresentation)
             },
@@ -521,6 +528,12 @@ enum TokenCases {
 
     private static let claims =
         [
+            says(
+                "duplicate-date", "Two dates, the last of which counts.", #""signedDate""#,
+                #""signedDate":1,"signedDate""#, nil, source: "duplicate JSON keys"),
+            says(
+                "duplicate-environment", "Two environments, the last of which counts.", #""environment""#,
+                #""environment":"Production","environment""#, nil, source: "duplicate JSON keys"),
             says("other-app", "Of another app.", "com.example", "com.example.notes", .otherApp),
             says("other-app-case", "Of an app in other letters.", "com.example", "com.Example", .otherApp),
             says("no-app", "Of no app.", "bundleId", "bundle", .otherApp),
@@ -572,6 +585,24 @@ enum TokenCases {
 
     private static let xcode =
         [
+            token(
+                "xcode-issues-chain", "A chain that Xcode's certificate issued, with Apple's marks.", .untrustedChain,
+                source: "signed-transactions A.4", trust: "xcode"
+            ) { plan, world in
+                let xcode = world.xcode.token.plan
+                var chain = world.authority.tokens
+                (chain.intermediate.issuer, chain.intermediate.issuerKey) = (xcode.subject, xcode.key)
+                plan.chain = try [chain.leaf, chain.intermediate].map { try [UInt8](der: $0.issue()) }
+                plan.chain.append(try [UInt8](der: world.xcode.token.certificate))
+            },
+            token(
+                "local-testing-unsigned", "Says that it is for local testing, and is signed by nobody.",
+                .unsupportedAlgorithm, source: "Apple's libraries skip all checks there",
+                payload: payload.replacing("Sandbox", with: "LocalTesting"), trust: "xcode"
+            ) { plan, _ in
+                plan.algorithm = "none"
+                plan.signature = { _ in [0] }
+            },
             xcode("named", "Signed by Xcode, whose certificate is a root here.", "Xcode", nil),
             xcode("local-testing", "Signed for local testing, whose certificate is a root here.", "LocalTesting", nil),
             xcode(
@@ -590,6 +621,57 @@ enum TokenCases {
                 plan.chain = [try [UInt8](der: forged.issue())]
                 plan.key = forged.key
             },
+        ] as [Case]
+
+    // MARK: Other kinds
+
+    private static func kind(
+        _ id: String, _ description: String, _ kind: Vector.Kind, _ payload: String, _ expected: VerificationError.Code?
+    ) -> Case {
+        Case(
+            id: "token::\(id)", description: description, kind: kind, expected: expected, trust: "two apps",
+            source: "signed-transactions A.6"
+        ) { try TokenPlan(payload, by: $0.authority.tokens).signed() }
+    }
+
+    private static let renewal =
+        #"{"originalTransactionId":"1","autoRenewStatus":1,"environment":"Sandbox","signedDate":1700000500000}"#
+    private static let app = #"{"receiptType":"Sandbox","bundleId":"com.example","receiptCreationDate":1700000500000}"#
+    private static let realtime =
+        #"{"userLocale":"en-US","originalTransactionId":"1","appAppleId":7,"productId":"p","requestIdentifier":"r","#
+        + #""environment":"Production","signedDate":1700000500000}"#
+
+    private static let kinds =
+        [
+            kind("renewal-info", "Renewal info.", .renewalInfo, renewal, nil),
+            kind(
+                "renewal-info-is-transaction", "A transaction in place of renewal info.", .renewalInfo, payload,
+                .otherKind),
+            kind(
+                "renewal-info-expired", "Renewal info from before its signer.", .renewalInfo,
+                renewal.replacing("1700000500000", with: "1"), .certificateExpired),
+            kind("app-transaction", "An app's purchase.", .appTransaction, app, nil),
+            kind(
+                "app-transaction-other-app", "An app's purchase of another app.", .appTransaction,
+                app.replacing("com.example", with: "com.evil"), .otherApp),
+            kind(
+                "app-transaction-no-apple-id", "An app's purchase from production without an Apple ID.",
+                .appTransaction, app.replacing("Sandbox", with: "Production"), .otherApp),
+            kind(
+                "app-transaction-other-apple-id",
+                "An app's purchase from production with the Apple ID of another app that is accepted.", .appTransaction,
+                app.replacing(#""Sandbox""#, with: #""Production","appAppleId":8"#), .otherApp),
+            kind(
+                "app-transaction-two-dates",
+                "An app's purchase whose own date is before its signer, whatever else it says.", .appTransaction,
+                app.replacing("1700000500000", with: #"1,"signedDate":1700000500000"#), .certificateExpired),
+            kind("retention-request", "A retention request.", .retentionRequest, realtime, nil),
+            kind(
+                "retention-request-other-app", "A retention request of another app.", .retentionRequest,
+                realtime.replacing(":7", with: ":9"), .otherApp),
+            kind(
+                "retention-request-no-app", "A production retention request without an Apple ID.", .retentionRequest,
+                realtime.replacing(#""appAppleId":7,"#, with: ""), .otherApp),
         ] as [Case]
 
     // MARK: Of two faults the one that is decided first is told

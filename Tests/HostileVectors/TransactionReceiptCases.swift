@@ -99,6 +99,30 @@ enum TransactionReceiptCases {
                 plan.certificate = try [UInt8](der: leaf.issue())
             },
             receipt("no-intermediates", "The intermediate was not given.", .untrustedChain, trust: "no intermediates"),
+            receipt(
+                "intermediate-no-authority", "An intermediate that may not issue certificates.", .untrustedChain,
+                trust: "intermediate without authority"),
+            receipt(
+                "intermediate-other-mark", "An intermediate with the mark of WWDR.", .untrustedChain,
+                trust: "intermediate of developers"),
+            receipt(
+                "intermediate-expired", "An intermediate that ended before the purchase.", .certificateExpired,
+                trust: "intermediate that ended"),
+            receipt(
+                "intermediate-self-made", "An intermediate of the same name that anybody can make.", .untrustedChain,
+                trust: "intermediate of another authority"),
+            receipt(
+                "intermediate-root", "The root in the place of the intermediate.", .untrustedChain,
+                trust: "root as intermediate"),
+            receipt("entry-like-another", "Two entries that verifyReceipt would give one name.", .unreadable) {
+                plan, _ in
+                plan.purchaseInfo.append(("product_id", "com.evil"))
+            },
+            receipt("entry-app-with-hyphen", "Another app beside one that is almost called the same entry.", .otherApp)
+            { plan, _ in
+                plan.purchaseInfo[0].value = "com.evil"
+                plan.purchaseInfo.append(("bid-", "com.example"))
+            },
             leaf("without-mark", "A leaf that Apple's authority issued for something else.") { $0.marks = [] },
             leaf("app-receipt-mark", "Version 2 by a signer of app receipts.") { $0.marks = [.appStoreReceiptSigning] },
             leaf("purchase-mark", "Version 3 by a signer of version 2.", version: 3) {

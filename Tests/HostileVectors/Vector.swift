@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreModel
+import AppStoreModel
 public import AppStoreTrust
 import Foundation
 
@@ -26,7 +26,11 @@ public struct Vector: Codable, Sendable {
     public var conflictsWith: [Conflict]
 
     public enum Kind: String, Codable, Sendable {
+        /// A compact JWS, asked for as a transaction.
         case token
+        case renewalInfo
+        case appTransaction
+        case retentionRequest
         case notification
         case receipt
         case transactionReceipt
@@ -82,11 +86,15 @@ extension Vector {
     /// What `verifier` says: `verified`, or the code of its error.
     public func outcome(_ verifier: AppStoreVerifier) async throws -> String {
         guard let now = Timestamp(iso8601: time) else { throw CocoaError(.formatting) }
-        let bytes = kind == .token || kind == .notification ? Data(input.utf8) : Data(base64Encoded: input)
+        let isBinary = kind == .receipt || kind == .transactionReceipt
+        let bytes = isBinary ? Data(base64Encoded: input) : Data(input.utf8)
         guard let bytes else { throw CocoaError(.fileReadCorruptFile) }
         do throws(VerificationError) {
             switch kind {
             case .token: _ = try await verifier.verify(bytes, as: JWSTransactionDecodedPayload.self, at: now)
+            case .renewalInfo: _ = try await verifier.verify(bytes, as: JWSRenewalInfoDecodedPayload.self, at: now)
+            case .appTransaction: _ = try await verifier.verify(bytes, as: AppTransaction.self, at: now)
+            case .retentionRequest: _ = try await verifier.verify(bytes, as: DecodedRealtimeRequestBody.self, at: now)
             case .notification: _ = try await verifier.verify(notification: bytes, at: now)
             case .receipt: _ = try await verifier.verify(receipt: bytes, at: now)
             case .transactionReceipt: _ = try await verifier.verify(transactionReceipt: bytes, at: now)

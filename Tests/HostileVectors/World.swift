@@ -26,6 +26,7 @@ struct World {
                 subject: name, issuer: name, from: issued,
                 until: Timestamp(milliseconds: issued.milliseconds + 365 * day),
                 constraints: .isCertificateAuthority(maxPathLength: 0), key: key, issuerKey: key)
+            plan.signsDocuments = true
             certificate = try plan.issue()
         }
     }
@@ -54,7 +55,25 @@ struct World {
             let xcodeRoots = try [xcode.token, xcode.receipt].map {
                 Data(try [UInt8](der: $0.certificate)).base64EncodedString()
             }
+            /// Intermediates of which one part is wrong.
+            func broken(_ breaking: (inout CertificatePlan) -> Void) throws -> [String] {
+                var plan = authority.purchases.intermediate
+                breaking(&plan)
+                return [Data(try [UInt8](der: plan.issue())).base64EncodedString()]
+            }
+            func purchases(_ intermediates: [String]) -> VectorTrust {
+                VectorTrust(roots: roots, intermediates: intermediates, apps: [app], environments: ["Sandbox"])
+            }
             return [
+                "intermediate without authority": purchases(
+                    try broken { $0.constraints = .notCertificateAuthority }),
+                "intermediate of developers": purchases(
+                    try broken { $0.marks = [.worldwideDeveloperRelations] }),
+                "intermediate that ended": purchases(
+                    try broken { $0.until = Timestamp(milliseconds: Self.issued.milliseconds - Self.day) }),
+                "intermediate of another authority": purchases(
+                    [Data(try [UInt8](der: other.purchases.intermediate.issue())).base64EncodedString()]),
+                "root as intermediate": purchases(roots),
                 "app": VectorTrust(roots: roots, intermediates: intermediates, apps: [app], environments: ["Sandbox"]),
                 "two apps": VectorTrust(
                     roots: roots, intermediates: [], apps: [app, two], environments: ["Production", "Sandbox"]),
@@ -120,5 +139,17 @@ extension [UInt8] {
     func replacingFirst(_ found: [UInt8], with new: [UInt8]) -> [UInt8] {
         guard let range = firstRange(of: found) else { return self }
         return self[..<range.lowerBound] + new + self[range.upperBound...]
+    }
+}
+
+extension [UInt8] {
+    /// A big-endian number less a smaller one of the same length.
+    func subtracting(_ other: [UInt8]) -> [UInt8] {
+        var borrow = 0
+        return zip(self, other).reversed().map { left, right in
+            let difference = Int(left) - Int(right) - borrow
+            borrow = difference < 0 ? 1 : 0
+            return UInt8((difference + 256) % 256)
+        }.reversed()
     }
 }
