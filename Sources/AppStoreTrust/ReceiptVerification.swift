@@ -107,7 +107,7 @@ struct ReceiptSigner: Sendable {
 
     func signed(_ receipt: SignedReceipt) -> Bool {
         receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)
-            && certificates.allSatisfy { known in receipt.certificates.contains { $0.elementsEqual(known) } }
+            && certificates.allSatisfy { known in receipt.certificates.contains { $0 == known[...] } }
     }
 }
 
