@@ -1,9 +1,9 @@
 # make run     installs what is missing, builds, starts the server; ARGUMENTS="--port 9000" are passed on
 # make test    all tests
 # make check   all that CI runs: tests in debug and release, and the format
-# make bench   what verification costs beside its signature checks
+# make bench   what verification costs beside its signature checks; make limits: the worst that an input can cost
 
-.PHONY: run test test-release soak lint format check bench setup
+.PHONY: run test test-release soak lint format check bench limits setup
 
 ARGUMENTS ?=
 SWIFT_CODE = Sources Tests Benchmarks/Sources Benchmarks/Verification Benchmarks/Package.swift Package.swift
@@ -36,6 +36,10 @@ check: test test-release lint
 bench: setup
 	cd Benchmarks && swift package --disable-sandbox benchmark --target Verification --format jmh --path .build --no-progress
 	cd Benchmarks && swift run -c release RatioTable .build/Current_run.jmh.json
+
+# The worst input of each kind, against 250 ms and 64 MiB. CASE=token runs those whose name has the word.
+limits: setup
+	cd Benchmarks && swift run -c release Limits "$(CASE)"
 
 setup:
 	@scripts/setup

@@ -9,6 +9,7 @@ let package = Package(
     platforms: [.macOS(.v15)],
     dependencies: [
         .package(name: "quittance", path: ".."),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.0"),
         .package(url: "https://github.com/apple/swift-certificates", from: "1.21.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
         // Without its traits, which replace the allocator: what is measured here is the system's.
@@ -34,6 +35,20 @@ let package = Package(
             plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]
         ),
         .executableTarget(name: "RatioTable", dependencies: ["Goals"]),
+        .executableTarget(
+            name: "Limits",
+            dependencies: [
+                "Allocator",
+                .product(name: "AppStoreModel", package: "quittance"),
+                .product(name: "AppStoreSimulator", package: "quittance"),
+                .product(name: "AppStoreTrust", package: "quittance"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "ReceiptCoding", package: "quittance"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
         .target(name: "Goals"),
         .target(name: "Allocator"),
     ],
