@@ -9,20 +9,48 @@ let package = Package(
     platforms: [.macOS(.v15)],
     dependencies: [
         .package(name: "quittance", path: ".."),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.0"),
         .package(url: "https://github.com/apple/swift-certificates", from: "1.21.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
+        // Without its traits, which replace the allocator: what is measured here is the system's.
+        .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
     ],
     targets: [
+        // Its folder must stand in one called Benchmarks: that is how the plugin finds it.
         .executableTarget(
-            name: "VerificationBenchmark",
+            name: "Verification",
             dependencies: [
+                "Allocator",
+                "Goals",
                 .product(name: "AppStoreModel", package: "quittance"),
+                .product(name: "AppStoreSimulator", package: "quittance"),
                 .product(name: "AppStoreTrust", package: "quittance"),
-                .product(name: "ReceiptCoding", package: "quittance"),
+                .product(name: "Benchmark", package: "benchmark"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "ReceiptCoding", package: "quittance"),
                 .product(name: "X509", package: "swift-certificates"),
-            ])
+            ],
+            path: "Verification",
+            plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]
+        ),
+        .executableTarget(name: "RatioTable", dependencies: ["Goals"]),
+        .executableTarget(
+            name: "Limits",
+            dependencies: [
+                "Allocator",
+                .product(name: "AppStoreModel", package: "quittance"),
+                .product(name: "AppStoreSimulator", package: "quittance"),
+                .product(name: "AppStoreTrust", package: "quittance"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "ReceiptCoding", package: "quittance"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        .target(name: "Goals"),
+        .target(name: "Allocator"),
     ],
     swiftLanguageModes: [.v6]
 )

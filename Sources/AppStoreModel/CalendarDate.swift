@@ -92,30 +92,34 @@ extension CalendarDate {
     /// Appends `YYYY-MM-DD`.
     func appendDay(to text: inout [UInt8]) {
         if year < 0 { text.append(UInt8(ascii: "-")) }
-        Self.append(abs(year), width: 4, to: &text)
+        let (centuries, years) = abs(year).quotientAndRemainder(dividingBy: 100)
+        if centuries > 99 { JSONWriter.append(centuries, to: &text) } else { Self.appendTwo(centuries, to: &text) }
+        Self.appendTwo(years, to: &text)
         text.append(UInt8(ascii: "-"))
-        Self.append(month, width: 2, to: &text)
+        Self.appendTwo(month, to: &text)
         text.append(UInt8(ascii: "-"))
-        Self.append(day, width: 2, to: &text)
+        Self.appendTwo(day, to: &text)
     }
 
     /// Appends `HH:MM:SS`.
     func appendTime(to text: inout [UInt8]) {
-        Self.append(hour, width: 2, to: &text)
+        Self.appendTwo(hour, to: &text)
         text.append(UInt8(ascii: ":"))
-        Self.append(minute, width: 2, to: &text)
+        Self.appendTwo(minute, to: &text)
         text.append(UInt8(ascii: ":"))
-        Self.append(second, width: 2, to: &text)
+        Self.appendTwo(second, to: &text)
     }
 
-    /// Appends a number that is not negative, with zeros in front up to `width`.
-    static func append(_ number: Int, width: Int, to text: inout [UInt8]) {
-        var scale = 1
-        for _ in 1..<max(width, 1) { scale *= 10 }
-        while number / scale > 9 { scale *= 10 }
-        while scale > 0 {
-            text.append(UInt8(ascii: "0") + UInt8(number / scale % 10))
-            scale /= 10
-        }
+    /// Appends the three digits of the millisecond.
+    func appendMillisecond(to text: inout [UInt8]) {
+        text.append(UInt8(ascii: "0") + UInt8(millisecond / 100))
+        Self.appendTwo(millisecond % 100, to: &text)
+    }
+
+    /// Appends the two digits of a number from 0 to 99.
+    private static func appendTwo(_ number: Int, to text: inout [UInt8]) {
+        let number = UInt8(number)
+        text.append(UInt8(ascii: "0") + number / 10)
+        text.append(UInt8(ascii: "0") + number % 10)
     }
 }

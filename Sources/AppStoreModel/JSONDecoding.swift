@@ -36,6 +36,32 @@ extension KeyedDecodingContainer {
     }
 }
 
+// The same for words and instants, which otherwise take the way of a type that nothing is known of: from metadata that is
+// looked up for each value. Any coder's result is the same.
+
+extension KeyedDecodingContainer {
+    func decodeIfPresent<Word>(
+        _ type: Open<Word>.Type, forKey key: Key
+    ) throws -> Open<Word>? where Word.RawValue == String {
+        try decodeIfPresent(String.self, forKey: key).map(Open.init(rawValue:))
+    }
+
+    func decodeIfPresent<Word>(
+        _ type: Open<Word>.Type, forKey key: Key
+    ) throws -> Open<Word>? where Word.RawValue == Int {
+        try decodeIfPresent(Int.self, forKey: key).map(Open.init(rawValue:))
+    }
+
+    func decodeIfPresent(_ type: Timestamp.Type, forKey key: Key) throws -> Timestamp? {
+        if let milliseconds = try? decodeIfPresent(Int64.self, forKey: key) {
+            let time = Timestamp(milliseconds: milliseconds)
+            if Timestamp.calendar.contains(time) { return time }
+        }
+        // Fractions, and what is no time at all, are the business of the type itself.
+        return try contains(key) && !decodeNil(forKey: key) ? decode(type, forKey: key) : nil
+    }
+}
+
 extension KeyedEncodingContainer {
     /// Puts unknown members beside the known ones.
     public mutating func encode(_ unknown: UnknownMembers, forKey key: Key) throws {
@@ -58,7 +84,7 @@ extension JSONValue {
     ///
     /// - Throws: `DecodingError`, which names the member that is missing or of another type.
     public func decode<Payload: Decodable>(_ type: Payload.Type) throws -> Payload {
-        try JSONValueDecoder(value: self, codingPath: []).decode(type)
+        try JSONValueDecoder(self).decode(type)
     }
 }
 
@@ -80,9 +106,28 @@ extension DecodingError {
     }
 }
 
-private struct JSONValueDecoder: Decoder {
+/// Decodes one value. A class, since the protocols hand it on as `any Decoder` several times for each value, and a struct
+/// would be put into a box each time.
+private final class JSONValueDecoder: Decoder {
     let value: JSONValue
-    let codingPath: [any CodingKey]
+    private let parent: JSONValueDecoder?
+    private let key: (any CodingKey)?
+
+    /// Of an object's first 64 members, a bit for each that somebody asked for.
+    var askedFor: UInt64 = 0
+
+    init(_ value: JSONValue, at key: (any CodingKey)? = nil, in parent: JSONValueDecoder? = nil) {
+        self.value = value
+        self.parent = parent
+        self.key = key
+    }
+
+    /// Put together only when somebody asks, which is for errors.
+    var codingPath: [any CodingKey] {
+        guard let key else { return parent?.codingPath ?? [] }
+        return (parent?.codingPath ?? []) + [key]
+    }
+
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func decode<T: Decodable>(_ type: T.Type) throws -> T {
@@ -94,12 +139,12 @@ private struct JSONValueDecoder: Decoder {
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         guard case .object(let members) = value else { throw mismatch([String: JSONValue].self, "an object") }
-        return KeyedDecodingContainer(Members(members, codingPath: codingPath))
+        return KeyedDecodingContainer(Members(members, of: self))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
         guard case .array(let elements) = value else { throw mismatch([JSONValue].self, "an array") }
-        return Elements(elements: elements, codingPath: codingPath)
+        return Elements(elements, of: self)
     }
 
     func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
@@ -111,6 +156,11 @@ private struct JSONValueDecoder: Decoder {
 }
 
 extension JSONValue {
+    fileprivate var isNull: Bool {
+        guard case .null = self else { return false }
+        return true
+    }
+
     /// What this is, for people.
     fileprivate var kind: String {
         switch self {
@@ -125,7 +175,7 @@ extension JSONValue {
 }
 
 extension JSONValueDecoder: SingleValueDecodingContainer {
-    func decodeNil() -> Bool { value == .null }
+    func decodeNil() -> Bool { value.isNull }
 
     func decode(_ type: Bool.Type) throws -> Bool {
         guard case .bool(let bool) = value else { throw mismatch(type, "a boolean") }
@@ -171,25 +221,29 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
 
 private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let members: [JSONValue.Member]
-    let codingPath: [any CodingKey]
+    private let decoder: JSONValueDecoder
     /// The last position of each name, where there are so many members that looking through them all would cost.
     private let positions: [[UInt8]: Int]?
 
-    init(_ members: [JSONValue.Member], codingPath: [any CodingKey]) {
+    init(_ members: [JSONValue.Member], of decoder: JSONValueDecoder) {
         self.members = members
-        self.codingPath = codingPath
+        self.decoder = decoder
         // Apple's largest payload has 38.
         positions =
             members.count > 64
             ? Dictionary(members.enumerated().map { (Array($1.name.utf8), $0) }) { _, last in last } : nil
     }
 
+    var codingPath: [any CodingKey] { decoder.codingPath }
+
     var allKeys: [Key] { members.compactMap { Key(stringValue: $0.name) } }
 
     private func value(_ key: Key) -> JSONValue? {
         let name = key.stringValue
         if let positions { return positions[Array(name.utf8)].map { members[$0].value } }
-        return members.last { $0.isCalled(name) }?.value
+        guard let index = members.lastIndex(where: { $0.isCalled(name) }) else { return nil }
+        decoder.askedFor |= 1 << index
+        return members[index].value
     }
 
     private func decoder(_ key: Key) throws -> JSONValueDecoder {
@@ -197,13 +251,19 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
             throw DecodingError.keyNotFound(
                 key, .init(codingPath: codingPath, debugDescription: "The member \(key.stringValue) is missing."))
         }
-        return JSONValueDecoder(value: value, codingPath: codingPath + [key])
+        return JSONValueDecoder(value, at: key, in: decoder)
+    }
+
+    /// The decoder of what is there and is not null.
+    private func present(_ key: Key) -> JSONValueDecoder? {
+        guard let value = value(key), !value.isNull else { return nil }
+        return JSONValueDecoder(value, at: key, in: decoder)
     }
 
     func contains(_ key: Key) -> Bool { value(key) != nil }
 
     // Only an optional asks; with nothing there the answer is the same as with null.
-    func decodeNil(forKey key: Key) -> Bool { (value(key) ?? .null) == .null }
+    func decodeNil(forKey key: Key) -> Bool { value(key)?.isNull ?? true }
 
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
         try decoder(key).decode(type)
@@ -211,20 +271,39 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
         if type == UnknownMembers.self, let unknown = unknownMembers(besides: key) as? T { return unknown }
-        guard let value = value(key), value != .null else { return nil }
-        return try JSONValueDecoder(value: value, codingPath: codingPath + [key]).decode(type)
+        return try present(key)?.decode(type)
     }
+
+    // Without these, the standard library looks a member up three times.
 
     func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
         switch value(key) {
         case .string(let text): return text
         case nil, .null: return nil
-        case .some(let value): return try JSONValueDecoder(value: value, codingPath: codingPath + [key]).decode(type)
+        case .some(let value): return try JSONValueDecoder(value, at: key, in: decoder).decode(type)
         }
     }
 
+    func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? { try present(key)?.decode(type) }
+    func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? { try integer(key) }
+    func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? { try integer(key) }
+
+    private func integer<Integer: FixedWidthInteger & Decodable>(_ key: Key) throws -> Integer? {
+        switch value(key) {
+        case nil, .null: return nil
+        case .some(let value):
+            if case .number(let literal) = value, let number = Integer(literal) { return number }
+            return try JSONValueDecoder(value, at: key, in: decoder).decode(Integer.self)
+        }
+    }
+
+    /// The members that `Key` does not name. What was asked for is named, and needs no search among the names.
     private func unknownMembers(besides key: Key) -> UnknownMembers {
-        UnknownMembers(members.filter { Key(stringValue: $0.name) == nil || $0.name == key.stringValue })
+        var unknown = UnknownMembers()
+        for (index, member) in members.enumerated() where decoder.askedFor & 1 << index == 0 {
+            if Key(stringValue: member.name) == nil || member.name == key.stringValue { unknown.members.append(member) }
+        }
+        return unknown
     }
 
     func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try decoder(key).decode(type) }
@@ -252,7 +331,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try decoder(key).unkeyedContainer()
     }
 
-    func superDecoder() -> any Decoder { JSONValueDecoder(value: .object(members), codingPath: codingPath) }
+    func superDecoder() -> any Decoder { decoder }
     func superDecoder(forKey key: Key) throws -> any Decoder { try decoder(key) }
 }
 
@@ -262,16 +341,17 @@ extension Character {
 
 private struct Elements: UnkeyedDecodingContainer {
     let elements: [JSONValue]
-    let codingPath: [any CodingKey]
+    private let decoder: JSONValueDecoder
     private(set) var currentIndex = 0
 
+    init(_ elements: [JSONValue], of decoder: JSONValueDecoder) {
+        self.elements = elements
+        self.decoder = decoder
+    }
+
+    var codingPath: [any CodingKey] { decoder.codingPath }
     var count: Int? { elements.count }
     var isAtEnd: Bool { currentIndex >= elements.count }
-
-    init(elements: [JSONValue], codingPath: [any CodingKey]) {
-        self.elements = elements
-        self.codingPath = codingPath
-    }
 
     private struct Index: CodingKey {
         let intValue: Int?
@@ -286,12 +366,11 @@ private struct Elements: UnkeyedDecodingContainer {
                 JSONValue.self, .init(codingPath: codingPath, debugDescription: "The array has no more elements."))
         }
         defer { currentIndex += 1 }
-        return JSONValueDecoder(
-            value: elements[currentIndex], codingPath: codingPath + [Index(intValue: currentIndex)])
+        return JSONValueDecoder(elements[currentIndex], at: Index(intValue: currentIndex), in: decoder)
     }
 
     mutating func decodeNil() -> Bool {
-        guard !isAtEnd, elements[currentIndex] == .null else { return false }
+        guard !isAtEnd, elements[currentIndex].isNull else { return false }
         currentIndex += 1
         return true
     }

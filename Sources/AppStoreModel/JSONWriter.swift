@@ -154,10 +154,10 @@ package struct JSONWriter {
         case UInt8(ascii: "\r"): bytes.append(contentsOf: #"\r"#.utf8)
         case UInt8(ascii: "\t"): bytes.append(contentsOf: #"\t"#.utf8)
         case 0..<0x20:
-            let digits = Array("0123456789abcdef".utf8)
+            // What is below 0x20 has 0 or 1 for its first hexadecimal digit.
             bytes.append(contentsOf: #"\u00"#.utf8)
-            bytes.append(digits[Int(byte >> 4)])
-            bytes.append(digits[Int(byte & 15)])
+            bytes.append(UInt8(ascii: "0") + byte >> 4)
+            bytes.append((byte & 15) + (byte & 15 < 10 ? UInt8(ascii: "0") : UInt8(ascii: "a") - 10))
         default: bytes.append(byte)
         }
     }

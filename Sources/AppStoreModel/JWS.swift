@@ -43,14 +43,24 @@ extension JWS {
             throw JWSError(description: "Longer than \(Limits.token) bytes.")
         }
         let text = Array(text)
-        let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 3 else {
-            throw JWSError(description: "A compact JWS has three parts with dots between; this has \(parts.count).")
-        }
-        encodedHeader = parts[0]
-        payload = try Self.decode(parts[1], "payload")
-        signature = try Self.decode(parts[2], "signature")
-        signingInput = text[..<parts[1].endIndex]
+        // No alphabet has a dot, so that one more is found in the payload.
+        guard let first = text.firstIndex(of: Self.dot), let last = text.lastIndex(of: Self.dot), first != last,
+            let payload = Base64.decodeURL(text[first + 1..<last]), !payload.isEmpty
+        else { throw Self.error(in: text) }
+        encodedHeader = text[..<first]
+        self.payload = payload
+        signature = try Self.decode(text[(last + 1)...], "signature")
+        signingInput = text[..<last]
+    }
+
+    private static let dot = UInt8(ascii: ".")
+
+    private static func error(in text: [UInt8]) -> JWSError {
+        let parts = text.count { $0 == dot } + 1
+        return JWSError(
+            description: parts == 3
+                ? "The payload is not base64url."
+                : "A compact JWS has three parts with dots between; this has \(parts).")
     }
 
     /// The protected header, decoded.
@@ -73,7 +83,7 @@ extension JWS.Header {
         let bytes = try JWS.decode(base64URL, "header")
         let json: JSONValue
         do {
-            json = try JSONValue(parsing: bytes)
+            json = try JSONValue(parsing: bytes, atMost: Limits.tokenValues)
         } catch {
             throw JWSError(description: "The header is not JSON: \(error).")
         }
@@ -96,6 +106,10 @@ extension JWS.Header {
         }
         for element in elements {
             guard let certificate = element.string else { throw JWSError(description: "x5c holds more than text.") }
+            // Base64 makes four characters of three bytes.
+            guard certificate.utf8.count <= (Limits.certificate + 2) / 3 * 4 else {
+                throw JWSError(description: "x5c holds a certificate of more than \(Limits.certificate) bytes.")
+            }
             x5c.append(certificate)
         }
     }

@@ -24,11 +24,21 @@ public enum Limits {
     /// Levels of JSON. Apple's deepest answer has 6.
     public static let jsonDepth = 64
 
+    /// Values in a JSON document: texts, numbers, arrays and so on. One may take 80 bytes of memory where it takes 2 of text.
+    /// An answer about as many purchases as fit into a receipt has 250,000.
+    public static let jsonValues = 400_000
+
+    /// The same in a token's header or payload, whose values are read into properties, which takes more again. Apple's
+    /// largest has some 100.
+    public static let tokenValues = 40_000
+
+    /// Bytes of a certificate. Apple's have 1,500 at most; to read one takes some sixty times as many bytes of memory.
+    public static let certificate = 1 << 14
+
     /// Certificates in a receipt or in `x5c`. The App Store sends 3, Xcode 1.
     public static let certificates = 10
 
-    /// Levels of constructed elements of indefinite length. Only Xcode's receipts have them, and nest 6; each level may cost
-    /// one more look at the bytes below it.
+    /// Levels of constructed elements of indefinite length. Only Xcode's receipts have them, and nest 6.
     public static let indefiniteLengths = 32
 
     /// Attributes in one set: of a purchase, or of a receipt, where each purchase is one. The App Store writes 25 into a

@@ -87,7 +87,7 @@ extension Timestamp {
         date.appendTime(to: &text)
         if date.millisecond != 0 {
             text.append(UInt8(ascii: "."))
-            CalendarDate.append(date.millisecond, width: 3, to: &text)
+            date.appendMillisecond(to: &text)
         }
         text.append(UInt8(ascii: "Z"))
         return String(decoding: text, as: UTF8.self)

@@ -20,6 +20,11 @@ public struct VerifyReceiptRequest: LegacyObject {
 }
 
 extension VerifyReceiptRequest {
+    /// The receipt: `receiptData` as bytes. `nil` where that is not base64 as the App Store takes it.
+    public var receipt: [UInt8]? {
+        receiptData.flatMap { Base64.decode($0.utf8) }
+    }
+
     /// Reads a request as the App Store does: members that are not known are ignored, and of duplicates the last counts.
     ///
     /// - Throws: ``VerifyReceiptStatus``: the answer to a body that is no such request.

@@ -42,7 +42,7 @@ extension AppStoreVerifier {
     ) async throws(VerificationError) -> (SignedToken, SignerChain) {
         let token = try SignedToken(jws)
         passed(.form, "three parts of base64url, JSON inside", found: "\(jws.count) bytes")
-        let known = knownTokenSigners.chain { $0.elementsEqual(token.jws.encodedHeader) }
+        let known = knownTokenSigners.chain { $0[...] == token.jws.encodedHeader }
         let chain = if let known { known } else { try await chain(behind: token) }
         if known != nil { passed(.algorithm, "ES256", found: "ES256") }
         passedChain(chain)
@@ -129,7 +129,7 @@ private struct SignedToken {
             throw VerificationError(.malformed, error.description)
         }
         do {
-            payload = try JSONValue(parsing: jws.payload)
+            payload = try JSONValue(parsing: jws.payload, atMost: Limits.tokenValues)
         } catch {
             throw VerificationError(.malformed, "The payload is not JSON: \(error).")
         }

@@ -21,6 +21,9 @@ package struct SignerChain: Sendable {
     /// The intermediate and the root; nothing where the leaf itself is a trusted root.
     let issuers: [Certificate]
 
+    /// Of `judged`, in their order: read once, for every document of this signer.
+    private let validity: [CertificateValidity]
+
     /// The certificates that a signer brings along and that are judged at the signing time: all but the root, which is
     /// trusted by configuration, whatever its dates.
     var judged: [Certificate] { [leaf] + issuers.dropLast() }
@@ -54,6 +57,7 @@ package struct SignerChain: Sendable {
         }
         self.leaf = leaf
         issuers = [intermediate, root]
+        validity = [leaf.validity, intermediate.validity]
     }
 
     /// A signer that vouches for itself, as Xcode's do: right where the caller named this very certificate as a root.
@@ -66,12 +70,13 @@ package struct SignerChain: Sendable {
         }
         self.leaf = leaf
         issuers = []
+        validity = [leaf.validity]
     }
 
     /// Checks that all certificates but the root were valid at `instant`, to the second and including both ends (RFC 5280
     /// section 4.1.2.5).
     func requireValidity(at instant: Timestamp) throws(VerificationError) {
-        for certificate in judged { try certificate.validity.require(instant, of: certificate.commonName) }
+        for (index, validity) in validity.enumerated() { try validity.require(instant, of: judged[index].commonName) }
     }
 
     /// Checks that the signer may sign for `environment`. Whoever can name Xcode's certificate as a root can also sign with
@@ -135,11 +140,11 @@ struct CertificateValidity: Sendable {
     let from: Timestamp
     let until: Timestamp
 
-    func require(_ instant: Timestamp, of name: String) throws(VerificationError) {
+    func require(_ instant: Timestamp, of name: @autoclosure () -> String) throws(VerificationError) {
         guard instant >= from, instant.milliseconds < until.milliseconds + 1000 else {
             throw VerificationError(
                 .certificateExpired,
-                "The certificate “\(name)” is valid from \(from.iso8601) to \(until.iso8601), not at \(instant.iso8601)."
+                "The certificate “\(name())” is valid from \(from.iso8601) to \(until.iso8601), not at \(instant.iso8601)."
             )
         }
     }

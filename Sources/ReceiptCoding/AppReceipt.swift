@@ -120,7 +120,7 @@ extension AppReceipt {
             guard count <= Limits.attributes else {
                 throw ReceiptDecodingError("More than \(Limits.attributes) attributes")
             }
-            let attribute = try attributes.attribute()
+            let attribute = try attributes.attribute(in: payload)
             if try !read(attribute) { otherAttributes.append(attribute) }
         }
     }
@@ -129,7 +129,7 @@ extension AppReceipt {
     /// `nil` where there is none, or none that can be read.
     package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
         guard var attributes = try? BERReader.attributes(of: payload) else { return nil }
-        while !attributes.isAtEnd, let attribute = try? attributes.attribute() {
+        while !attributes.isAtEnd, let attribute = try? attributes.attribute(in: payload) {
             guard attribute.type == 12 else { continue }
             // As in decoding, an empty one does not count.
             do {
@@ -183,13 +183,15 @@ extension AppReceipt {
 extension InAppPurchase {
     init(decoding value: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
         var attributes = try BERReader.attributes(of: value)
+        // A subscription's purchase has eight that are empty or known to nobody.
+        otherAttributes.reserveCapacity(8)
         var count = 0
         while !attributes.isAtEnd {
             count += 1
             guard count <= Limits.attributes else {
                 throw ReceiptDecodingError("More than \(Limits.attributes) attributes in a purchase")
             }
-            let attribute = try attributes.attribute()
+            let attribute = try attributes.attribute(in: value)
             if try !read(attribute) { otherAttributes.append(attribute) }
         }
     }
@@ -234,8 +236,8 @@ extension BERReader {
     /// The attributes of a set. One octet string around it is let pass, since some writers of test receipts add one.
     fileprivate static func attributes(of payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> BERReader {
         var outer = BERReader(payload)
-        if outer.nextTag == BERTag.octetString { outer = BERReader(payload, in: try outer.next()) }
-        return BERReader(payload, in: try outer.next(BERTag.set, "set of receipt attributes"))
+        if outer.nextTag(in: payload) == BERTag.octetString { outer = BERReader(in: try outer.next(in: payload)) }
+        return BERReader(in: try outer.next(BERTag.set, "set of receipt attributes", in: payload))
     }
 }
 

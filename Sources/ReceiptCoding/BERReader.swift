@@ -33,137 +33,176 @@ struct BERElement {
 /// A cursor instead of a tree: a receipt with 187 purchases has 25,000 elements inside octet strings inside octet
 /// strings, and all that is wanted of them is a few numbers and texts. It copies nothing and allocates nothing. Every
 /// index that it hands out lies inside of the bytes that it was given, whatever these say.
+///
+/// The bytes are given to each call in place of being kept: every kept reference is counted, and there are as many cursors as
+/// elements. They must be those that the cursor began with.
 struct BERReader {
-    let bytes: ArraySlice<UInt8>
     private(set) var position: Int
     private let end: Int
 
     init(_ bytes: ArraySlice<UInt8>) {
-        self.bytes = bytes
         position = bytes.startIndex
         end = bytes.endIndex
     }
 
-    /// Reads the contents of `element`, which this or another reader of the same bytes found.
-    init(_ bytes: ArraySlice<UInt8>, in element: BERElement) {
-        self.bytes = bytes
+    /// Reads the contents of `element`.
+    init(in element: BERElement) {
         position = element.content.lowerBound
         end = element.content.upperBound
+    }
+
+    private init(from start: Int, to end: Int) {
+        position = start
+        self.end = end
     }
 
     var isAtEnd: Bool { position >= end }
 
     /// The identifier octet of the next element, or `nil` at the end.
-    var nextTag: UInt8? { position < end ? bytes[position] : nil }
+    func nextTag(in bytes: ArraySlice<UInt8>) -> UInt8? { position < end ? bytes[position] : nil }
 
     /// Reads the next element, whatever it is.
-    mutating func next() throws(ReceiptDecodingError) -> BERElement {
-        let element = try element(at: position, depth: 0)
+    mutating func next(in bytes: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> BERElement {
+        let element = try element(at: position, in: bytes, depth: 0)
         position = element.end
         return element
     }
 
     /// Reads the next element, which must have the identifier octet `tag`; `name` says what it would have been.
-    mutating func next(_ tag: UInt8, _ name: StaticString) throws(ReceiptDecodingError) -> BERElement {
-        guard position < end else { throw error("The \(name) is missing") }
+    mutating func next(
+        _ tag: UInt8, _ name: StaticString, in bytes: ArraySlice<UInt8>
+    ) throws(ReceiptDecodingError) -> BERElement {
+        guard position < end else { throw error("The \(name) is missing", in: bytes) }
         guard bytes[position] == tag else {
-            throw error("Expected \(name) (tag \(hex(tag))), found tag \(hex(bytes[position]))")
+            throw error("Expected \(name) (tag \(hex(tag))), found tag \(hex(bytes[position]))", in: bytes)
         }
-        return try next()
+        return try next(in: bytes)
     }
 
     /// Reads the next element as a whole number of at most 64 bits.
-    mutating func integer(_ name: StaticString) throws(ReceiptDecodingError) -> Int64 {
-        let element = try next(BERTag.integer, name)
-        guard let number = integer(in: element.content) else {
-            throw error("The \(name) is no whole number of 64 bits")
+    mutating func integer(_ name: StaticString, in bytes: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> Int64 {
+        let element = try next(BERTag.integer, name, in: bytes)
+        guard let number = Self.integer(bytes, element.content) else {
+            throw error("The \(name) is no whole number of 64 bits", in: bytes)
         }
         return number
     }
 
     /// Reads the next element as an octet string: primitive, or in chunks that are put together.
-    mutating func octetString(_ name: StaticString) throws(ReceiptDecodingError) -> ArraySlice<UInt8> {
-        guard nextTag == BERTag.constructedOctetString else {
-            return bytes[try next(BERTag.octetString, name).content]
+    mutating func octetString(
+        _ name: StaticString, in bytes: ArraySlice<UInt8>
+    ) throws(ReceiptDecodingError) -> ArraySlice<UInt8> {
+        guard nextTag(in: bytes) == BERTag.constructedOctetString else {
+            return bytes[try next(BERTag.octetString, name, in: bytes).content]
         }
         var octets: [UInt8] = []
-        try appendChunks(to: &octets, name, depth: 0)
+        try appendChunks(to: &octets, name, in: bytes, depth: 0)
         return octets[...]
     }
 
     /// Appends the chunks of the next element, which is a constructed octet string; chunks may have chunks in their turn
-    /// (X.690 section 8.7.3).
+    /// (X.690 section 8.7.3). An end that is not known is found on the way, so that each is looked at once, however deep.
     private mutating func appendChunks(
-        to octets: inout [UInt8], _ name: StaticString, depth: Int
+        to octets: inout [UInt8], _ name: StaticString, in bytes: ArraySlice<UInt8>, depth: Int
     ) throws(ReceiptDecodingError) {
-        guard depth < Limits.indefiniteLengths else {
-            throw error("Nested deeper than \(Limits.indefiniteLengths) levels")
-        }
-        var chunks = BERReader(bytes, in: try next())
-        while !chunks.isAtEnd {
-            if chunks.nextTag == BERTag.constructedOctetString {
-                try chunks.appendChunks(to: &octets, name, depth: depth + 1)
+        guard depth < Limits.indefiniteLengths else { throw nestedTooDeep(in: bytes) }
+        let header = try header(at: position, in: bytes)
+        var chunks = BERReader(from: header.content, to: header.length.map { header.content + $0 } ?? end)
+        while header.length == nil ? !chunks.takeEndOfContents(in: bytes) : !chunks.isAtEnd {
+            if chunks.nextTag(in: bytes) == BERTag.constructedOctetString {
+                try chunks.appendChunks(to: &octets, name, in: bytes, depth: depth + 1)
             } else {
-                octets.append(contentsOf: bytes[try chunks.next(BERTag.octetString, name).content])
+                octets.append(contentsOf: bytes[try chunks.next(BERTag.octetString, name, in: bytes).content])
             }
         }
+        position = chunks.position
+    }
+
+    /// Goes past the octets that end contents of indefinite length (X.690 section 8.1.5), where they are next.
+    private mutating func takeEndOfContents(in bytes: ArraySlice<UInt8>) -> Bool {
+        guard end - position >= 2, bytes[position] == 0, bytes[position + 1] == 0 else { return false }
+        position += 2
+        return true
     }
 
     /// Two's complement, big-endian (X.690 section 8.3), or `nil` where it is empty or longer than 8 bytes.
-    private func integer(in content: Range<Int>) -> Int64? {
+    private static func integer(_ bytes: ArraySlice<UInt8>, _ content: Range<Int>) -> Int64? {
         guard !content.isEmpty, content.count <= 8 else { return nil }
         var value: Int64 = bytes[content.lowerBound] & 0x80 == 0 ? 0 : -1
         for index in content { value = value << 8 | Int64(bytes[index]) }
         return value
     }
 
-    private func error(_ message: String) -> ReceiptDecodingError {
+    private func error(_ message: String, in bytes: ArraySlice<UInt8>) -> ReceiptDecodingError {
         ReceiptDecodingError(message, offset: position - bytes.startIndex)
+    }
+
+    private func nestedTooDeep(in bytes: ArraySlice<UInt8>) -> ReceiptDecodingError {
+        error("Nested deeper than \(Limits.indefiniteLengths) levels", in: bytes)
     }
 
     private func hex(_ byte: UInt8) -> String {
         "0x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
     }
 
-    private func element(at start: Int, depth: Int) throws(ReceiptDecodingError) -> BERElement {
-        guard end - start >= 2 else { throw error("The data end early") }
+    /// Where contents begin, and how long they are; `nil` for an indefinite length. Contents of a known length end before
+    /// the reader does.
+    private struct Header {
+        let tag: UInt8
+        let content: Int
+        let length: Int?
+    }
+
+    private func header(at start: Int, in bytes: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> Header {
+        guard end - start >= 2 else { throw error("The data end early", in: bytes) }
         let tag = bytes[start]
-        guard tag & 0x1f != 0x1f else { throw error("Tag numbers above 30 do not occur in receipts") }
+        guard tag & 0x1f != 0x1f else { throw error("Tag numbers above 30 do not occur in receipts", in: bytes) }
         let first = bytes[start + 1]
-        if first < 0x80 {
-            return try element(tag, start, content: start + 2, length: Int(first))
+        guard first != 0x80 else {
+            guard tag & BERTag.constructedBit != 0 else {
+                throw error("A primitive element without a length", in: bytes)
+            }
+            return Header(tag: tag, content: start + 2, length: nil)
         }
-        guard first != 0x80 else { return try indefiniteElement(tag, start, depth: depth) }
-        let count = Int(first & 0x7f)
-        guard count <= 4, end - start - 2 >= count else { throw error("A length is cut off or absurd") }
-        var length = 0
-        for index in start + 2..<start + 2 + count { length = length << 8 | Int(bytes[index]) }
-        return try element(tag, start, content: start + 2 + count, length: length)
+        var content = start + 2
+        var length = Int(first)
+        if first > 0x80 {
+            let count = Int(first & 0x7f)
+            guard count <= 4, end - content >= count else { throw error("A length is cut off or absurd", in: bytes) }
+            length = 0
+            for index in content..<content + count { length = length << 8 | Int(bytes[index]) }
+            content += count
+        }
+        guard length <= end - content else {
+            throw error("An element claims \(length) bytes where \(end - content) are left", in: bytes)
+        }
+        return Header(tag: tag, content: content, length: length)
     }
 
     private func element(
-        _ tag: UInt8, _ start: Int, content: Int, length: Int
+        at start: Int, in bytes: ArraySlice<UInt8>, depth: Int
     ) throws(ReceiptDecodingError) -> BERElement {
-        guard length <= end - content else {
-            throw error("An element claims \(length) bytes where \(end - content) are left")
+        let header = try header(at: start, in: bytes)
+        guard let length = header.length else {
+            let end = try endOfContents(from: header.content, in: bytes, depth: depth)
+            return BERElement(tag: header.tag, start: start, content: header.content..<end, end: end + 2)
         }
-        return BERElement(tag: tag, start: start, content: content..<content + length, end: content + length)
+        let end = header.content + length
+        return BERElement(tag: header.tag, start: start, content: header.content..<end, end: end)
     }
 
     /// Finds the end-of-contents octets (X.690 section 8.1.5) by a walk over the elements before them.
-    private func indefiniteElement(
-        _ tag: UInt8, _ start: Int, depth: Int
-    ) throws(ReceiptDecodingError) -> BERElement {
-        guard tag & BERTag.constructedBit != 0 else { throw error("A primitive element without a length") }
-        guard depth < Limits.indefiniteLengths else {
-            throw error("Nested deeper than \(Limits.indefiniteLengths) levels")
-        }
-        var position = start + 2
+    private func endOfContents(
+        from start: Int, in bytes: ArraySlice<UInt8>, depth: Int
+    ) throws(ReceiptDecodingError) -> Int {
+        guard depth < Limits.indefiniteLengths else { throw nestedTooDeep(in: bytes) }
+        var position = start
         while true {
-            guard end - position >= 2 else { throw error("An element of indefinite length does not end") }
-            if bytes[position] == 0, bytes[position + 1] == 0 { break }
-            position = try element(at: position, depth: depth + 1).end
+            guard end - position >= 2 else {
+                throw error("An element of indefinite length does not end", in: bytes)
+            }
+            if bytes[position] == 0, bytes[position + 1] == 0 { return position }
+            position = try element(at: position, in: bytes, depth: depth + 1).end
         }
-        return BERElement(tag: tag, start: start, content: start + 2..<position, end: position + 2)
     }
 }

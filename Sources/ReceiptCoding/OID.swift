@@ -26,6 +26,8 @@ public struct OID: Hashable, Sendable {
 extension OID: CustomStringConvertible {
     /// The dotted form.
     public var description: String {
+        // None that is in use has more than a dozen octets; a document may have one of millions.
+        guard octets.count <= 32 else { return "an OID of \(octets.count) octets" }
         var arcs: [String] = []
         var arc: UInt64 = 0
         for octet in octets {

@@ -19,12 +19,12 @@ public struct ReceiptAttribute: Hashable, Sendable {
 
 extension BERReader {
     /// Reads the next element as a `ReceiptAttribute ::= SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING }`.
-    mutating func attribute() throws(ReceiptDecodingError) -> ReceiptAttribute {
-        var sequence = BERReader(bytes, in: try next(BERTag.sequence, "receipt attribute"))
+    mutating func attribute(in bytes: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> ReceiptAttribute {
+        var sequence = BERReader(in: try next(BERTag.sequence, "receipt attribute", in: bytes))
         return ReceiptAttribute(
-            type: try sequence.integer("attribute type"),
-            version: try sequence.integer("attribute version"),
-            value: try sequence.octetString("attribute value"))
+            type: try sequence.integer("attribute type", in: bytes),
+            version: try sequence.integer("attribute version", in: bytes),
+            value: try sequence.octetString("attribute value", in: bytes))
     }
 }
 
@@ -35,7 +35,7 @@ extension ReceiptAttribute {
     func text() throws(ReceiptDecodingError) -> String? {
         let octets = try characters()
         guard !octets.isEmpty else { return nil }
-        guard let text = String(validating: octets, as: UTF8.self) else { throw error("is not UTF-8") }
+        guard let text = String(utf8: octets) else { throw error("is not UTF-8") }
         return text
     }
 
@@ -51,7 +51,7 @@ extension ReceiptAttribute {
     func integer() throws(ReceiptDecodingError) -> Int64 {
         do {
             var reader = BERReader(value)
-            return try reader.integer("value")
+            return try reader.integer("value", in: value)
         } catch {
             throw self.error("is no whole number of 64 bits")
         }
@@ -65,9 +65,10 @@ extension ReceiptAttribute {
 
     private func characters() throws(ReceiptDecodingError) -> ArraySlice<UInt8> {
         var reader = BERReader(value)
-        guard reader.nextTag == BERTag.utf8String || reader.nextTag == BERTag.ia5String,
-            let element = try? reader.next()
-        else { throw error("is no text") }
+        let tag = reader.nextTag(in: value)
+        guard tag == BERTag.utf8String || tag == BERTag.ia5String, let element = try? reader.next(in: value) else {
+            throw error("is no text")
+        }
         return value[element.content]
     }
 

@@ -47,70 +47,88 @@ extension SignedReceipt {
             throw ReceiptDecodingError("\(bytes.count) bytes are more than a receipt may have (\(Limits.receipt))")
         }
         var outer = BERReader(bytes)
-        let whole = try outer.next(BERTag.sequence, "PKCS#7 ContentInfo")
+        let whole = try outer.next(BERTag.sequence, "PKCS#7 ContentInfo", in: bytes)
         length = whole.end - bytes.startIndex
-        var contentInfo = BERReader(bytes, in: whole)
-        try contentInfo.expect(.signedData, "content type")
-        var explicit = BERReader(bytes, in: try contentInfo.next(BERTag.context0, "content"))
-        var signedData = BERReader(bytes, in: try explicit.next(BERTag.sequence, "SignedData"))
+        var contentInfo = BERReader(in: whole)
+        try contentInfo.expect(.signedData, "content type", in: bytes)
+        var explicit = BERReader(in: try contentInfo.next(BERTag.context0, "content", in: bytes))
+        var signedData = BERReader(in: try explicit.next(BERTag.sequence, "SignedData", in: bytes))
 
-        _ = try signedData.integer("SignedData version")
-        _ = try signedData.next(BERTag.set, "set of digest algorithms")
+        _ = try signedData.integer("SignedData version", in: bytes)
+        _ = try signedData.next(BERTag.set, "set of digest algorithms", in: bytes)
 
-        var encapsulated = BERReader(bytes, in: try signedData.next(BERTag.sequence, "encapsulated content"))
-        try encapsulated.expect(.data, "encapsulated content type")
-        var content = BERReader(bytes, in: try encapsulated.next(BERTag.context0, "encapsulated content"))
-        payload = try content.octetString("payload")
+        var encapsulated = BERReader(in: try signedData.next(BERTag.sequence, "encapsulated content", in: bytes))
+        try encapsulated.expect(.data, "encapsulated content type", in: bytes)
+        var content = BERReader(in: try encapsulated.next(BERTag.context0, "encapsulated content", in: bytes))
+        payload = try content.octetString("payload", in: bytes)
 
-        var certificates = BERReader(bytes, in: try signedData.next(BERTag.context0, "certificates"))
+        let certificates = try signedData.next(BERTag.context0, "certificates", in: bytes)
+        self.certificates = try Self.certificates(bytes, in: certificates)
+
+        // Revocation lists: nobody needs them.
+        if signedData.nextTag(in: bytes) == BERTag.context1 { _ = try signedData.next(in: bytes) }
+        var signers = BERReader(in: try signedData.next(BERTag.set, "set of signers", in: bytes))
+        signer = try Signer(bytes, in: try signers.next(BERTag.sequence, "SignerInfo", in: bytes))
+        guard signers.isAtEnd else { throw ReceiptDecodingError("More than one signer") }
+    }
+
+    private static func certificates(
+        _ bytes: ArraySlice<UInt8>, in element: BERElement
+    ) throws(ReceiptDecodingError) -> [ArraySlice<UInt8>] {
+        var certificates = BERReader(in: element)
         var found: [ArraySlice<UInt8>] = []
         while !certificates.isAtEnd {
             guard found.count < Limits.certificates else {
                 throw ReceiptDecodingError("More than \(Limits.certificates) certificates")
             }
-            let certificate = try certificates.next(BERTag.sequence, "certificate")
-            found.append(bytes[certificate.start..<certificate.end])
+            let certificate = try certificates.next(BERTag.sequence, "certificate", in: bytes)
+            let octets = bytes[certificate.start..<certificate.end]
+            guard octets.count <= Limits.certificate else {
+                throw ReceiptDecodingError("A certificate of \(octets.count) bytes, more than \(Limits.certificate)")
+            }
+            found.append(octets)
         }
-        self.certificates = found
-
-        if signedData.nextTag == BERTag.context1 { _ = try signedData.next() }  // Revocation lists: nobody needs them.
-        var signers = BERReader(bytes, in: try signedData.next(BERTag.set, "set of signers"))
-        signer = try Signer(bytes, in: try signers.next(BERTag.sequence, "SignerInfo"))
-        guard signers.isAtEnd else { throw ReceiptDecodingError("More than one signer") }
+        return found
     }
 }
 
 extension SignedReceipt.Signer {
     fileprivate init(_ bytes: ArraySlice<UInt8>, in element: BERElement) throws(ReceiptDecodingError) {
-        var info = BERReader(bytes, in: element)
-        _ = try info.integer("SignerInfo version")
-        var identifier = BERReader(bytes, in: try info.next(BERTag.sequence, "issuer and serial number"))
-        let name = try identifier.next(BERTag.sequence, "issuer")
+        var info = BERReader(in: element)
+        _ = try info.integer("SignerInfo version", in: bytes)
+        var identifier = BERReader(in: try info.next(BERTag.sequence, "issuer and serial number", in: bytes))
+        let name = try identifier.next(BERTag.sequence, "issuer", in: bytes)
         issuer = bytes[name.start..<name.end]
-        serialNumber = bytes[try identifier.next(BERTag.integer, "serial number").content]
+        serialNumber = bytes[try identifier.next(BERTag.integer, "serial number", in: bytes).content]
         // One number has one form (X.690 section 8.3.2), or one signer would have many.
         guard serialNumber.first != 0 || serialNumber.dropFirst().first.map({ $0 >= 0x80 }) ?? true else {
             throw ReceiptDecodingError("A serial number with zeros in front")
         }
-        digestAlgorithm = try info.algorithm("digest algorithm")
+        digestAlgorithm = try info.algorithm("digest algorithm", in: bytes)
         // With signed attributes the signature would cover those instead of the payload. No App Store receipt has them.
-        guard info.nextTag != BERTag.context0 else { throw ReceiptDecodingError("Signed attributes in a receipt") }
-        signatureAlgorithm = try info.algorithm("signature algorithm")
-        signature = try info.octetString("signature")
+        guard info.nextTag(in: bytes) != BERTag.context0 else {
+            throw ReceiptDecodingError("Signed attributes in a receipt")
+        }
+        signatureAlgorithm = try info.algorithm("signature algorithm", in: bytes)
+        signature = try info.octetString("signature", in: bytes)
     }
 }
 
 extension BERReader {
-    fileprivate mutating func expect(_ expected: OID, _ name: StaticString) throws(ReceiptDecodingError) {
-        let found = OID(octets: bytes[try next(BERTag.objectIdentifier, name).content])
+    fileprivate mutating func expect(
+        _ expected: OID, _ name: StaticString, in bytes: ArraySlice<UInt8>
+    ) throws(ReceiptDecodingError) {
+        let found = OID(octets: bytes[try next(BERTag.objectIdentifier, name, in: bytes).content])
         guard found == expected else {
             throw ReceiptDecodingError("Expected \(expected) as \(name), found \(found)")
         }
     }
 
     /// Reads an AlgorithmIdentifier. Its parameters are NULL or absent for all that is accepted, and say nothing.
-    fileprivate mutating func algorithm(_ name: StaticString) throws(ReceiptDecodingError) -> OID {
-        var algorithm = BERReader(bytes, in: try next(BERTag.sequence, name))
-        return OID(octets: bytes[try algorithm.next(BERTag.objectIdentifier, name).content])
+    fileprivate mutating func algorithm(
+        _ name: StaticString, in bytes: ArraySlice<UInt8>
+    ) throws(ReceiptDecodingError) -> OID {
+        var algorithm = BERReader(in: try next(BERTag.sequence, name, in: bytes))
+        return OID(octets: bytes[try algorithm.next(BERTag.objectIdentifier, name, in: bytes).content])
     }
 }

@@ -15,7 +15,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (#" {"a" : [ 1 , "x" ] } "#, #"{"a":[1,"x"]}"#), (#""\u00e9\ud83d\ude00\/""#, #""é😀/""#),
+        (#" {"a" : [ 1 , "x" ] } "#, #"{"a":[1,"x"]}"#), (#""\u00e9\u00E9\ud83d\ude00\/""#, #""éé😀/""#),
         ("\"\\b\\f\"", #""\u0008\u000c""#),
     ])
     func `white space and needless escapes go, what is said stays`(text: String, expected: String) throws {
@@ -46,6 +46,12 @@ import Testing
             let bomb = String(repeating: opening, count: 1_000_000)
             #expect(throws: JSONError.self) { try JSONValue(parsing: bomb.utf8) }
         }
+    }
+
+    @Test(arguments: ["[0,0]", "[[],{}]", #"{"a":0,"a":1}"#])
+    func `a document has as many values as the limit and no more`(text: String) throws {
+        #expect(throws: Never.self) { try JSONValue(parsing: text.utf8, atMost: 3) }
+        #expect(throws: JSONError.self) { try JSONValue(parsing: text.utf8, atMost: 2) }
     }
 
     @Test func `of duplicate members the last counts`() throws {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import Foundation
+import TestData
 import Testing
 
 @Suite struct JWSTests {
@@ -32,6 +34,13 @@ import Testing
         #expect(throws: JWSError.self) { try JWS(text.utf8).header() }
     }
 
+    @Test(arguments: [0, 1]) func `a certificate in x5c may be as long as the limit and no longer`(more: Int) {
+        let certificate = Base64.encode([UInt8](repeating: 0, count: (Limits.certificate + 2) / 3 * 3 + 3 * more))
+        let header = Data(#"{"alg":"ES256","x5c":["\#(certificate)"]}"#.utf8).base64EncodedString()
+            .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        #expect(((try? JWS("\(header).e30.AQID".utf8).header()) != nil) == (more == 0))
+    }
+
     @Test func `a token longer than the limit is refused before it is read`() {
         let long = [UInt8](repeating: UInt8(ascii: "a"), count: Limits.token + 1)
         #expect(throws: JWSError.self) { try JWS(long) }
@@ -39,6 +48,27 @@ import Testing
 }
 
 @Suite struct Base64Tests {
+    @Test(arguments: 0..<UInt64(100))
+    func `bytes come back from either alphabet`(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        let bytes = (0..<Int(seed)).map { _ in UInt8.random(in: 0...255, using: &random) }
+        let text = Data(bytes).base64EncodedString()
+        #expect(Base64.decode(text.utf8) == (bytes.isEmpty ? nil : bytes))
+        let url = text.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        #expect(Base64.decodeURL(url.utf8) == bytes)
+    }
+
+    @Test func `each character is in the alphabet or refused`() {
+        let alphabet = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+        for character in UInt8.min...UInt8.max {
+            for position in 0..<6 {
+                var text = Array("AAAAAAA=".utf8)
+                text[position] = character
+                #expect((Base64.decode(text) != nil) == alphabet.contains(character), "\(character) at \(position)")
+            }
+        }
+    }
+
     @Test(arguments: [
         ("AA==", [0]), ("AAE=", [0, 1]), ("AAEC", [0, 1, 2]), ("+/+/", [251, 255, 191]), ("AB==", [0]),
     ])

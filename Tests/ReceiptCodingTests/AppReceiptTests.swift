@@ -174,6 +174,31 @@ import Testing
         #expect(receipt.otherAttributes.first.map { Array($0.value) } == [0xaa, 0xbb])
     }
 
+    @Test(arguments: [
+        "24800401aa0401bb", "24800401aa00", "24800401aa000401bb", "24030402aa", "248002010a0000", "248024800401aa0000",
+        "24042480040100", "2480",
+    ])
+    func `an octet string whose chunks do not end where it does is refused`(encoded: String) {
+        let attribute = hex("020106020101") + hex(encoded)
+        let payload = [0x31, UInt8(attribute.count + 2), 0x30, UInt8(attribute.count)] + attribute
+        #expect(throws: ReceiptDecodingError.self) { try AppReceipt(decoding: payload[...]) }
+    }
+
+    @Test(arguments: [30, 32, 33, 100_000]) func `chunks nest to the limit and no deeper`(depth: Int) {
+        let opened = Array(repeatElement([0x24, 0x80] as [UInt8], count: depth).joined())
+        let value = opened + [0x04, 0x01, 0xaa] + [UInt8](repeating: 0, count: 2 * depth)
+        let attribute = hex("3080020106020101") + value + [0, 0]
+        let receipt = try? AppReceipt(decoding: ([0x31, 0x80] + attribute + [0, 0])[...])
+        #expect((receipt?.otherAttributes.first?.value == [0xaa]) == (depth == 30))
+    }
+
+    @Test func `an object identifier of any length is described in a line`() throws {
+        let identifier = [0x06, 0x83, 0x01, 0x00, 0x00] + [UInt8](repeating: 1, count: 1 << 16)
+        let bytes = [0x30, 0x83, 0x01, 0x00, 0x05] + identifier
+        let error = try #require(throws: ReceiptDecodingError.self) { try SignedReceipt(decoding: bytes) }
+        #expect(error.description.count < 200)
+    }
+
     @Test func `indefinite lengths nest to the limit and no deeper`() throws {
         for depth in [30, 100, 1_000_000] {
             let value =

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What a verification may cost: a row of the table.
+public struct Goal: Sendable {
+    /// The benchmark's name.
+    public let name: String
+    /// What is measured, for people.
+    public let title: String
+    public let bound: Bound
+
+    public enum Bound: Sendable {
+        /// So many times the signature checks inside of it.
+        case ratio(must: Double, aim: Double?)
+        /// So many times the signature checks inside of it, and some microseconds.
+        case ratioBeside(microseconds: Double, must: Double)
+        /// So many microseconds.
+        case time(must: Double, aim: Double?)
+        /// So many times the throughput of one thread.
+        case scaling(must: Double)
+    }
+}
+
+extension Goal {
+    public static let token = Goal(
+        name: "jws-known", title: "JWS transaction, known signer", bound: .ratio(must: 1.35, aim: 1.2))
+    public static let newToken = Goal(
+        name: "jws-new", title: "JWS transaction, new signer", bound: .ratioBeside(microseconds: 150, must: 1.15))
+    public static let notification = Goal(
+        name: "notification-known", title: "notification with two nested JWS, known signer",
+        bound: .ratio(must: 3.6, aim: 3.3))
+    public static let receipt = Goal(
+        name: "receipt-2", title: "receipt, 2 purchases, known signer", bound: .ratio(must: 3, aim: 2))
+    public static let largeReceipt = Goal(
+        name: "receipt-187", title: "receipt, 187 purchases (79 KB), known signer", bound: .time(must: 600, aim: 300))
+    public static let answer = Goal(
+        name: "answer-187", title: "the same, from request to verifyReceipt answer",
+        bound: .time(must: 1500, aim: 800))
+    public static let threads = Goal(
+        name: "jws-threads", title: "JWS transactions, two threads to one", bound: .scaling(must: 1.8))
+
+    /// All rows, in the order of the table.
+    public static let all = [token, newToken, notification, receipt, largeReceipt, answer, threads]
+}
+
+/// What the benchmarks measure beside the wall clock, by the names of their metrics.
+public enum Measure {
+    /// Nanoseconds of the verification.
+    public static let whole = "Verification (ns)"
+    /// Nanoseconds of the signature checks inside of it; where threads are compared, of one verification on each of two.
+    public static let beside = "Beside it (ns)"
+    /// `whole` to `beside` in thousandths, of two that ran one after the other: so that noise is noise of both.
+    public static let ratio = "Ratio (per mille)"
+    /// Calls of the allocator in the verification, and in the signature checks inside of it.
+    public static let allocations = "Allocations"
+    public static let rawAllocations = "Raw allocations"
+
+    public static let all = [whole, beside, ratio, allocations, rawAllocations]
+}
