@@ -23,8 +23,10 @@ package enum LegacyDate {
             return wall
         case "America/Los_Angeles":
             let daylight = Timestamp(milliseconds: wall.milliseconds + 7 * 3_600_000)
-            guard pacificOffset(at: daylight) != -7 * 3600 else { return daylight }
-            return Timestamp(milliseconds: wall.milliseconds + 8 * 3_600_000)
+            let standard = Timestamp(milliseconds: wall.milliseconds + 8 * 3_600_000)
+            let instant = pacificOffset(at: daylight) == -7 * 3600 ? daylight : standard
+            // The last hours of the year 9999 on the wall are beyond it in UTC.
+            return Timestamp.calendar.contains(instant) ? instant : nil
         default:
             return nil
         }

@@ -61,7 +61,8 @@ extension Timestamp {
     /// Reads an ISO 8601 date and time in UTF-8, as receipts and people write it.
     ///
     /// Accepts `YYYY-MM-DDTHH:MM:SS`, an optional fraction of which milliseconds are kept, then `Z`, `+HHMM` or `+HH:MM`.
-    /// Returns `nil` for anything else, also for a date that the calendar does not have.
+    /// Returns `nil` for anything else, also for a date that the calendar does not have, or whose offset leads out of the
+    /// years 0 to 9999.
     public init?(iso8601 text: ArraySlice<UInt8>) {
         var digits = DateDigits(text)
         guard let year = digits.number(4), digits.take("-"), let month = digits.number(2), digits.take("-"),
@@ -71,6 +72,7 @@ extension Timestamp {
             let date = CalendarDate(year: year, month: month, day: day, hour: hour, minute: minute, second: second)
         else { return nil }
         self.init(milliseconds: (date.secondsSince1970 - Int64(offset)) * 1000 + Int64(fraction))
+        guard Self.calendar.contains(self) else { return nil }
     }
 
     /// Reads an ISO 8601 date and time; see ``init(iso8601:)-(ArraySlice<UInt8>)``.

@@ -43,6 +43,13 @@ import Testing
         }
     }
 
+    // Found by fuzzing: an answer with such a date was written as one that cannot be read.
+    @Test func `the last hours of the calendar in Pacific time are beyond it and no instant`() {
+        #expect(LegacyDate.instant(of: "9999-12-31 16:00:00 America/Los_Angeles") == nil)
+        let last = LegacyDate.instant(of: "9999-12-31 15:59:59 America/Los_Angeles")
+        #expect(last?.iso8601 == "9999-12-31T23:59:59Z")
+    }
+
     @Test(arguments: [Int64.min, Int64.max, -62_135_769_600_000])
     func `instants that no calendar reaches do not trap`(milliseconds: Int64) {
         #expect(Self.pacific(milliseconds).hasSuffix(" America/Los_Angeles"))

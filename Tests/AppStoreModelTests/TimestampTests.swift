@@ -32,6 +32,17 @@ import Testing
         #expect(Timestamp(iso8601: text) == nil)
     }
 
+    // Found by fuzzing: they were read as instants whose own text nothing reads.
+    @Test(arguments: ["9999-12-31T23:59:59-0815", "9999-12-31T23:59:59.999-00:01", "0000-01-01T00:00:00+00:01"])
+    func `a text whose instant lies beyond the calendar is no instant`(text: String) {
+        #expect(Timestamp(iso8601: text) == nil)
+    }
+
+    @Test(arguments: ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z"])
+    func `the first and the last instant of the calendar read back from their text`(text: String) {
+        #expect(Timestamp(iso8601: text)?.iso8601 == text)
+    }
+
     @Test func `every hour of 2006 to 2040 reads back from its text`() {
         for hour in stride(from: Int64(1_136_073_600_000), to: 2_240_611_200_000, by: 3_600_000) {
             let instant = Timestamp(milliseconds: hour)

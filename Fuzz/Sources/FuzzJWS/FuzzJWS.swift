@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import FuzzSupport
+
+/// A compact JWS, or a header and on the next line a payload, which are put into one here.
+///
+/// Nothing verifies but what was signed, and one token has one text.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzJWS(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    fuzz(start, count) { bytes in
+        let token = bytes.first == UInt8(ascii: "{") ? compact(bytes) : bytes
+        SignedForm.token.requireNoForgery(token)
+        let jws = try JWS(token)
+        _ = try jws.header()
+        let parts = [Base64.decodeURL(jws.encodedHeader) ?? [], jws.payload, jws.signature].map(base64URL)
+        require(token.elementsEqual(parts.joined(separator: ".").utf8), "one token has one text")
+    }
+}
+
+private func compact(_ parts: [UInt8]) -> [UInt8] {
+    let lines = parts.split(separator: UInt8(ascii: "\n"), maxSplits: 1, omittingEmptySubsequences: false)
+    // r and s of no particular signature, but small enough for the curve.
+    let signature = Array(repeating: UInt8(1), count: 64)
+    return Array(
+        [Array(lines[0]), Array(lines.dropFirst().joined()), signature].map(base64URL).joined(separator: ".").utf8)
+}
+
+private func base64URL(_ bytes: [UInt8]) -> String {
+    Base64.encode(bytes).replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import FuzzSupport
+
+/// JSON, as the body of a notification, as a payload, or as an answer.
+///
+/// It comes back from text, each payload that it can be read as comes back from JSON, and signed by somebody who is trusted
+/// it is never called forged.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzNotificationBody(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    fuzz(start, count) { bytes in
+        let json = try JSONValue(parsing: bytes)
+        requireSameWritten(json)
+        for requireSame in types { requireSame(json) }
+        convert(json)
+        TrustedSigner.requireTrusted(bytes, json)
+    }
+}
+
+private let types: [@Sendable (JSONValue) -> Void] = [
+    requireSame(ResponseBodyV2.self), requireSame(ResponseBodyV2DecodedPayload.self),
+    requireSame(JWSTransactionDecodedPayload.self), requireSame(JWSRenewalInfoDecodedPayload.self),
+    requireSame(AppTransaction.self), requireSame(DecodedRealtimeRequestBody.self), requireSame(DecodedPurchases.self),
+    requireSame(ResponseBodyV1.self), requireSame(VerifyReceiptRequest.self), requireSame(VerifyReceiptResponse.self),
+    requireSame(VerifyTransactionReceiptResponse.self), requireSame(StatusResponse.self),
+    requireSame(HistoryResponse.self), requireSame(NotificationHistoryResponse.self),
+    requireSame(ConsumptionRequest.self), requireSame(APIErrorResponse.self),
+]
+
+private func requireSame<Payload: Codable & Equatable & SendableMetatype>(
+    _ type: Payload.Type
+) -> @Sendable (JSONValue) -> Void {
+    { json in
+        guard let payload = try? json.decode(type) else { return }
+        let encoded = requireNoError("a \(type) can be encoded") { try JSONValue(encoding: payload) }
+        let returned = requireNoError("an encoded \(type) decodes") { try encoded.decode(type) }
+        require(returned == payload, "a \(type) comes back")
+        requireSameWritten(encoded)
+    }
+}
+
+private func requireSameWritten(_ json: JSONValue) {
+    let text = json.compactText
+    let returned = requireNoError("what was written is JSON") { try JSONValue(parsing: text.utf8) }
+    require(returned == json && returned.compactText.utf8.elementsEqual(text.utf8), "JSON comes back")
+}
+
+/// Into the other world and back.
+private func convert(_ json: JSONValue) {
+    _ = (try? VerifyReceiptResponse(json))?.modern().value.legacy()
+    _ = (try? VerifyTransactionReceiptResponse(json))?.modern().value.legacy()
+    _ = (try? ResponseBodyV1(json))?.modern().value.legacy()
+    _ = (try? json.decode(DecodedPurchases.self))?.legacy().value.modern()
+    _ = (try? json.decode(JWSTransactionDecodedPayload.self))?.legacy()
+    _ = (try? json.decode(JWSRenewalInfoDecodedPayload.self))?.legacy()
+    _ = (try? json.decode(AppTransaction.self))?.legacy()
+}

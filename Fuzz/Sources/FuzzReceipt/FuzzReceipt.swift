@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import FuzzSupport
+import ReceiptCoding
+
+/// A PKCS#7 receipt, or the payload of one.
+///
+/// Nothing verifies but what was signed; what decodes is encoded to something that says the same, and is answered in a way
+/// that reads as the same.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzReceipt(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    fuzz(start, count) { bytes in
+        SignedForm.receipt.requireNoForgery(bytes)
+        let payload = (try? SignedReceipt(decoding: bytes))?.payload ?? bytes[...]
+        let receipt = try AppReceipt(decoding: payload)
+        requireSameEncoded(receipt, payload)
+        requireSameAnswered(receipt)
+    }
+}
+
+private func requireSameEncoded(_ receipt: AppReceipt, _ payload: ArraySlice<UInt8>) {
+    let encoded = receipt.encoded
+    let returned = requireNoError("what decoded is encoded to what decodes") {
+        try AppReceipt(decoding: encoded[...])
+    }
+    // Of duplicates the first counts, and encoding puts them in order.
+    guard !receipt.hasDuplicates else { return }
+    require(returned.encoded == encoded, "what is encoded is encoded the same")
+    require(returned.withoutLists == receipt.withoutLists, "what is encoded says what was decoded")
+    require(
+        AppReceipt.creationDate(in: payload) == receipt.receiptCreationDate, "both ways to the creation date agree")
+}
+
+private func requireSameAnswered(_ receipt: AppReceipt) {
+    let answer = VerifyReceiptResponse(
+        status: .valid, environment: .sandbox, receipt: Receipt(receipt, requestDate: SignedForm.now))
+    let returned = requireNoError("an answer can be read") {
+        try VerifyReceiptResponse(JSONValue(parsing: answer.json))
+    }
+    require(returned == answer, "an answer reads as what it was made of")
+    _ = answer.modern().value.legacy()
+    _ = receipt.modern()
+}
+
+extension AppReceipt {
+    /// What stands once.
+    fileprivate var withoutLists: AppReceipt {
+        var receipt = self
+        (receipt.inAppPurchases, receipt.otherAttributes) = ([], [])
+        return receipt
+    }
+
+    /// Whether an attribute was kept aside only because there was one of its type before.
+    fileprivate var hasDuplicates: Bool {
+        otherAttributes.contains { !Self.isAlwaysKeptAside($0.encoded) }
+            || inAppPurchases.flatMap(\.otherAttributes).contains { attribute in
+                let purchase = ReceiptAttribute(
+                    type: 17, version: 1, value: DEREncoding.setOf([attribute.encoded])[...])
+                return !Self.isAlwaysKeptAside(purchase.encoded)
+            }
+    }
+
+    private static func isAlwaysKeptAside(_ attribute: [UInt8]) -> Bool {
+        let alone = try? AppReceipt(decoding: DEREncoding.setOf([attribute])[...])
+        return alone.map { $0.otherAttributes + $0.inAppPurchases.flatMap(\.otherAttributes) }?.count == 1
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+public import AppStoreTrust
+import Foundation
+import ReceiptCoding
+
+/// A form of signed documents. All that was ever signed under the roots that are trusted here is in the seeds, so whatever
+/// else verifies is forged.
+public enum SignedForm {
+    case receipt
+    case transactionReceipt
+    case token
+
+    /// When documents that name no date are judged.
+    public static let now = Timestamp(milliseconds: 1_795_000_000_000)
+
+    /// Trusts Apple, and the simulated signers of the hostile suite, whose keys nobody has any more.
+    public static let verifier: AppStoreVerifier = {
+        let trust = VectorFile.all.flatMap(\.trust.values)
+        let roots = requireNoError("roots can be read") {
+            try trust.flatMap(\.roots).map { try TrustRoots(reading: $0) }
+        }
+        let given =
+            trust.flatMap(\.intermediates)
+            + Folder.files(Folder.genuine.appendingPathComponent("intermediates"))
+            .map { Data($0.bytes) }
+        let intermediates = requireNoError("intermediates can be read") {
+            try given.map { try Intermediates(reading: $0) }
+        }
+        var verifier = AppStoreVerifier(
+            apps: .any, environments: Set(Environment.allCases),
+            roots: roots.reduce(.apple) { $0.union($1) })
+        verifier.intermediates = intermediates.reduce(Intermediates()) { $0.union($1) }
+        // Somebody who watches, so that what they are told is put together.
+        verifier.onCheck = { check in require(!check.found.isEmpty, "a check says what it found") }
+        return verifier
+    }()
+
+    /// What signatures of the seeds cover.
+    private static let signedReceipts = covered(.receipt)
+    private static let signedTransactionReceipts = covered(.transactionReceipt)
+    private static let signedTokens = covered(.token)
+
+    private var signed: Set<[UInt8]> {
+        switch self {
+        case .receipt: Self.signedReceipts
+        case .transactionReceipt: Self.signedTransactionReceipts
+        case .token: Self.signedTokens
+        }
+    }
+
+    private static func covered(_ form: SignedForm) -> Set<[UInt8]> {
+        let covered = Set(form.documents.compactMap { form.coveredBytes(of: $0.bytes) })
+        require(!covered.isEmpty, "there are seeds that verify")
+        return covered
+    }
+
+    var documents: [(name: String, bytes: [UInt8])] {
+        switch self {
+        case .receipt: VectorFile.documents(["receipt"]) + Folder.genuine("receipts")
+        case .transactionReceipt:
+            VectorFile.documents(["transactionReceipt"]) + Folder.genuine("transaction-receipts")
+        case .token: VectorFile.documents(["token", "notification"]) + Folder.genuine("jws")
+        }
+    }
+
+    /// Claims that `document` is refused, or says what a seed says.
+    public func requireNoForgery(_ document: [UInt8]) {
+        // Looked up before it is needed: where no seed verifies, this would claim nothing.
+        let signed = signed
+        guard let bytes = coveredBytes(of: document) else { return }
+        require(signed.contains(bytes), "nothing verifies but what was signed")
+    }
+
+    /// The bytes of a verified document that the signature covers; `nil` where it is refused.
+    private func coveredBytes(of document: [UInt8]) -> [UInt8]? {
+        let (verifier, now) = (Self.verifier, Self.now)
+        switch self {
+        case .receipt:
+            guard synchronously({ (try? await verifier.verify(receipt: document, at: now)) != nil }) else { return nil }
+            return requireNoError("a verified receipt decodes") { Array(try SignedReceipt(decoding: document).payload) }
+        case .transactionReceipt:
+            let verified = synchronously { try? await verifier.verify(transactionReceipt: document, at: now) }
+            return verified.map { ($0.receipt.signature ?? []).prefix(1) + $0.receipt.purchaseInfo }
+        case .token:
+            guard synchronously({ (try? await verifier.verify(jws: document, at: now)) != nil }) else { return nil }
+            // Accepts less than that, and looks at more.
+            _ = synchronously { try? await verifier.verify(notification: document, at: now) }
+            return requireNoError("a verified token is a JWS") { Array(try JWS(document).signingInput) }
+        }
+    }
+}

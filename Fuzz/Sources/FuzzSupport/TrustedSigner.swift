@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+
+/// A signer who is trusted and signs anything.
+public enum TrustedSigner {
+    private static let authority = requireNoError("an authority can be made") {
+        try CertificateAuthority(from: SignedForm.now)
+    }
+
+    private static let plan = requireNoError("a token can be planned") { try TokenPlan("{}", by: authority.tokens) }
+
+    private static let verifier: AppStoreVerifier = {
+        let roots = requireNoError("roots can be read") { try authority.roots.map { try TrustRoots(reading: $0) } }
+        return AppStoreVerifier(
+            apps: .any, environments: Set(Environment.allCases), roots: roots.reduce(.apple) { $0.union($1) })
+    }()
+
+    /// Claims that a payload of any kind that this signer signs is what it says, or refused for what it says.
+    public static func requireTrusted(_ payload: [UInt8], _ json: JSONValue) {
+        guard SignedKind(recognizing: json) != nil else { return }
+        var plan = plan
+        plan.payload = payload
+        let token = requireNoError("a payload can be signed") { [plan] in try plan.signed() }
+        let (verifier, now) = (verifier, SignedForm.now)
+        let outcome = synchronously {
+            do throws(VerificationError) {
+                let verified = try await verifier.verify(jws: token.utf8, at: now)
+                _ = try? await verifier.verify(notification: token.utf8, at: now)
+                return Result<JSONValue, VerificationError>.success(verified.payload)
+            } catch {
+                return .failure(error)
+            }
+        }
+        switch outcome {
+        case .success(let verified): require(verified == json, "a payload is what was signed")
+        case .failure(let error):
+            let reasons: Set<VerificationError.Code> = [.certificateExpired, .otherApp, .otherEnvironment]
+            require(reasons.contains(error.code), "what was signed is not called \(error)")
+        }
+    }
+}

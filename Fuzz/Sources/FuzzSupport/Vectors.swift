@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+
+/// Where documents to start from lie.
+enum Folder {
+    static let fuzz = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    /// The hostile suite.
+    static let vectors = fuzz.appendingPathComponent("../Tests/Vectors").standardizedFileURL
+
+    /// Genuine documents, where they are at hand. They come into no folder that is committed.
+    static let genuine = fuzz.appendingPathComponent("../../shared/data").standardizedFileURL
+
+    /// What is in a folder, in the order of its names; nothing where there is no such folder.
+    static func files(_ folder: URL) -> [(name: String, bytes: [UInt8])] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
+        return names.sorted().compactMap { name in
+            (try? Data(contentsOf: folder.appendingPathComponent(name))).map { (name, Array($0)) }
+        }
+    }
+
+    /// The genuine documents of a subfolder, without their base64 where they have one.
+    static func genuine(_ subfolder: String) -> [(name: String, bytes: [UInt8])] {
+        files(genuine.appendingPathComponent(subfolder)).map { name, bytes in
+            guard name.hasSuffix(".b64") else { return (name, bytes) }
+            return (name, Data(base64Encoded: Data(bytes), options: .ignoreUnknownCharacters).map(Array.init) ?? bytes)
+        }
+    }
+}
+
+/// A file of `Tests/Vectors`, as much of it as is needed here.
+struct VectorFile: Decodable {
+    var trust: [String: Trust]
+    var vectors: [Vector]
+
+    struct Trust: Decodable {
+        var roots: [Data]
+        var intermediates: [Data]
+    }
+
+    struct Vector: Decodable {
+        var id: String
+        var kind: String
+        var input: String
+    }
+
+    static let all = Folder.files(Folder.vectors).compactMap { name, bytes in
+        requireNoError("\(name) is a file of vectors") {
+            name.hasSuffix(".json") ? try JSONDecoder().decode(VectorFile.self, from: Data(bytes)) : nil
+        }
+    }
+
+    /// The documents of a kind, tokens as text and receipts as bytes.
+    static func documents(_ kinds: Set<String>) -> [(name: String, bytes: [UInt8])] {
+        all.flatMap(\.vectors).filter { kinds.contains($0.kind) }.map { vector in
+            let name = vector.id.replacing("::", with: "-").replacing(" ", with: "-")
+            return (name, Data(base64Encoded: vector.input).map(Array.init) ?? Array(vector.input.utf8))
+        }
+    }
+}

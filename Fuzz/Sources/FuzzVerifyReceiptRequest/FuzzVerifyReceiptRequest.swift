@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import FuzzSupport
+import ReceiptCoding
+
+/// The body of a verifyReceipt request, and the way to its answer that the endpoint takes.
+///
+/// What is read is written to what reads as the same; base64 too; nothing verifies but what was signed.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzVerifyReceiptRequest(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    fuzz(start, count) { bytes in
+        let request = try VerifyReceiptRequest(parsing: bytes)
+        let returned = requireNoError("a request that was read can be written") {
+            try VerifyReceiptRequest(parsing: request.json)
+        }
+        require(returned.json == request.json, "a request is written as it was read")
+        guard let receipt = Base64.decode((request.receiptData ?? "").utf8) else { return }
+        require(Base64.decode(Base64.encode(receipt).utf8) == receipt, "base64 comes back")
+        SignedForm.receipt.requireNoForgery(receipt)
+        let decoded = try AppReceipt(decoding: SignedReceipt(decoding: receipt).payload)
+        let answer = VerifyReceiptResponse(
+            status: .valid, environment: .production, receipt: Receipt(decoded, requestDate: SignedForm.now))
+        let read = requireNoError("an answer can be read") {
+            try VerifyReceiptResponse(JSONValue(parsing: answer.json))
+        }
+        require(read == answer, "an answer reads as what it was made of")
+    }
+}
