@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How much of a document is read before it is refused: every bound on input, with its reason.
+/// How much of a document is read before it is refused: every bound on what is to be verified, with its reason. What the
+/// network may do is bounded where it is done.
 ///
 /// What is inside of these bounds is verified in less than 250 ms and 64 MiB; `make limits` measures the worst of each kind.
 public enum Limits {
