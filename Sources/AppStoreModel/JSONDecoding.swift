@@ -113,9 +113,6 @@ private final class JSONValueDecoder: Decoder {
     private let parent: JSONValueDecoder?
     private let key: (any CodingKey)?
 
-    /// Of an object's first 64 members, a bit for each that somebody asked for.
-    var askedFor: UInt64 = 0
-
     init(_ value: JSONValue, at key: (any CodingKey)? = nil, in parent: JSONValueDecoder? = nil) {
         self.value = value
         self.parent = parent
@@ -139,7 +136,7 @@ private final class JSONValueDecoder: Decoder {
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         guard case .object(let members) = value else { throw mismatch([String: JSONValue].self, "an object") }
-        return KeyedDecodingContainer(Members(members, of: self))
+        return KeyedDecodingContainer(Members(table: MemberTable(members, of: self)))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
@@ -219,11 +216,14 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
     }
 }
 
-private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
+/// An object's members, to be found by their names.
+private final class MemberTable {
     let members: [JSONValue.Member]
-    private let decoder: JSONValueDecoder
+    let decoder: JSONValueDecoder
     /// The last position of each name, where there are so many members that looking through them all would cost.
     private let positions: [[UInt8]: Int]?
+    /// Of the first 64 members, a bit for each that somebody asked for.
+    private var askedFor: UInt64 = 0
 
     init(_ members: [JSONValue.Member], of decoder: JSONValueDecoder) {
         self.members = members
@@ -234,30 +234,35 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
             ? Dictionary(members.enumerated().map { (Array($1.name.utf8), $0) }) { _, last in last } : nil
     }
 
-    var codingPath: [any CodingKey] { decoder.codingPath }
-
-    var allKeys: [Key] { members.compactMap { Key(stringValue: $0.name) } }
-
-    private func value(_ key: Key) -> JSONValue? {
-        let name = key.stringValue
+    func value(_ name: String) -> JSONValue? {
         if let positions { return positions[Array(name.utf8)].map { members[$0].value } }
         guard let index = members.lastIndex(where: { $0.isCalled(name) }) else { return nil }
-        decoder.askedFor |= 1 << index
+        askedFor |= 1 << index
         return members[index].value
     }
+
+    /// What nobody asked for.
+    var rest: [JSONValue.Member] {
+        members.enumerated().filter { askedFor & 1 << $0.offset == 0 }.map(\.element)
+    }
+}
+
+/// A single reference, since the standard library copies it for each member that it asks for.
+private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    let table: MemberTable
+
+    var codingPath: [any CodingKey] { table.decoder.codingPath }
+
+    var allKeys: [Key] { table.members.compactMap { Key(stringValue: $0.name) } }
+
+    private func value(_ key: Key) -> JSONValue? { table.value(key.stringValue) }
 
     private func decoder(_ key: Key) throws -> JSONValueDecoder {
         guard let value = value(key) else {
             throw DecodingError.keyNotFound(
                 key, .init(codingPath: codingPath, debugDescription: "The member \(key.stringValue) is missing."))
         }
-        return JSONValueDecoder(value, at: key, in: decoder)
-    }
-
-    /// The decoder of what is there and is not null.
-    private func present(_ key: Key) -> JSONValueDecoder? {
-        guard let value = value(key), !value.isNull else { return nil }
-        return JSONValueDecoder(value, at: key, in: decoder)
+        return JSONValueDecoder(value, at: key, in: table.decoder)
     }
 
     func contains(_ key: Key) -> Bool { value(key) != nil }
@@ -271,7 +276,8 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
         if type == UnknownMembers.self, let unknown = unknownMembers(besides: key) as? T { return unknown }
-        return try present(key)?.decode(type)
+        guard let value = value(key), !value.isNull else { return nil }
+        return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
     }
 
     // Without these, the standard library looks a member up three times.
@@ -280,30 +286,35 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         switch value(key) {
         case .string(let text): return text
         case nil, .null: return nil
-        case .some(let value): return try JSONValueDecoder(value, at: key, in: decoder).decode(type)
+        case .some(let value): return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
         }
     }
 
-    func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? { try present(key)?.decode(type) }
+    func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
+        switch value(key) {
+        case .bool(let bool): return bool
+        case nil, .null: return nil
+        case .some(let value): return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
+        }
+    }
+
     func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? { try integer(key) }
     func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? { try integer(key) }
 
+    // Inlined, so that it is compiled for the two types above.
+    @inline(__always)
     private func integer<Integer: FixedWidthInteger & Decodable>(_ key: Key) throws -> Integer? {
         switch value(key) {
         case nil, .null: return nil
         case .some(let value):
             if case .number(let literal) = value, let number = Integer(literal) { return number }
-            return try JSONValueDecoder(value, at: key, in: decoder).decode(Integer.self)
+            return try JSONValueDecoder(value, at: key, in: table.decoder).decode(Integer.self)
         }
     }
 
     /// The members that `Key` does not name. What was asked for is named, and needs no search among the names.
     private func unknownMembers(besides key: Key) -> UnknownMembers {
-        var unknown = UnknownMembers()
-        for (index, member) in members.enumerated() where decoder.askedFor & 1 << index == 0 {
-            if Key(stringValue: member.name) == nil || member.name == key.stringValue { unknown.members.append(member) }
-        }
-        return unknown
+        UnknownMembers(table.rest.filter { Key(stringValue: $0.name) == nil || $0.name == key.stringValue })
     }
 
     func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try decoder(key).decode(type) }
@@ -331,7 +342,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try decoder(key).unkeyedContainer()
     }
 
-    func superDecoder() -> any Decoder { decoder }
+    func superDecoder() -> any Decoder { table.decoder }
     func superDecoder(forKey key: Key) throws -> any Decoder { try decoder(key) }
 }
 

@@ -42,7 +42,7 @@ extension AppStoreVerifier {
     ) async throws(VerificationError) -> (SignedToken, SignerChain) {
         let token = try SignedToken(jws)
         passed(.form, "three parts of base64url, JSON inside", found: "\(jws.count) bytes")
-        let known = knownTokenSigners.chain { $0[...] == token.jws.encodedHeader }
+        let known = knownTokenSigners.chain { $0.isSame(as: token.jws.encodedHeader) }
         let chain = if let known { known } else { try await chain(behind: token) }
         if known != nil { passed(.algorithm, "ES256", found: "ES256") }
         passedChain(chain)

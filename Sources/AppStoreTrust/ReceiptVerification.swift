@@ -129,7 +129,7 @@ struct ReceiptSigner: Equatable, Sendable {
 
     func signed(_ receipt: SignedReceipt) -> Bool {
         receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)
-            && certificates.allSatisfy { known in receipt.certificates.contains { $0 == known[...] } }
+            && certificates.allSatisfy { known in receipt.certificates.contains { known.isSame(as: $0) } }
     }
 }
 

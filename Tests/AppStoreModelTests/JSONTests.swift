@@ -48,6 +48,14 @@ import Testing
         }
     }
 
+    @Test(arguments: 0..<200) func `a string of any length ends where it ends`(length: Int) throws {
+        let plain = String(repeating: "a", count: length)
+        #expect(try JSONValue(parsing: "[\"\(plain)\",\"\"]".utf8) == .array([.string(plain), .string("")]))
+        #expect(try JSONValue(parsing: "\"\(plain)\\n\(plain)\"".utf8) == .string("\(plain)\n\(plain)"))
+        #expect(throws: JSONError.self) { try JSONValue(parsing: "\"\(plain)\n\(plain)\"".utf8) }
+        #expect(throws: JSONError.self) { try JSONValue(parsing: "\"\(plain)".utf8) }
+    }
+
     @Test(arguments: ["[0,0]", "[[],{}]", #"{"a":0,"a":1}"#])
     func `a document has as many values as the limit and no more`(text: String) throws {
         #expect(throws: Never.self) { try JSONValue(parsing: text.utf8, atMost: 3) }
@@ -130,5 +138,19 @@ import Testing
         let json = try JSONValue(parsing: text.utf8)
         #expect(try json.decode([String: Int].self).count == 100_000)
         #expect(try JSONValue(encoding: json.decode(Payload.self)) == json)
+    }
+}
+
+@Suite struct BytesTests {
+    @Test(arguments: 0..<200) func `bytes are the same where each is`(count: Int) {
+        let bytes = (0..<count).map { UInt8($0) }
+        let among = ([0, 0] + bytes + [0])[2..<count + 2]
+        #expect(bytes.isSame(as: among))
+        #expect(!bytes.isSame(as: among + [0]) && !(bytes + [0]).isSame(as: among))
+        for index in bytes.indices {
+            var other = bytes
+            other[index] ^= 0x40
+            #expect(!other.isSame(as: among))
+        }
     }
 }
