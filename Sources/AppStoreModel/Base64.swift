@@ -24,8 +24,8 @@ package enum Base64 {
     /// Decodes base64url without padding (section 5), as a compact JWS uses it (RFC 7515 section 2).
     ///
     /// Set bits behind the last byte are refused (section 3.5): there is one text for one token.
-    package static func decodeURL(_ text: some Collection<UInt8>) -> [UInt8]? {
-        guard let (bytes, spareBits) = decode(Array(text)[...], url), spareBits == 0 else { return nil }
+    package static func decodeURL(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        guard let (bytes, spareBits) = decode(text, url), spareBits == 0 else { return nil }
         return bytes
     }
 
@@ -50,40 +50,55 @@ package enum Base64 {
     private static let standard = table("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
     private static let url = table("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
-    private static let notInAlphabet: UInt8 = 0xff
+    /// A bit that no three bytes have, for what is not in the alphabet.
+    private static let notInAlphabet: UInt32 = 1 << 24
 
-    /// By character, its six bits.
-    private static func table(_ alphabet: String) -> [UInt8] {
-        var table = [UInt8](repeating: notInAlphabet, count: 256)
-        for (bits, character) in alphabet.utf8.enumerated() { table[Int(character)] = UInt8(bits) }
+    /// What a character stands for in each of four places: its six bits where they belong in three bytes, of which the first is
+    /// the lowest.
+    private static func table(_ alphabet: String) -> [UInt32] {
+        var table = [UInt32](repeating: notInAlphabet, count: 4 * 256)
+        for (bits, character) in zip(UInt32(0)..., alphabet.utf8) {
+            let places = [
+                bits << 2, bits >> 4 | (bits & 0x0f) << 12, (bits >> 2) << 8 | (bits & 0x03) << 22, bits << 16,
+            ]
+            for (place, bits) in places.enumerated() { table[place * 256 + Int(character)] = bits }
+        }
         return table
     }
 
     /// Decodes text without padding; what the last character has beyond the last byte are spare bits.
-    private static func decode(_ text: ArraySlice<UInt8>, _ table: [UInt8]) -> (bytes: [UInt8], spareBits: UInt8)? {
+    private static func decode(_ text: ArraySlice<UInt8>, _ table: [UInt32]) -> (bytes: [UInt8], spareBits: UInt8)? {
         let rest = text.count % 4
         guard rest != 1 else { return nil }
-        var bytes = [UInt8](repeating: 0, count: text.count / 4 * 3 + max(0, rest - 1))
-        var index = 0
-        var position = text.startIndex
-        // Four characters are three bytes.
-        while position < text.endIndex - rest {
-            let (first, second) = (table[Int(text[position])], table[Int(text[position + 1])])
-            let (third, fourth) = (table[Int(text[position + 2])], table[Int(text[position + 3])])
-            guard first | second | third | fourth < 64 else { return nil }
-            bytes[index] = first << 2 | second >> 4
-            bytes[index + 1] = second << 4 | third >> 2
-            bytes[index + 2] = third << 6 | fourth
-            position += 4
-            index += 3
+        let last = text.suffix(rest).enumerated().reduce(0) { $0 | table[$1.offset * 256 + Int($1.element)] }
+        guard last < notInAlphabet, var bytes = decode(blocks: text.dropLast(rest), table) else { return nil }
+        for place in 0..<max(0, rest - 1) { bytes.append(UInt8(truncatingIfNeeded: last >> (place * 8))) }
+        return (bytes, UInt8(truncatingIfNeeded: last >> (max(0, rest - 1) * 8)))
+    }
+
+    /// Decodes four characters to three bytes, again and again. In buffers, whose bounds a release build does not check: that
+    /// and the table for all four places take a third of the time that the plain loop took, and a notification has 14,000
+    /// characters.
+    private static func decode(blocks text: ArraySlice<UInt8>, _ table: [UInt32]) -> [UInt8]? {
+        let count = text.count / 4
+        var found: UInt32 = 0
+        let bytes = text.withUnsafeBufferPointer { text in
+            table.withUnsafeBufferPointer { table in
+                // One more, since the last three bytes are written as four, and room for what follows.
+                [UInt8](unsafeUninitializedCapacity: count * 3 + 2) { bytes, initialized in
+                    let output = UnsafeMutableRawBufferPointer(bytes)
+                    for block in 0..<count {
+                        let input = block &* 4
+                        let bits =
+                            table[Int(text[input])] | table[256 + Int(text[input &+ 1])]
+                            | table[512 + Int(text[input &+ 2])] | table[768 + Int(text[input &+ 3])]
+                        found |= bits
+                        output.storeBytes(of: bits.littleEndian, toByteOffset: block &* 3, as: UInt32.self)
+                    }
+                    initialized = count * 3
+                }
+            }
         }
-        guard rest > 0 else { return (bytes, 0) }
-        let (first, second) = (table[Int(text[position])], table[Int(text[position + 1])])
-        let third = rest == 3 ? table[Int(text[position + 2])] : 0
-        guard first | second | third < 64 else { return nil }
-        bytes[index] = first << 2 | second >> 4
-        guard rest == 3 else { return (bytes, second & 0x0f) }
-        bytes[index + 1] = second << 4 | third >> 2
-        return (bytes, third & 0x03)
+        return found < notInAlphabet ? bytes : nil
     }
 }

@@ -7,6 +7,9 @@ public struct JWS: Sendable {
     /// `header.payload` exactly as received: the bytes that the signature covers.
     public let signingInput: ArraySlice<UInt8>
 
+    /// All of it as received.
+    public let text: [UInt8]
+
     /// The first part as received: base64url of the protected header.
     public let encodedHeader: ArraySlice<UInt8>
 
@@ -44,9 +47,10 @@ extension JWS {
         }
         let text = Array(text)
         // No alphabet has a dot, so that one more is found in the payload.
-        guard let first = text.firstIndex(of: Self.dot), let last = text.lastIndex(of: Self.dot), first != last,
+        guard let first = text.place(of: Self.dot), let last = text.lastIndex(of: Self.dot), first != last,
             let payload = Base64.decodeURL(text[first + 1..<last]), !payload.isEmpty
         else { throw Self.error(in: text) }
+        self.text = text
         encodedHeader = text[..<first]
         self.payload = payload
         signature = try Self.decode(text[(last + 1)...], "signature")

@@ -16,7 +16,7 @@ extension AppStoreVerifier {
         _ jws: some Collection<UInt8>, as type: Payload.Type, at now: Timestamp
     ) async throws(VerificationError) -> Verified<Payload> {
         let (token, chain) = try await genuineToken(jws, at: now)
-        let payload = try accept(token, Array(jws), from: chain, expecting: type.signedKind).read(as: type)
+        let payload = try accept(token, from: chain, expecting: type.signedKind).read(as: type)
         passed(.contents, "the members of a \(type.signedKind)", found: "readable")
         return payload
     }
@@ -32,7 +32,7 @@ extension AppStoreVerifier {
         jws: some Collection<UInt8>, at now: Timestamp
     ) async throws(VerificationError) -> Verified<JSONValue> {
         let (token, chain) = try await genuineToken(jws, at: now)
-        return try accept(token, Array(jws), from: chain, expecting: nil)
+        return try accept(token, from: chain, expecting: nil)
     }
 
     /// Signature first, payload second: until the signature is known to be right, the payload serves only to find the
@@ -52,7 +52,7 @@ extension AppStoreVerifier {
         passedSignature(chain, "ES256")
         // The signature covers the header, so nobody but the signer can make another that leads to this chain.
         if known == nil { knownTokenSigners.remember(Array(token.jws.encodedHeader), chain) }
-        try await requireUnrevoked(chain, at: now)
+        if case .checked = revocation { try await requireUnrevoked(chain, at: now) }
         return (token, chain)
     }
 
@@ -69,7 +69,7 @@ extension AppStoreVerifier {
 
     @inline(never)
     private func accept(
-        _ token: SignedToken, _ document: [UInt8], from chain: SignerChain, expecting expected: SignedKind?
+        _ token: SignedToken, from chain: SignerChain, expecting expected: SignedKind?
     ) throws(VerificationError) -> Verified<JSONValue> {
         guard let kind = SignedKind(recognizing: token.payload) else {
             throw VerificationError(
@@ -85,7 +85,7 @@ extension AppStoreVerifier {
         let claims = SignedClaims(kind, token.payload)
         let environment = try requireAccepted(claims, kind, from: chain)
         return Verified(
-            token.payload, kind, from: document, environment: environment, bundleId: claims.bundleId,
+            token.payload, kind, from: token.jws.text, environment: environment, bundleId: claims.bundleId,
             signedDate: token.signedDate)
     }
 }

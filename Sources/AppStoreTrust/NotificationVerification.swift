@@ -42,9 +42,7 @@ extension AppStoreVerifier {
             appTransaction: try await part(
                 appData?.signedAppTransactionInfo, "appData.signedAppTransactionInfo", at: now))
         try parts.requireOnePurchase()
-        let count = [parts.transaction?.document, parts.renewalInfo?.document, parts.appTransaction?.document]
-            .compactMap { $0 }.count
-        passed(.purchase, "parts about one purchase", found: "parts: \(count)")
+        passed(.purchase, "parts about one purchase", found: "parts: \(parts.count)")
         return parts
     }
 
@@ -61,19 +59,15 @@ extension AppStoreVerifier {
 }
 
 extension VerifiedNotification {
+    fileprivate var count: Int {
+        (transaction == nil ? 0 : 1) + (renewalInfo == nil ? 0 : 1) + (appTransaction == nil ? 0 : 1)
+    }
+
     @inline(never)
     fileprivate func requireOnePurchase() throws(VerificationError) {
-        let environments = [transaction?.environment, renewalInfo?.environment, appTransaction?.environment]
-        for environment in environments.compactMap({ $0 }) where environment != notification.environment {
-            throw VerificationError(
-                .otherPurchase,
-                "A token from \(environment.rawValue) in a notification from \(notification.environment.rawValue).")
-        }
-        for bundleId in [transaction?.bundleId, appTransaction?.bundleId].compactMap({ $0 })
-        where !bundleId.isSameText(as: notification.bundleId) {
-            throw VerificationError(
-                .otherPurchase, "A token for \(bundleId) in a notification for \(notification.bundleId ?? "no app").")
-        }
+        try requireSame(transaction?.environment, transaction?.bundleId)
+        try requireSame(renewalInfo?.environment, nil)
+        try requireSame(appTransaction?.environment, appTransaction?.bundleId)
         // Renewal info names no app: its subscription is what binds it.
         guard let renewalInfo else { return }
         let (found, expected) = (
@@ -84,6 +78,19 @@ extension VerifiedNotification {
                 .otherPurchase,
                 "Renewal info of the subscription \(found ?? "without a name") beside a transaction of \(expected ?? "none")."
             )
+        }
+    }
+
+    /// Compares what a part is about, as far as it says so, with what the notification is about.
+    private func requireSame(_ environment: Environment?, _ bundleId: String?) throws(VerificationError) {
+        if let environment, environment != notification.environment {
+            throw VerificationError(
+                .otherPurchase,
+                "A token from \(environment.rawValue) in a notification from \(notification.environment.rawValue).")
+        }
+        if let bundleId, !bundleId.isSameText(as: notification.bundleId) {
+            throw VerificationError(
+                .otherPurchase, "A token for \(bundleId) in a notification for \(notification.bundleId ?? "no app").")
         }
     }
 }

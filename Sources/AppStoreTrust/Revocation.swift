@@ -55,6 +55,7 @@ extension AppStoreVerifier {
     func requireUnrevoked(
         _ chain: SignerChain, at now: Timestamp
     ) async throws(VerificationError) -> RevocationStatus? {
+        guard case .checked = revocation else { return nil }
         let questions = zip([chain.leaf] + chain.issuers, chain.issuers).map { OCSPQuestion(about: $0, issuedBy: $1) }
         guard !questions.isEmpty else { return nil }
         return try await requireUnrevoked(questions, "", at: now)

@@ -14,8 +14,9 @@ import Foundation
 /// The certificates of a signer that lead to a trusted root by Apple's rules.
 ///
 /// Whether a chain is right does not depend on the time; from when to when it holds is kept beside it, so that one chain
-/// can be judged at the signing time of many documents.
-package struct SignerChain: Sendable {
+/// can be judged at the signing time of many documents. An object, since a certificate is a dozen references, and a known
+/// chain is handed around for every document.
+package final class SignerChain: Sendable {
     package let leaf: Certificate
 
     /// The intermediate and the root; nothing where the leaf itself is a trusted root.

@@ -75,6 +75,7 @@ extension AppStoreVerifier {
     }
 
     func passedDates(_ chain: SignerChain, at instant: Timestamp, isSigned: Bool) {
+        guard onCheck != nil else { return }
         for certificate in chain.judged {
             let validity = certificate.validity
             passed(

@@ -35,7 +35,7 @@ extension ReceiptAttribute {
     func text() throws(ReceiptDecodingError) -> String? {
         let octets = try characters()
         guard !octets.isEmpty else { return nil }
-        guard let text = String(utf8: octets) else { throw error("is not UTF-8") }
+        guard let text = octets.withUnsafeBufferPointer(String.init(utf8:)) else { throw error("is not UTF-8") }
         return text
     }
 

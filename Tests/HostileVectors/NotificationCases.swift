@@ -152,7 +152,7 @@ enum NotificationCases {
         outer("changed", "A notification that was changed after signing.", .invalidSignature) { plan, _ in
             plan.text = { text in
                 let parts = text.split(separator: ".")
-                let payload = String(decoding: Base64.decodeURL(parts[1].utf8) ?? [], as: UTF8.self)
+                let payload = String(decoding: Base64.decodeURL(Array(parts[1].utf8)[...]) ?? [], as: UTF8.self)
                 let changed = payload.replacing("DID_RENEW", with: "REFUND")
                 return "\(parts[0]).\(TokenPlan.base64URL(Array(changed.utf8))).\(parts[2])"
             }

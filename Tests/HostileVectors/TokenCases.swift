@@ -512,7 +512,7 @@ enum TokenCases {
                 "header-spaced", "The header in another spelling than was signed.", .invalidSignature,
                 source: "RFC 7515 section 5.2"
             ) { parts in
-                let header = Base64.decodeURL(parts[0].utf8) ?? []
+                let header = Base64.decodeURL(Array(parts[0].utf8)[...]) ?? []
                 return "\(TokenPlan.base64URL(header + [0x20])).\(parts[1]).\(parts[2])"
             },
         ] as [Case]
