@@ -33,8 +33,23 @@ extension SQLiteTransaction {
         ) { ChainKey(try $0.text(), in: transaction.scope) }
     }
 
-    func removeFacts() throws {
-        for table in ["statements", "renewals", "reports"] { try tables.run("DELETE FROM \(table)") }
+    func chainKeys(after number: Int64, limit: Int) throws -> [(number: Int64, key: ChainKey)] {
+        let found = try tables.all(
+            """
+            SELECT id, scope, originalTransactionId FROM chains
+            WHERE id > ? AND (EXISTS (SELECT 1 FROM statements WHERE chain = id)
+                OR EXISTS (SELECT 1 FROM renewals WHERE chain = id))
+            ORDER BY id LIMIT ?
+            """, [.integer(number), .number(max(0, limit))]
+        ) { (try $0.integer(), try $0.integer(), try $0.text()) }
+        return try found.map { ($0, ChainKey($2, in: try tables.scope(numbered: $1))) }
+    }
+
+    func removeFacts(of key: ChainKey) throws {
+        guard let chain = try tables.chain(key) else { return }
+        for table in ["statements", "renewals"] {
+            try tables.run("DELETE FROM \(table) WHERE chain = ?", [.integer(chain)])
+        }
     }
 }
 

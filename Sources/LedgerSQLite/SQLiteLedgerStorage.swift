@@ -60,6 +60,26 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     }
 }
 
+// MARK: - Integrity
+
+extension SQLiteLedgerStorage {
+    /// What is wrong with the file itself, by SQLite's own checks of its structure and of what refers to what.
+    public func faults() async throws -> [String] {
+        let database = connection.withLock { $0.database }
+        do {
+            return try await database.read { connection in
+                let structure = try String.fetchAll(connection, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
+                let references = try Row.fetchAll(connection, sql: "PRAGMA foreign_key_check").map { row in
+                    "A row of \(row[0] as String? ?? "a table") refers to a row of \(row[2] as String? ?? "another") that is not there"
+                }
+                return structure + references
+            }
+        } catch {
+            throw SQLiteErrors.translate(error)
+        }
+    }
+}
+
 // MARK: - Transactions
 
 extension SQLiteLedgerStorage {
@@ -135,6 +155,8 @@ extension SQLiteLedgerStorage {
         configuration.foreignKeysEnabled = true
         configuration.prepareDatabase { connection in
             try connection.execute(sql: "PRAGMA cache_size = -\(cache)")
+            // What was deleted is to be gone, also from the pages that are free now.
+            try connection.execute(sql: "PRAGMA secure_delete = FAST")
         }
         return configuration
     }

@@ -39,7 +39,7 @@ extension SQLiteTransaction {
         let part = try EvidenceParts(tables: tables).keep(evidence.document[...], evidence.id)
         let known = try tables.first("SELECT 1 FROM documents WHERE part = ?", [.integer(part)]) { try $0.flag() }
         guard known == nil else { return false }
-        try tables.run(
+        let number = try tables.insert(
             """
             INSERT INTO documents (part, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
                                    notificationUUID)
@@ -50,7 +50,49 @@ extension SQLiteTransaction {
                 .time(evidence.signedDate), .time(receivedAt), .text(evidence.notification?.type),
                 .text(evidence.notification?.subtype), .text(evidence.notification?.uuid),
             ])
+        for key in evidence.chains {
+            try tables.run(
+                "INSERT INTO mentions (chain, document) VALUES (?, ?)",
+                [.integer(try tables.addedChain(key)), .integer(number)])
+        }
         return true
+    }
+
+    /// Removes a document with the part that it is. Parts that it has in common with others stay: headers, certificates, and
+    /// tokens that are documents too.
+    private func remove(document number: Int64) throws {
+        let part = try tables.first("SELECT part FROM documents WHERE number = ?", [.integer(number)]) {
+            try $0.integer()
+        }
+        try tables.run("DELETE FROM mentions WHERE document = ?", [.integer(number)])
+        try tables.run("DELETE FROM documents WHERE number = ?", [.integer(number)])
+        try tables.run("DELETE FROM parts WHERE id = ?", [.integer(part)])
+    }
+
+    func forget(_ key: ChainKey) throws -> (forgotten: Int, kept: Int) {
+        guard let chain = try tables.chain(key) else { return (0, 0) }
+        let documents = try tables.all("SELECT document FROM mentions WHERE chain = ?", [.integer(chain)]) {
+            try $0.integer()
+        }
+        for table in ["mentions", "statements", "renewals", "reports", "links"] {
+            try tables.run("DELETE FROM \(table) WHERE chain = ?", [.integer(chain)])
+        }
+        var forgotten = 0
+        // The last first: a notification is added after the tokens in it, of which it consists.
+        for document in documents.sorted(by: >) {
+            let other = try tables.first("SELECT 1 FROM mentions WHERE document = ?", [.integer(document)]) {
+                try $0.flag()
+            }
+            guard other == nil else { continue }
+            try remove(document: document)
+            forgotten += 1
+        }
+        return (forgotten, documents.count - forgotten)
+    }
+
+    func proveWritable() throws {
+        try tables.run(
+            "INSERT INTO proof (id, written) VALUES (1, 1) ON CONFLICT DO UPDATE SET written = written + 1")
     }
 
     /// The document of a row, which proves by its own digest that it is the one that was added.

@@ -11,6 +11,7 @@ enum Schema {
         migrator.registerMigration("003 customers") { try $0.execute(sql: customers) }
         migrator.registerMigration("004 events") { try $0.execute(sql: events) }
         migrator.registerMigration("005 API keys") { try $0.execute(sql: apiKeys) }
+        migrator.registerMigration("006 mentions") { try $0.execute(sql: mentions) }
         return migrator
     }
 
@@ -135,6 +136,22 @@ enum Schema {
             UNIQUE (chain, customer)
         ) STRICT;
         CREATE INDEX linksByCustomer ON links (customer);
+        """
+
+    /// Which document speaks of which chain, both ways, for whoever must forget one. And a row that is written to find out
+    /// whether anything can be.
+    private static let mentions = """
+        CREATE TABLE mentions (
+            chain INTEGER NOT NULL REFERENCES chains,
+            document INTEGER NOT NULL REFERENCES documents,
+            PRIMARY KEY (chain, document)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX mentionsByDocument ON mentions (document);
+
+        CREATE TABLE proof (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            written INTEGER NOT NULL
+        ) STRICT;
         """
 
     /// The secret itself is nowhere. `place` is the order in which keys were put.

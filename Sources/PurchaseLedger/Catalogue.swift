@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+package import AppStoreModel
 
 /// What an app's products stand for: by configuration, since no document of Apple's says it.
 public struct Catalogue: Hashable, Sendable {
@@ -38,7 +38,7 @@ public struct Catalogue: Hashable, Sendable {
 
 extension Timestamp {
     /// `duration` later, and at the end of time where that is beyond it.
-    func advanced(by duration: Duration) -> Timestamp {
+    package func advanced(by duration: Duration) -> Timestamp {
         let (seconds, attoseconds) = duration.components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
         let (sum, overflow2) = milliseconds.addingReportingOverflow(product)

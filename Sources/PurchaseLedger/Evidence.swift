@@ -34,6 +34,14 @@ public struct Evidence: Hashable, Sendable {
     /// Of a notification: its `notificationUUID`, type and subtype, whatever they are.
     public let notification: Notification?
 
+    /// The chains that it speaks of.
+    public var chains: Set<ChainKey> {
+        Set(
+            (statements.map(\.originalTransactionId) + renewals.map(\.originalTransactionId)).map {
+                ChainKey($0, in: scope)
+            })
+    }
+
     public struct Notification: Hashable, Sendable {
         public var uuid: String?
         public var type: String

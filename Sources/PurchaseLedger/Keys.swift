@@ -45,6 +45,15 @@ public struct EvidenceID: Hashable, Sendable {
         guard octets.count == 32 else { return nil }
         self.octets = Array(octets)
     }
+
+    /// Reads what ``description`` writes.
+    ///
+    /// - Returns: `nil` where these are not 64 hexadecimal digits.
+    public init?(hexadecimal text: String) {
+        let digits = text.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
+        guard digits.count == 64, text.utf8.count == 64 else { return nil }
+        octets = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+    }
 }
 
 extension EvidenceID: Comparable {

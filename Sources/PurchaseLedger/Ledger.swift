@@ -15,12 +15,17 @@ public struct Ledger: Sendable {
     /// What happens when a customer presents a purchase that is another's already.
     public var claimPolicy: ClaimPolicy
 
+    /// Whether what the App Store signed stays when a customer is deleted, as where books must be kept.
+    public var keepsEvidence: Bool
+
     public init(
-        storage: any LedgerStorage, catalogues: [String: Catalogue] = [:], claimPolicy: ClaimPolicy = .transfer
+        storage: any LedgerStorage, catalogues: [String: Catalogue] = [:], claimPolicy: ClaimPolicy = .transfer,
+        keepsEvidence: Bool = false
     ) {
         self.storage = storage
         self.catalogues = catalogues
         self.claimPolicy = claimPolicy
+        self.keepsEvidence = keepsEvidence
     }
 
     /// What an app's products stand for.
@@ -69,19 +74,14 @@ extension Ledger {
     }
 
     /// Keeps the facts of a document. Returns the chains that they are about, in a stable order.
-    private func keep(_ document: Evidence, in writer: any LedgerWriter) throws -> [ChainKey] {
-        var keys: Set<ChainKey> = []
+    func keep(_ document: Evidence, in writer: any LedgerWriter) throws -> [ChainKey] {
         for statement in document.statements {
-            let key = ChainKey(statement.originalTransactionId, in: document.scope)
-            try writer.put(statement, in: key)
-            keys.insert(key)
+            try writer.put(statement, in: ChainKey(statement.originalTransactionId, in: document.scope))
         }
         for renewal in document.renewals {
-            let key = ChainKey(renewal.originalTransactionId, in: document.scope)
-            try writer.put(renewal, in: key)
-            keys.insert(key)
+            try writer.put(renewal, in: ChainKey(renewal.originalTransactionId, in: document.scope))
         }
-        return keys.sorted { $0.originalTransactionId < $1.originalTransactionId }
+        return document.chains.sorted { $0.originalTransactionId < $1.originalTransactionId }
     }
 
     /// Tells of a notification that is about no purchase, or whose type is not known, so that none is ever dropped unseen.
@@ -97,7 +97,9 @@ extension Ledger {
     ///
     /// - Returns: How many were looked at: `limit` where there may be more.
     public func tellChanges(at now: Timestamp, limit: Int = 500) async throws -> Int {
-        try await storage.write { [self] writer in
+        // Nearly always there is nothing, and then nothing is written.
+        guard try await !storage.read({ try $0.chainsDue(at: now, limit: 1) }).isEmpty else { return 0 }
+        return try await storage.write { [self] writer in
             let due = try writer.chainsDue(at: now, limit: limit)
             for key in due { try report(key, in: writer, at: now) }
             return due.count
@@ -217,16 +219,40 @@ extension Ledger {
         }
     }
 
-    /// Forgets a customer: its ids and links. What the App Store signed stays, and is nobody's.
+    /// What became of a customer that was deleted.
+    public struct Deleted: Hashable, Sendable {
+        /// The purchases that were the customer's, in all environments.
+        public var purchases: Int
+        /// The signed documents that were forgotten with them.
+        public var forgottenDocuments: Int
+        /// The signed documents about them that stay since they are about purchases of others too. Where the ledger is told to
+        /// keep evidence, none is counted.
+        public var keptDocuments: Int
+
+        public init(purchases: Int, forgottenDocuments: Int = 0, keptDocuments: Int = 0) {
+            self.purchases = purchases
+            self.forgottenDocuments = forgottenDocuments
+            self.keptDocuments = keptDocuments
+        }
+    }
+
+    /// Forgets a customer: its ids and links, and unless ``keepsEvidence`` what the App Store signed about its purchases.
+    /// Purchases that are somebody else's too stay that customer's. Events stay, and name nobody any more.
     ///
-    /// - Returns: How many purchases were unlinked; `nil` where the customer is not known.
-    public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Int? {
-        try await storage.write { writer in
+    /// - Returns: `nil` where the customer is not known.
+    public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Deleted? {
+        try await storage.write { [keepsEvidence] writer in
             guard let customer = try writer.customer(Self.normalized(id), of: scope.bundleId) else { return nil }
-            let count = try Environment.allCases.reduce(0) { try $0 + writer.chains(of: customer, in: $1).count }
+            let keys = try Environment.allCases.flatMap { try writer.chains(of: customer, in: $0) }
             try writer.delete(customer)
+            var deleted = Deleted(purchases: keys.count)
+            for key in keys where try !keepsEvidence && writer.owners(of: key).isEmpty {
+                let documents = try writer.forget(key)
+                deleted.forgottenDocuments += documents.forgotten
+                deleted.keptDocuments += documents.kept
+            }
             try writer.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer))
-            return count
+            return deleted
         }
     }
 }

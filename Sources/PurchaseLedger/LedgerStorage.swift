@@ -57,6 +57,10 @@ public protocol LedgerReader {
     /// The documents that arrived after the one with this number, in the order of their arrival, at most `limit`.
     func documents(after number: Int64, limit: Int) throws -> [StoredDocument]
 
+    /// The chains of which something is known and that came after the one with this number, in the order in which they became
+    /// known, at most `limit`. Numbers are greater than 0.
+    func chainKeys(after number: Int64, limit: Int) throws -> [(number: Int64, key: ChainKey)]
+
     /// All that is known of a chain; `nil` where nothing is.
     func chain(_ key: ChainKey) throws -> Chain?
 
@@ -134,9 +138,17 @@ public protocol LedgerWriter: LedgerReader {
     /// Keeps an API key, in place of the one with the same public part.
     func put(_ key: APIKey) throws
 
-    /// Forgets all facts and reports, which can be derived from the documents again. Documents, customers, links and events
-    /// stay.
-    func removeFacts() throws
+    /// Forgets the facts of a chain, which can be derived from the documents again. All else stays.
+    func removeFacts(of key: ChainKey) throws
+
+    /// Forgets a chain: its facts, its report, whose it was, and the documents that speak of no other chain. Nothing of them
+    /// can be read from the disk by means of the storage any more.
+    ///
+    /// - Returns: How many documents were forgotten, and how many stay since they speak of other chains too.
+    func forget(_ key: ChainKey) throws -> (forgotten: Int, kept: Int)
+
+    /// Writes something that nobody reads, so that it comes to light whether writing is possible.
+    func proveWritable() throws
 }
 
 /// A document as it is kept.

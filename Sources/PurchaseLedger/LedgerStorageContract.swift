@@ -123,9 +123,11 @@ extension ContractTrial {
 
     static func evidence(
         _ document: [UInt8], _ kind: Evidence.Kind = .receipt, in scope: LedgerScope = production,
-        signed: Timestamp? = nil, notification: Evidence.Notification? = nil
+        signed: Timestamp? = nil, notification: Evidence.Notification? = nil, about chains: [Int] = []
     ) -> Evidence {
-        Evidence(kind, document, scope, signed, notification: notification) { _ in ([], []) }
+        Evidence(kind, document, scope, signed, notification: notification) { _ in
+            (chains.map { statement("\($0)", of: $0) }, [])
+        }
     }
 
     /// A statement with a value in every place.

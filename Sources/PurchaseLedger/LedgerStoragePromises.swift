@@ -307,15 +307,32 @@ extension LedgerStorageContract {
                 try Trial.expect(chain, is: nil, "Chain \(number)")
             }
         },
-        Promise("Removing facts removes reports and leaves the rest") { trial in
+        Promise("Chains are found in the order in which they became known, up to a limit") { trial in
+            for number in [3, 1, 2] {
+                try await trial.write { try $0.put(Trial.statement(of: number), in: Trial.key(number)) }
+            }
+            try await trial.write { try $0.put(Trial.renewal(of: 3, signed: 9), in: Trial.key(3)) }
+            let all = try await trial.read { try $0.chainKeys(after: 0, limit: 9) }
+            try Trial.expect(all.map(\.key), is: [3, 1, 2].map { Trial.key($0) }, "All chains")
+            let (first, last) = (all[0].number, all[2].number)
+            try Trial.expect(first > 0, "The first number is not greater than 0")
+            let one = try await trial.read { try $0.chainKeys(after: first, limit: 1) }
+            try Trial.expect(one.map(\.key), is: [Trial.key(1)], "One chain after the first")
+            let none = try await trial.read { try $0.chainKeys(after: last, limit: 9) }
+            try Trial.expect(none.isEmpty, "There are chains after the last")
+        },
+        Promise("Removing the facts of a chain leaves the rest") { trial in
             try await trial.write(writeEverything)
-            try await trial.write { try $0.removeFacts() }
+            try await trial.write { writer in
+                try writer.put(Trial.statement("other", of: 2), in: Trial.key(2))
+                try writer.removeFacts(of: Trial.key(1))
+            }
             try await trial.read { reader in
                 try Trial.expect(try reader.chain(Trial.key(1)), is: nil, "The chain")
+                try Trial.expect(try reader.chainKeys(after: 0, limit: 9).map(\.key), is: [Trial.key(2)], "Chains")
                 let transaction = TransactionKey("1", in: Trial.production)
                 try Trial.expect(try reader.chainKey(of: transaction), is: nil, "The transaction's chain")
-                try Trial.expect(try reader.report(Trial.key(1)), is: nil, "The report")
-                try Trial.expect(try reader.chainsDue(at: Trial.time(9), limit: 9), is: [], "Chains that are due")
+                try Trial.expect(try reader.report(Trial.key(1))?.productId, is: "product", "The report")
                 try Trial.expect(try reader.documents(after: 0, limit: 9).count, is: 1, "Documents")
                 try Trial.expect(try reader.events(after: 0, limit: 9).count, is: 1, "Events")
                 let customer = try reader.customer("alias", of: "com.example.one")
@@ -323,6 +340,40 @@ extension LedgerStorageContract {
                     try reader.owners(of: Trial.key(1)).map(\.customer), is: [customer].compactMap { $0 }, "Owners")
             }
             try await trial.write { try $0.put(Trial.statement(), in: Trial.key(1)) }
+            let again = try await trial.read { try $0.chainKeys(after: 0, limit: 9).map(\.key) }
+            try Trial.expect(Set(again), is: [Trial.key(1), Trial.key(2)], "Chains after facts came again")
+        },
+        Promise("A chain that is forgotten takes along the documents that speak of it alone") { trial in
+            let alone = Trial.evidence(Array("e30.one.AA".utf8), .transaction, about: [1])
+            let both = Trial.evidence(Array("e30.two.AA".utf8), .receipt, about: [1, 2])
+            try await trial.write { writer in
+                for document in [alone, both] {
+                    _ = try writer.add(document, receivedAt: Trial.time(0))
+                    for statement in document.statements {
+                        try writer.put(statement, in: ChainKey(statement.originalTransactionId, in: Trial.production))
+                    }
+                }
+                try writer.put(ChainReport(nextChange: Trial.time(0)), for: Trial.key(1))
+                try writer.link(Trial.key(1), to: try writer.addCustomer("a", of: "com.example.one"), .claim)
+            }
+            let first = try await trial.storage.write { try $0.forget(Trial.key(1)) }
+            try Trial.expect([first.forgotten, first.kept], is: [1, 1], "Documents forgotten and kept")
+            try await trial.read { reader in
+                try Trial.expect(try reader.document(alone.id), is: nil, "The document that spoke of it alone")
+                try Trial.expect(try reader.document(both.id)?.document, is: both.document, "The other document")
+                try Trial.expect(try reader.chain(Trial.key(1)), is: nil, "The chain")
+                try Trial.expect(try reader.chain(Trial.key(2)) != nil, "The other chain is forgotten too")
+                try Trial.expect(try reader.report(Trial.key(1)), is: nil, "The report")
+                try Trial.expect(try reader.chainsDue(at: Trial.time(9), limit: 9), is: [], "Chains that are due")
+                try Trial.expect(try reader.owners(of: Trial.key(1)).isEmpty, "It has an owner")
+            }
+            let second = try await trial.storage.write { try $0.forget(Trial.key(2)) }
+            try Trial.expect([second.forgotten, second.kept], is: [1, 0], "Documents of the second")
+            let isNew = try await trial.storage.write { try $0.add(alone, receivedAt: Trial.time(1)) }
+            try Trial.expect(isNew, "A document that was forgotten is said to be known")
+        },
+        Promise("Whether writing is possible can be tried") { trial in
+            for _ in 0..<2 { try await trial.write { try $0.proveWritable() } }
         },
     ]
 

@@ -34,7 +34,11 @@ public final class MemoryLedgerStorage: LedgerStorage {
     }
 
     fileprivate struct State {
-        var documents: [StoredDocument] = []
+        /// By number, which starts with 1; `nil` where one was forgotten.
+        var documents: [StoredDocument?] = []
+        var mentions: [ChainKey: [EvidenceID]] = [:]
+        /// In the order in which they became known; `nil` where one was forgotten.
+        var order: [ChainKey?] = []
         var numbers: [EvidenceID: Int] = [:]
         var chains: [ChainKey: Chain] = [:]
         var chainKeys: [TransactionKey: Set<ChainKey>] = [:]
@@ -89,12 +93,20 @@ public final class MemoryLedgerStorage: LedgerStorage {
 
 extension MemoryLedgerStorage.Transaction {
     func document(_ id: EvidenceID) -> StoredDocument? {
-        state.numbers[id].map { state.documents[$0] }
+        state.numbers[id].flatMap { state.documents[$0] }
     }
 
     func documents(after number: Int64, limit: Int) -> [StoredDocument] {
         // The first has number 1.
-        Array(state.documents.dropFirst(Int(clamping: max(0, number))).prefix(max(0, limit)))
+        Array(state.documents.dropFirst(Int(clamping: max(0, number))).lazy.compactMap(\.self).prefix(max(0, limit)))
+    }
+
+    func chainKeys(after number: Int64, limit: Int) -> [(number: Int64, key: ChainKey)] {
+        let start = Int(clamping: max(0, number))
+        let known = state.order.enumerated().dropFirst(start).lazy.compactMap { place, key in
+            key.map { (number: Int64(place) + 1, key: $0) }
+        }
+        return Array(known.prefix(max(0, limit)))
     }
 
     func chain(_ key: ChainKey) -> Chain? { state.chains[key] }
@@ -160,13 +172,14 @@ extension MemoryLedgerStorage.Transaction {
             signedDate: evidence.signedDate, receivedAt: receivedAt, notification: evidence.notification,
             document: evidence.document)
         append(document, to: \.documents)
+        for key in evidence.chains { set(\.mentions[key], to: (state.mentions[key] ?? []) + [evidence.id]) }
         return true
     }
 
     func put(_ statement: TransactionStatement, in key: ChainKey) {
         var chain = state.chains[key] ?? Chain(key)
         chain.merge(statement)
-        set(\.chains[key], to: chain)
+        set(chain)
         let transaction = TransactionKey(statement.transactionId, in: key.scope)
         set(\.chainKeys[transaction], to: (state.chainKeys[transaction] ?? []).union([key]))
     }
@@ -174,7 +187,12 @@ extension MemoryLedgerStorage.Transaction {
     func put(_ renewal: RenewalFact, in key: ChainKey) {
         var chain = state.chains[key] ?? Chain(key)
         chain.merge(renewal)
-        set(\.chains[key], to: chain)
+        set(chain)
+    }
+
+    private func set(_ chain: Chain) {
+        if state.chains[chain.key] == nil { append(chain.key, to: \.order) }
+        set(\.chains[chain.key], to: chain)
     }
 
     func put(_ report: ChainReport, for key: ChainKey) {
@@ -187,11 +205,37 @@ extension MemoryLedgerStorage.Transaction {
         append(event, to: \.events)
     }
 
-    func removeFacts() {
-        set(\.chains, to: [:])
-        set(\.chainKeys, to: [:])
-        set(\.reports, to: [:])
+    func removeFacts(of key: ChainKey) {
+        guard let chain = state.chains[key] else { return }
+        for id in chain.transactions.keys {
+            let transaction = TransactionKey(id, in: key.scope)
+            let others = (state.chainKeys[transaction] ?? []).subtracting([key])
+            set(\.chainKeys[transaction], to: others.isEmpty ? nil : others)
+        }
+        set(\.chains[key], to: nil)
+        if let place = state.order.lastIndex(of: key) { set(\.order[place], to: nil) }
     }
+
+    func forget(_ key: ChainKey) -> (forgotten: Int, kept: Int) {
+        removeFacts(of: key)
+        set(\.reports[key], to: nil)
+        for owner in owners(of: key) { unlink(key, from: owner.customer) }
+        var count = (forgotten: 0, kept: 0)
+        let mentioned = state.mentions[key] ?? []
+        set(\.mentions[key], to: nil)
+        for id in mentioned {
+            guard !state.mentions.values.contains(where: { $0.contains(id) }), let place = state.numbers[id] else {
+                count.kept += 1
+                continue
+            }
+            set(\.documents[place], to: nil)
+            set(\.numbers[id], to: nil)
+            count.forgotten += 1
+        }
+        return count
+    }
+
+    func proveWritable() {}
 }
 
 // MARK: - Customers

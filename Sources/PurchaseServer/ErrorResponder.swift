@@ -9,7 +9,8 @@ import PurchaseLedger
 
 /// The one place where an error becomes an answer: `{"error": {"code", "message", "retryable"}}`.
 ///
-/// What nobody foresaw is 500, logged here, and tells the caller nothing.
+/// What nobody foresaw is 500, logged here, and tells the caller nothing. Logs name the route, never the path, in which the ids
+/// of customers are.
 struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
@@ -21,12 +22,14 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
         } catch let error as VerificationError {
             return Self.response(Refusal(error))
         } catch let error as LedgerStorageError {
-            context.logger.error("Storage failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+            context.logger.error(
+                "Storage failed", metadata: ["route": "\(context.endpointPath ?? "none")", "error": "\(error)"])
             return Self.response(Refusal(error))
         } catch let error as any HTTPResponseError {
             return Self.response(error.status)
         } catch {
-            context.logger.error("Request failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
+            context.logger.error(
+                "Request failed", metadata: ["route": "\(context.endpointPath ?? "none")", "error": "\(error)"])
             return Self.response(.internalServerError)
         }
     }

@@ -127,11 +127,13 @@ struct LedgerEndpoint: Sendable {
 
     /// Forgets a customer, and says what that did.
     func delete(_ id: String) async throws -> [UInt8]? {
-        guard let count = try await ledger.delete(id, in: scope, at: now) else { return nil }
+        guard let deleted = try await ledger.delete(id, in: scope, at: now) else { return nil }
         var json = JSONWriter()
         json.object { json in
             json.flag("deleted", true)
-            json.member("unlinkedPurchases", number: count)
+            json.member("unlinkedPurchases", number: deleted.purchases)
+            json.member("forgottenDocuments", number: deleted.forgottenDocuments)
+            json.member("keptDocuments", number: deleted.keptDocuments)
         }
         return json.bytes
     }
@@ -171,6 +173,33 @@ struct LedgerEndpoint: Sendable {
         guard let statement = fact?.current else { return nil }
         var json = JSONWriter()
         json.purchase(statement)
+        return json.bytes
+    }
+
+    /// A signed document as it arrived, by the name that answers give for their evidence; `nil` where it is not known, or is
+    /// another app's.
+    func evidence(_ sha256: String) async throws -> [UInt8]? {
+        guard let id = EvidenceID(hexadecimal: sha256) else {
+            throw Refusal.invalid("The name of a document is 64 hexadecimal digits.")
+        }
+        guard let found = try await ledger.storage.read({ try $0.document(id) }), found.scope.bundleId == scope.bundleId
+        else { return nil }
+        var json = JSONWriter()
+        json.object { json in
+            json.member("sha256", "\(found.id)")
+            json.member("kind", found.kind.rawValue)
+            json.member("environment", found.scope.environment.rawValue)
+            json.instant("signedDate", found.signedDate)
+            json.instant("receivedAt", found.receivedAt)
+            json.member("notificationType", found.notification?.type)
+            json.member("subtype", found.notification?.subtype)
+            json.member("notificationUUID", found.notification?.uuid)
+            // A receipt as everybody sends them, a token as the text that it is.
+            json.member(
+                "document",
+                found.kind == .receipt ? Base64.encode(found.document) : String(decoding: found.document, as: UTF8.self)
+            )
+        }
         return json.bytes
     }
 

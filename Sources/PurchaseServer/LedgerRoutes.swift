@@ -13,12 +13,32 @@ public struct LedgerService: Sendable {
     public var verifier: AppStoreVerifier
     /// What requests to verifyReceipt about auto-renewable subscriptions must send as `password`, by bundle id. An app
     /// without one does not ask for it.
-    public var sharedSecrets: [String: String]
+    public var sharedSecrets: [String: String] = [:]
+    /// The purchases, by bundle id and original transaction id, whose receipts verifyReceipt answers with 21010.
+    public var refusedPurchases: [String: Set<String>] = [:]
 
     public init(ledger: Ledger, verifier: AppStoreVerifier, sharedSecrets: [String: String] = [:]) {
         self.ledger = ledger
         self.verifier = verifier
         self.sharedSecrets = sharedSecrets
+    }
+
+    /// The service that a configuration describes, about the apps in it.
+    ///
+    /// - Parameter verifier: With the roots and the revocation policy; apps and environments are those of the configuration.
+    public init(
+        _ configuration: ServerConfiguration, storage: any LedgerStorage, verifier: AppStoreVerifier
+    ) {
+        var (verifier, apps) = (verifier, [String: AppConfiguration]())
+        for app in configuration.apps { apps[app.identity.bundleId] = app }
+        verifier.apps = .only(configuration.apps.map(\.identity))
+        verifier.environments = configuration.environments
+        self.verifier = verifier
+        ledger = Ledger(
+            storage: storage, catalogues: apps.mapValues(\.catalogue), claimPolicy: configuration.claimPolicy,
+            keepsEvidence: configuration.keepEvidence)
+        sharedSecrets = apps.compactMapValues(\.sharedSecret)
+        refusedPurchases = apps.mapValues(\.refusedPurchases)
     }
 }
 
@@ -74,6 +94,9 @@ extension PurchaseServer {
         }
         route(.get, "/v1/transactions/{id}", needs: .server, "The transaction") { endpoint, _, context in
             try await endpoint.transaction(context.parameters.require("id"))
+        }
+        route(.get, "/v1/evidence/{sha256}", needs: .server, "The document") { endpoint, _, context in
+            try await endpoint.evidence(context.parameters.require("sha256"))
         }
         route(.get, "/v1/events", needs: .server, "The event") { endpoint, request, _ in
             let query = request.uri.queryParameters

@@ -6,6 +6,7 @@ public import Hummingbird
 import HummingbirdCore
 public import Logging
 import NIOCore
+import PurchaseLedger
 import ServiceLifecycle
 import UnixSignals
 
@@ -60,8 +61,10 @@ public struct PurchaseServer: Sendable {
                 availableConnectionsDelegate: MaximumAvailableConnections(Self.connectionLimit, logger: logger)),
             onServerRunning: { channel in onRunning(channel.localAddress?.port ?? port) },
             logger: logger)
+        var services: [any Service] = [application]
+        if let ledger { services.append(ChangeTeller(ledger: ledger.ledger, now: now, logger: logger)) }
         var configuration = ServiceGroupConfiguration(
-            services: [application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+            services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
         configuration.maximumGracefulShutdownDuration = Self.shutdownTimeout
         try await ServiceGroup(configuration: configuration).run()
     }
@@ -73,11 +76,23 @@ public struct PurchaseServer: Sendable {
         router.get("/health/live") { _, _ in Response(json: Array(#"{"status":"live"}"#.utf8)) }
         add(VerifyReceiptEndpoint(environment: environment, service: ledger), at: "/verifyReceipt", to: router)
         add(VerifyReceiptEndpoint(environment: .sandbox, service: ledger), at: "/sandbox/verifyReceipt", to: router)
+        addReadiness(to: router)
         if let ledger {
             addNotifications(ledger, to: router)
             addLedger(ledger, to: router)
         }
         return router
+    }
+
+    /// Whether requests should come here: not while the ledger cannot be written.
+    private func addReadiness(to router: Router<BasicRequestContext>) {
+        let readiness = ledger.map { Readiness($0.ledger.storage) }
+        router.get("/health/ready") { _, _ in
+            guard let fault = await readiness?.fault(at: now()) else {
+                return Response(json: Array(#"{"status":"ready"}"#.utf8))
+            }
+            throw fault
+        }
     }
 
     private func add(_ endpoint: VerifyReceiptEndpoint, at path: RouterPath, to router: Router<BasicRequestContext>) {

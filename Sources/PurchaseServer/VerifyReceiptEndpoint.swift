@@ -41,15 +41,20 @@ struct VerifyReceiptEndpoint: Sendable {
     }
 
     private func verify(_ receipt: [UInt8], at now: Timestamp) async throws -> Verified<AppReceipt> {
-        do {
+        do throws(VerificationError) {
             return try await verifier.verify(receipt: receipt, at: now)
-        } catch let error as VerificationError where error.code == .malformed {
-            // What is no receipt at all is malformed; what is wrong inside of one, the App Store did not make so.
-            let isReceipt = (try? SignedReceipt(decoding: receipt)) != nil
-            throw isReceipt ? VerifyReceiptStatus.unauthenticReceipt : .malformedReceipt
-        } catch let error as VerificationError where error.code == .unreadable {
-            // Authentic, so 21003 would be a lie; the fault is here.
-            throw VerifyReceiptStatus.internalDataAccess
+        } catch {
+            switch error.code {
+            case .malformed:
+                // What is no receipt at all is malformed; what is wrong inside of one, the App Store did not make so.
+                let isReceipt = (try? SignedReceipt(decoding: receipt)) != nil
+                throw isReceipt ? VerifyReceiptStatus.unauthenticReceipt : .malformedReceipt
+            case .unreadable:
+                // Authentic, so 21003 would be a lie; the fault is here.
+                throw VerifyReceiptStatus.internalDataAccess
+            default:
+                throw VerifyReceiptStatus.unauthenticReceipt
+            }
         }
     }
 
@@ -65,6 +70,7 @@ struct VerifyReceiptEndpoint: Sendable {
             return response
         }
         if full.isNeeded { try service.requireSecret(request.password, of: receipt.bundleId) }
+        try service.requireAuthorized(receipt)
         if let evidence = Evidence(receipt) { _ = try await service.ledger.record([evidence], at: now) }
         guard full.isNeeded else { return response }
         let latestOnly = request.excludeOldTransactions ?? false
@@ -77,6 +83,15 @@ extension LedgerService {
     fileprivate func knows(_ bundleId: String?) -> Bool {
         guard case .only(let apps) = verifier.apps else { return true }
         return apps.contains { $0.bundleId == bundleId }
+    }
+
+    /// Answers purchases that the configuration refuses as the App Store answers those of an account that is gone.
+    fileprivate func requireAuthorized(_ receipt: Verified<AppReceipt>) throws(VerifyReceiptStatus) {
+        guard let refused = receipt.bundleId.flatMap({ refusedPurchases[$0] }), !refused.isEmpty else { return }
+        let isRefused = receipt.payload.inAppPurchases.contains { purchase in
+            (purchase.originalTransactionId ?? purchase.transactionId).map(refused.contains) ?? false
+        }
+        guard !isRefused else { throw .accountNotFound }
     }
 
     /// Compares the app's shared secret, where it has one, in the same time wherever the first difference is.

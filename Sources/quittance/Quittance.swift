@@ -8,17 +8,19 @@ struct Quittance: AsyncParsableCommand {
         commandName: "quittance",
         abstract: "The App Store purchase server that you run yourself.",
         discussion: """
-            Verifies what the App Store signed, and tells what was bought.
+            Verifies what the App Store signed, keeps it, and tells who owns what.
 
               quittance inspect receipt.b64
               quittance verify receipt.b64 --bundle-id com.example.notes --environment sandbox
               quittance convert receipt.b64 --to modern
-              quittance serve --port 8080
+              quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
 
             Exit status: 0 done or verified; 1 refused, with code and reason on standard error; 2 unreadable input or \
             wrong usage.
             """,
-        subcommands: [Inspect.self, Verify.self, Convert.self, Serve.self]
+        subcommands: [
+            Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Check.self, Rebuild.self,
+        ]
     )
 
     /// As `ParsableCommand.main`, but wrong usage ends with status 2, which scripts can tell from a refusal.

@@ -127,20 +127,10 @@ struct Verify: AsyncParsableCommand {
     }
 
     private func verifier() throws -> AppStoreVerifier {
-        var trusted: TrustRoots? = alsoAppleRoots || roots.isEmpty ? .apple : nil
-        for path in roots {
-            let root: TrustRoots
-            do {
-                root = try TrustRoots(reading: Input.read(path))
-            } catch {
-                throw ValidationError("--root \(path): \((error as? VerificationError)?.message ?? "\(error)")")
-            }
-            trusted = trusted?.union(root) ?? root
-        }
         var verifier = AppStoreVerifier(
             apps: .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) }),
             environments: environments.isEmpty ? [.production] : Set(environments),
-            roots: trusted ?? .apple)
+            roots: try TrustRoots(at: roots, besidesApple: alsoAppleRoots))
         if let revocation {
             let checker = RevocationChecker(transport: HTTPOCSPTransport())
             verifier.revocation = .checked(by: checker, acceptsUnknown: revocation == .ask)

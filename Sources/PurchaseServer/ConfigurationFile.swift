@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+public import AppStoreTrust
+public import PurchaseLedger
+
+/// The file with a server's configuration, taken apart: settings as text, and apps.
+///
+/// ```json
+/// {
+///     "port": 8080,
+///     "apps": [{
+///         "bundleId": "com.example.notes", "appAppleId": 1234567890, "sharedSecret": "…", "staleLeewaySeconds": 3600,
+///         "products": {
+///             "com.example.notes.pro": {"entitlements": ["pro"], "level": 1},
+///             "com.example.notes.season": {"entitlements": ["season"], "durationDays": 90}
+///         }
+///     }]
+/// }
+/// ```
+struct ConfigurationFile {
+    /// By name. Several values have commas between them.
+    private(set) var settings: [String: String] = [:]
+    private(set) var apps: [AppConfiguration] = []
+    private let root: Member
+
+    /// - Throws: ``ConfigurationError``, which names the member that is wrong and its line.
+    init(parsing text: [UInt8], settings known: [String]) throws(ConfigurationError) {
+        let json: JSONValue
+        do {
+            json = try JSONValue(parsing: text)
+        } catch {
+            throw ConfigurationError(text, offset: error.offset, "This is no JSON: \(error.message).")
+        }
+        root = Member(text: text, path: [], value: json)
+        try root.requireNames(Set(known + ["apps"]))
+        for name in known { settings[name] = try root.setting(name) }
+        for app in try root.array("apps") {
+            let app = try AppConfiguration(app, others: apps)
+            apps.append(app)
+        }
+    }
+
+    /// What is wrong with a setting, and where it stands.
+    func error(_ name: String, _ message: String) -> ConfigurationError { root.member(name).error(message) }
+}
+
+/// What a server knows about one app.
+public struct AppConfiguration: Sendable {
+    public var identity: AppIdentity
+    public var catalogue = Catalogue()
+    /// What requests to verifyReceipt about subscriptions must send as `password`; `nil` where they need not.
+    public var sharedSecret: String?
+    /// The purchases, by their original transaction ids, whose receipts verifyReceipt answers with 21010.
+    public var refusedPurchases: Set<String> = []
+
+    public init(_ identity: AppIdentity) {
+        self.identity = identity
+    }
+}
+
+extension AppConfiguration {
+    fileprivate init(_ app: Member, others: [AppConfiguration]) throws(ConfigurationError) {
+        try app.requireNames([
+            "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "refusedPurchases",
+        ])
+        guard let bundleId = try app.string("bundleId") else { throw app.error("bundleId is missing.") }
+        guard !others.contains(where: { $0.identity.bundleId == bundleId }) else {
+            throw app.error("bundleId \(bundleId) is there twice.")
+        }
+        self.init(AppIdentity(bundleId: bundleId, appAppleId: try app.number("appAppleId", in: 1...Int64.max)))
+        if let seconds = try app.number("staleLeewaySeconds", in: 0...30 * 86_400) {
+            catalogue.staleLeeway = .seconds(seconds)
+        }
+        for product in try app.members("products") {
+            catalogue.products[product.name] = try Catalogue.Product(product)
+        }
+        sharedSecret = try app.string("sharedSecret")
+        refusedPurchases = try app.names("refusedPurchases", "An original transaction id is a text.")
+    }
+}
+
+/// What is wrong with a configuration, and where.
+public struct ConfigurationError: Error, CustomStringConvertible {
+    /// In the file, counted from 1; `nil` where it is not there.
+    public var line: Int?
+    /// Begins with the name of what is wrong.
+    public var message: String
+
+    public var description: String { (line.map { "line \($0): " } ?? "") + message }
+
+    init(_ message: String) {
+        self.message = message
+    }
+
+    fileprivate init(_ text: [UInt8], offset: Int, _ message: String) {
+        line = 1 + text.prefix(offset).count { $0 == UInt8(ascii: "\n") }
+        self.message = message
+    }
+}
+
+extension Catalogue.Product {
+    fileprivate init(_ product: Member) throws(ConfigurationError) {
+        try product.requireNames(["entitlements", "level", "durationDays"])
+        let names = try product.names("entitlements", "An entitlement is a name.")
+        let days = try product.number("durationDays", in: 1...36_500)
+        self.init(
+            entitlements: names, level: try product.number("level", in: 1...10_000).map(Int.init),
+            duration: days.map { .seconds($0 * 86_400) })
+    }
+}
+
+/// A value in the file with the way to it.
+private struct Member {
+    let text: [UInt8]
+    let path: [String]
+    let value: JSONValue
+
+    var name: String { path.last ?? "" }
+
+    func member(_ name: String, _ value: JSONValue = .null) -> Member {
+        Member(text: text, path: path + [name], value: value)
+    }
+
+    /// A setting as text, whatever it is written as; several with commas between them.
+    func setting(_ name: String) throws(ConfigurationError) -> String? {
+        guard let found = value[name] else { return nil }
+        let member = member(name, found)
+        guard let values = found.array else { return try member.single() }
+        var texts: [String] = []
+        for value in values { texts.append(try self.member(name, value).single()) }
+        return texts.joined(separator: ",")
+    }
+
+    private func single() throws(ConfigurationError) -> String {
+        switch value {
+        case .string(let text): return text
+        case .number(let literal): return literal
+        case .bool(let bool): return bool ? "true" : "false"
+        case .null, .array, .object: throw error("A text, a number, true or false was expected.")
+        }
+    }
+
+    func names(_ name: String, _ message: String) throws(ConfigurationError) -> Set<String> {
+        var names: Set<String> = []
+        for element in try array(name) {
+            guard let text = element.value.string, !text.isEmpty else { throw element.error(message) }
+            names.insert(text)
+        }
+        return names
+    }
+
+    /// What is wrong, at the line where the last name of the way to it stands, as near as can be found.
+    func error(_ message: String) -> ConfigurationError {
+        var offset = 0
+        for name in path {
+            let quoted = Array("\"\(name)\"".utf8)
+            if let range = text[offset...].firstRange(of: quoted) { offset = range.lowerBound }
+        }
+        let place = path.isEmpty ? "" : path.joined(separator: ".") + ": "
+        return ConfigurationError(text, offset: offset, place + message)
+    }
+
+    func requireNames(_ known: Set<String>) throws(ConfigurationError) {
+        guard let members = value.members else { throw error("An object was expected.") }
+        for found in members where !known.contains(found.name) {
+            throw member(found.name, found.value).error(
+                "There is no such setting; known are \(known.sorted().joined(separator: ", ")).")
+        }
+    }
+
+    func string(_ name: String) throws(ConfigurationError) -> String? {
+        guard let found = value[name] else { return nil }
+        guard let text = found.string, !text.isEmpty else { throw member(name, found).error("A text was expected.") }
+        return text
+    }
+
+    func number(_ name: String, in range: ClosedRange<Int64>) throws(ConfigurationError) -> Int64? {
+        guard let found = value[name] else { return nil }
+        guard let number = found.integer, range.contains(number) else {
+            throw member(name, found).error(
+                "A whole number from \(range.lowerBound) to \(range.upperBound) was expected.")
+        }
+        return number
+    }
+
+    func array(_ name: String) throws(ConfigurationError) -> [Member] {
+        guard let found = value[name] else { return [] }
+        guard let elements = found.array else { throw member(name, found).error("An array was expected.") }
+        return elements.map { member(name, $0) }
+    }
+
+    func members(_ name: String) throws(ConfigurationError) -> [Member] {
+        guard let found = value[name] else { return [] }
+        guard let members = found.members else { throw member(name, found).error("An object was expected.") }
+        return members.map { Member(text: text, path: path + [name, $0.name], value: $0.value) }
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import Foundation
+import LedgerSQLite
+import PurchaseLedger
+import PurchaseServer
+
+/// Where the configuration and the ledger are: for all commands that have to do with one.
+struct ServerOptions: ParsableArguments {
+    @Option(
+        help: """
+            The file with the configuration (JSON): settings, apps and their products. Each setting may also come from the \
+            environment, as QUITTANCE_PORT, and from an option; the option holds, then the environment.
+            """,
+        completion: .file(extensions: ["json"]))
+    var config: String?
+
+    @Option(help: "Where the ledger is: sqlite:PATH. The file is made where there is none.", completion: .file())
+    var database: String?
+
+    @Option(
+        name: .customLong("root"),
+        help: "A root certificate to trust instead of Apple's, PEM or DER: for tests. May be given more than once.",
+        completion: .file())
+    var roots: [String] = []
+
+    func validate() throws {
+        guard database?.hasPrefix("sqlite:") ?? true else {
+            throw ValidationError("--database takes sqlite:PATH, such as sqlite:quittance.sqlite.")
+        }
+    }
+
+    /// What file, environment and these options say.
+    func configuration() throws -> ServerConfiguration {
+        let text: [UInt8]?
+        do {
+            text = try config.map { try Input.read($0) }
+        } catch {
+            throw ValidationError("--config \(config ?? ""): \(error)")
+        }
+        var configuration: ServerConfiguration
+        do {
+            configuration = try ServerConfiguration(file: text, variables: ProcessInfo.processInfo.environment)
+        } catch {
+            throw ValidationError(error.line == nil ? error.message : "\(config ?? "") \(error)")
+        }
+        if let database { configuration.database = database }
+        if !roots.isEmpty { configuration.roots = roots }
+        return configuration
+    }
+}
+
+extension ServerConfiguration {
+    /// Opens the ledger.
+    ///
+    /// - Parameter mayMake: Whether one is made where there is none.
+    func storage(mayMake: Bool) throws -> SQLiteLedgerStorage {
+        guard let database else {
+            throw ValidationError("Which ledger? Name it with --database sqlite:PATH or in the configuration.")
+        }
+        let path = String(database.dropFirst("sqlite:".count))
+        guard mayMake || FileManager.default.fileExists(atPath: path) else {
+            throw ValidationError("There is no ledger at \(path).")
+        }
+        do {
+            return try SQLiteLedgerStorage(path: path)
+        } catch {
+            throw ValidationError("The ledger at \(path) cannot be opened: \(error)")
+        }
+    }
+
+    /// The file of the ledger.
+    var databasePath: String { String((database ?? "").dropFirst("sqlite:".count)) }
+
+    /// A verifier with the roots that are configured, for whatever app.
+    func verifier(checkingRevocation: Bool = true) throws -> AppStoreVerifier {
+        var verifier = AppStoreVerifier(
+            apps: .any, environments: Set(Environment.allCases),
+            roots: try TrustRoots(at: roots, besidesApple: alsoAppleRoots))
+        if checkingRevocation, revocation != .off {
+            let checker = RevocationChecker(transport: HTTPOCSPTransport())
+            verifier.revocation = .checked(by: checker, acceptsUnknown: revocation == .ask)
+        }
+        return verifier
+    }
+}
+
+extension TrustRoots {
+    /// Those in the files, or Apple's where none is named.
+    init(at paths: [String], besidesApple: Bool) throws {
+        var trusted: TrustRoots? = besidesApple || paths.isEmpty ? .apple : nil
+        for path in paths {
+            let root: TrustRoots
+            do {
+                root = try TrustRoots(reading: Input.read(path))
+            } catch {
+                throw ValidationError("--root \(path): \((error as? VerificationError)?.message ?? "\(error)")")
+            }
+            trusted = trusted?.union(root) ?? root
+        }
+        self = trusted ?? .apple
+    }
+}

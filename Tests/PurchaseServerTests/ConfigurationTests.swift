@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import Foundation
+import PurchaseLedger
+import PurchaseServer
+import Testing
+
+@Suite struct ConfigurationTests {
+    private static func read(_ text: String?, _ variables: [String: String] = [:]) throws -> ServerConfiguration {
+        try ServerConfiguration(file: text.map { Array($0.utf8) }, variables: variables)
+    }
+
+    @Test func `a file says which apps there are and what their products stand for`() throws {
+        let text = """
+            {"apps": [
+              {"bundleId": "com.example", "appAppleId": 7, "sharedSecret": "s", "staleLeewaySeconds": 60, "refusedPurchases": ["1"],
+               "products": {"pro": {"entitlements": ["a", "b"], "level": 2}, "season": {"durationDays": 90}}},
+              {"bundleId": "com.example.two"}
+            ]}
+            """
+        let apps = try Self.read(text).apps
+        #expect(apps.map(\.identity.bundleId) == ["com.example", "com.example.two"])
+        #expect(apps.map(\.identity.appAppleId) == [7, nil])
+        #expect(apps.map(\.sharedSecret) == ["s", nil])
+        #expect(apps.map(\.refusedPurchases) == [["1"], []])
+        let catalogue = apps.first?.catalogue
+        #expect(catalogue?.staleLeeway == .seconds(60))
+        #expect(catalogue?.products["pro"] == Catalogue.Product(entitlements: ["a", "b"], level: 2))
+        #expect(catalogue?.products["season"]?.duration == .seconds(90 * 86_400))
+    }
+
+    @Test(arguments: [
+        ("{", 1, "no JSON"), ("[]", 1, "An object was expected"),
+        ("{\n\"prot\": 1}", 2, "prot: There is no such setting"),
+        ("{\n\"port\": 65536}", 2, "port: Expected a number from 0 to"),
+        ("{\"apps\": [],\n\n\"port\": [[]]}", 3, "port: A text"),
+        ("{\"apps\":\n 1}", 1, "apps: An array"),
+        ("{\"apps\":[{\"bundle\":\n\"x\"}]}", 1, "apps.bundle: There is no such"),
+        ("{\"apps\":[\n{}]}", 1, "bundleId is missing"),
+        ("{\"apps\":[{\"bundleId\":\"x\",\n\"appAppleId\":\"7\"}]}", 2, "apps.appAppleId: A whole number"),
+        (
+            "{\"apps\":[{\"bundleId\":\"x\",\n\"products\":{\n\"pro\":{\n\"level\":0}}}]}", 4,
+            "apps.products.pro.level: A whole number from 1 to 10000"
+        ),
+        ("{\"apps\":[{\"bundleId\":\"x\"},\n{\"bundleId\":\"x\"}]}", 1, "twice"),
+        (
+            "{\"apps\":[{\"bundleId\":\"x\",\"products\":{\"p\":{\"entitlements\":[1]}}}]}", 1,
+            "An entitlement is a name"
+        ),
+    ])
+    func `a wrong file is refused by name and line`(text: String, line: Int, message: String) {
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(text) }
+        #expect(error?.line == line)
+        #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
+    }
+
+    @Test func `the environment holds before the file, and the file before what is usual`() throws {
+        let text = """
+            {"port": 1, "hostname": "::1", "environments": ["sandbox", "xcode"], "keepEvidence": true, "claimPolicy": "keep"}
+            """
+        let variables = ["QUITTANCE_PORT": "2", "QUITTANCE_CLAIM_POLICY": "share", "PATH": "x"]
+        let told = try Self.read(text, variables)
+        #expect(told.port == 2)
+        #expect(told.hostname == "::1")
+        #expect(told.environments == [.sandbox, .xcode])
+        #expect(told.keepEvidence)
+        #expect(told.claimPolicy == .share)
+        #expect(told.environment == .production)
+        #expect(
+            try Self.read(nil, ["QUITTANCE_ENVIRONMENTS": "production, Sandbox"]).environments == [
+                .production, .sandbox,
+            ])
+    }
+
+    @Test(arguments: [
+        ("QUITTANCE_PORT", "x", "Expected a number"), ("QUITTANCE_DATABSE", "x", "There is no such setting"),
+        ("QUITTANCE_DATABASE", "quittance.sqlite", "Expected sqlite:PATH"),
+        ("QUITTANCE_ENVIRONMENT", "xcode", "Expected production or sandbox"),
+        ("QUITTANCE_ENVIRONMENTS", "", "Expected production"),
+        ("QUITTANCE_REVOCATION", "maybe", "Expected off, ask, require"),
+        ("QUITTANCE_ALSO_APPLE_ROOTS", "yes", "Expected true or false"),
+    ])
+    func `a wrong variable is refused by name`(name: String, value: String, message: String) {
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(#"{"port": 3}"#, [name: value]) }
+        #expect(error?.line == nil)
+        #expect(error?.message.hasPrefix("\(name): \(message)") == true, "\(error?.message ?? "")")
+    }
+
+    @Test func `every setting is documented, with its variable`() throws {
+        let project = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let text = try String(contentsOf: project.appendingPathComponent("docs/configuration.md"), encoding: .utf8)
+        for setting in ServerConfiguration.settings {
+            #expect(text.contains("| `\(setting.name)` | `\(setting.variable)` |"), "\(setting.name)")
+        }
+        for name in ["bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "refusedPurchases"] {
+            #expect(text.contains("| `\(name)` |"), "\(name)")
+        }
+    }
+}
