@@ -1,12 +1,12 @@
-# make run     installs what is missing, builds, starts the server; ARGUMENTS="--port 9000" are passed on
+# make run     installs what is missing, builds, starts the server with the example's configuration; or ARGUMENTS="--port 9000"
 # make test    all tests
 # make check   all that CI runs: tests in debug and release, and the format
 # make bench   what verification costs beside its signature checks; make limits: the worst that an input can cost
 # make fuzz    every fuzz target for SECONDS=60, from where the last run left off
 
-.PHONY: run test test-release soak sanitize fuzz vectors lint format check bench limits setup
+.PHONY: run test test-release soak kill sanitize fuzz vectors lint format check bench limits setup
 
-ARGUMENTS ?=
+ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
 
 run: setup
@@ -23,6 +23,10 @@ test-release: setup
 # Every other value of every byte of a receipt and a token: some minutes, in release.
 soak: setup
 	QUITTANCE_SOAK=1 swift test -c release --filter EveryByteTests
+
+# A server that is killed 200 times under load: some minutes, in release.
+kill: setup
+	QUITTANCE_SOAK=1 swift test -c release --filter KillTests
 
 # The suite under the address sanitizer, then under the thread sanitizer. Not for leaks: the leak sanitizer does not
 # recognise pointers that Swift keeps marked, and takes what globals hold for lost.

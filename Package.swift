@@ -166,6 +166,7 @@ let package = Package(
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
+                "LedgerSQLite",
                 "PurchaseLedger",
                 "PurchaseServer",
                 "ReceiptCoding",
@@ -181,7 +182,19 @@ let package = Package(
                 .product(name: "X509", package: "swift-certificates"),
             ]
         ),
-        .testTarget(name: "QuittanceTests", dependencies: ["AppStoreModel", "TestData", "quittance"]),
+        .testTarget(
+            name: "QuittanceTests",
+            dependencies: [
+                "AppStoreModel",
+                "AppStoreSimulator",
+                "TestData",
+                "quittance",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ]
+        ),
     ],
     swiftLanguageModes: [.v6]
 )

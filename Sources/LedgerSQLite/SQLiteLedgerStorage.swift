@@ -53,6 +53,8 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         // Not within the lock, which a write that is going on may need.
         let database = connection.withLock { $0.database }
         do {
+            // So that all of it is in the one file. Where that cannot be, the log stays beside it and is read next time.
+            try? database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
             try database.close()
         } catch {
             throw SQLiteErrors.storageError(error)

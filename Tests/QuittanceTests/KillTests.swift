@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Foundation
+import NIOHTTP1
+import TestData
+import Testing
+
+/// A server that is killed at any moment loses nothing that it answered 200 to, and tells each change once.
+@Suite struct KillTests {
+    private static let bundleId = "com.example.notes"
+    /// In the suite a few; 200 with `make kill`.
+    private static let rounds = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] == nil ? 5 : 200
+    private static let perRound = 40
+
+    /// One purchase: a notification about it, and the token alone.
+    private struct Purchase: Sendable {
+        var id: String
+        var isNotification: Bool
+        var body: String
+    }
+
+    @Test func `what was answered 200 is there after SIGKILL, and no event is told twice or skipped`() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+        let authority = try CertificateAuthority(from: Timestamp(milliseconds: now.milliseconds - 86_400_000))
+        var arguments = ["--database", "sqlite:\(folder.path)/ledger.sqlite"]
+        for (index, root) in try authority.roots.enumerated() {
+            let file = folder.appendingPathComponent("root\(index).der")
+            try Data(root).write(to: file)
+            arguments += ["--root", file.path]
+        }
+        let made = try CommandLineTests.run(
+            ["keys", "create", "--name", "test", "--bundle-id", Self.bundleId] + arguments)
+        let key = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+
+        let seed = UInt64.random(in: 0...UInt64.max)
+        var random = SeededRandom(seed: seed)
+        var waiting: [Purchase] = []
+        var (answered, made200): ([String], Int) = ([], 0)
+        var told = Told()
+        for round in 0..<Self.rounds {
+            let server = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder)
+            for id in answered.suffix(2 * Self.perRound) {
+                let found = try await server.send(.GET, "/v1/transactions/\(id)", key: key)
+                #expect(found.status == 200, "seed \(seed), round \(round): \(id) was answered 200 and is lost")
+            }
+            for number in 0..<Self.perRound {
+                waiting.append(
+                    try Self.purchase(
+                        "\(round * Self.perRound + number + 1)", at: now, by: authority, isNotification: number % 3 > 0)
+                )
+            }
+            let delay = Duration.milliseconds(Int.random(in: 0..<400, using: &random))
+            // What was not answered is sent again, as the App Store does.
+            let load = waiting.shuffled(using: &random)
+            let done = await Self.send(load, to: server, key: key, killAfter: delay, &told)
+            answered += done
+            made200 += done.count
+            let isDone = Set(done)
+            waiting.removeAll { isDone.contains($0.id) }
+        }
+        let server = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder)
+        for purchase in waiting {
+            #expect(try await Self.submit(purchase, to: server, key: key) == 200)
+        }
+        for id in answered {
+            #expect(
+                try await server.send(.GET, "/v1/transactions/\(id)", key: key).status == 200, "seed \(seed): \(id)")
+        }
+        while try await told.page(from: server, key: key) > 0 {}
+        let all = Set((1...(Self.rounds * Self.perRound)).map(String.init))
+        #expect(Set(told.started) == all, "seed \(seed)")
+        #expect(told.started.count == all.count, "seed \(seed): an event was told twice")
+        #expect(told.sequences == Array(1...Int64(told.sequences.count)), "seed \(seed): an event was skipped")
+        #expect(server.terminate() == 0)
+        let checked = try CommandLineTests.run(["check"] + arguments)
+        #expect(checked.status == 0, "seed \(seed): \(checked.error)")
+        let rebuilt = try CommandLineTests.run(["rebuild"] + arguments)
+        #expect(rebuilt.status == 0, "seed \(seed): \(rebuilt.error)")
+        print("\(Self.rounds) times SIGKILL, \(made200) purchases answered 200 before; \(checked.output)")
+    }
+
+    /// Sends with eight callers until the server is killed. Returns the ids of what was answered 200.
+    private static func send(
+        _ load: [Purchase], to server: ServerProcess, key: String, killAfter delay: Duration, _ told: inout Told
+    ) async -> [String] {
+        let reader = told
+        return await withTaskGroup(of: Work.self) { group in
+            for lane in 0..<8 {
+                group.addTask {
+                    var done: [String] = []
+                    for purchase in stride(from: lane, to: load.count, by: 8).map({ load[$0] }) {
+                        guard let status = try? await submit(purchase, to: server, key: key) else { break }
+                        if status == 200 { done.append(purchase.id) }
+                    }
+                    return .done(done)
+                }
+            }
+            group.addTask {
+                var told = reader
+                while let count = try? await told.page(from: server, key: key), count >= 0 {
+                    try? await Task.sleep(for: .milliseconds(5))
+                }
+                return .told(told)
+            }
+            group.addTask {
+                try? await Task.sleep(for: delay)
+                server.kill()
+                return .done([])
+            }
+            var done: [String] = []
+            for await work in group {
+                switch work {
+                case .done(let ids): done += ids
+                case .told(let more): told = more
+                }
+            }
+            return done
+        }
+    }
+
+    private enum Work: Sendable {
+        case done([String])
+        case told(Told)
+    }
+
+    /// What a reader of events has been told, with its cursor.
+    private struct Told: Sendable {
+        var cursor = "0"
+        var sequences: [Int64] = []
+        var started: [String] = []
+
+        /// Reads the next page, and returns how many events it had. Nothing is taken in unless all of it was read.
+        mutating func page(from server: ServerProcess, key: String) async throws -> Int {
+            let answer = try await server.send(.GET, "/v1/events?after=\(cursor)&limit=500", key: key)
+            let items = answer.json["items"]?.array ?? []
+            cursor = answer.json["nextCursor"]?.string ?? cursor
+            sequences += items.compactMap { $0["id"]?.string.flatMap { Int64($0) } }
+            started += items.filter { $0["kind"]?.string == "subscription.started" }
+                .compactMap { $0["transactionId"]?.string }
+            return items.count
+        }
+    }
+
+    private static func submit(_ purchase: Purchase, to server: ServerProcess, key: String) async throws -> Int {
+        guard !purchase.isNotification else {
+            return try await server.send(.POST, "/notifications/v2", purchase.body).status
+        }
+        return try await server.send(.POST, "/v1/customers/\(purchase.id)/purchases", purchase.body, key: key).status
+    }
+
+    private static func purchase(
+        _ id: String, at now: Timestamp, by authority: CertificateAuthority, isNotification: Bool
+    ) throws -> Purchase {
+        var payload = JWSTransactionDecodedPayload()
+        payload.transactionId = id
+        payload.originalTransactionId = id
+        payload.bundleId = bundleId
+        payload.environment = Open(.production)
+        payload.productId = "com.example.notes.pro"
+        payload.type = Open(.autoRenewableSubscription)
+        payload.purchaseDate = now
+        payload.expiresDate = Timestamp(milliseconds: now.milliseconds + 30 * 86_400_000)
+        payload.signedDate = now
+        let token = try authority.sign(payload)
+        guard isNotification else {
+            return Purchase(id: id, isNotification: false, body: #"{"document":"\#(token)"}"#)
+        }
+        var data = NotificationData()
+        data.bundleId = bundleId
+        data.environment = Open(.production)
+        data.signedTransactionInfo = token
+        var notification = ResponseBodyV2DecodedPayload()
+        notification.notificationType = Open(.subscribed)
+        notification.notificationUUID = "notification \(id)"
+        notification.signedDate = now
+        notification.data = data
+        return Purchase(
+            id: id, isNotification: true, body: #"{"signedPayload":"\#(try authority.sign(notification))"}"#)
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+
+/// `quittance serve` as a process of its own, and requests to it.
+final class ServerProcess: Sendable {
+    struct NotListening: Error {
+        var output: String
+    }
+
+    private static let client: HTTPClient = {
+        var configuration = HTTPClient.Configuration()
+        // A server that was killed is gone.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
+    }()
+
+    private let process: Process
+    private let address: String
+
+    /// Starts it, and waits until it listens.
+    init(_ arguments: [String], in folder: URL) async throws {
+        let output = folder.appendingPathComponent("server.txt")
+        try Data().write(to: output)
+        process = Process()
+        process.executableURL = CommandLineTests.program
+        process.arguments = ["serve", "--port", "0"] + arguments
+        let file = try FileHandle(forWritingTo: output)
+        process.standardOutput = file
+        process.standardError = file
+        process.standardInput = FileHandle.nullDevice
+        process.environment = ["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_LEVEL": "error"]
+        try process.run()
+        var text = ""
+        for _ in 0..<600 {
+            text = String(decoding: try Data(contentsOf: output), as: UTF8.self)
+            if text.contains("listens on http://"), text.contains("\n") { break }
+            guard process.isRunning else { throw NotListening(output: text) }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        guard let found = text.firstMatch(of: /listens on (http:\/\/[0-9.:]+[0-9])/) else {
+            throw NotListening(output: text)
+        }
+        address = String(found.1)
+    }
+
+    /// As when the power is gone, for this process.
+    func kill() {
+        Foundation.kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+    }
+
+    /// Ends it as an operator does, and returns its exit status.
+    func terminate() -> Int32 {
+        process.terminate()
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+
+    /// Sends a request; throws where no answer came.
+    func send(
+        _ method: HTTPMethod, _ path: String, _ body: String? = nil, key: String? = nil
+    ) async throws -> (status: Int, json: JSONValue) {
+        var request = HTTPClientRequest(url: address + path)
+        request.method = method
+        if let key { request.headers.add(name: "Authorization", value: "Bearer \(key)") }
+        if let body { request.body = .bytes(ByteBuffer(string: body)) }
+        let response = try await Self.client.execute(request, timeout: .seconds(30))
+        let bytes = try await response.body.collect(upTo: 16 << 20)
+        return (Int(response.status.code), try JSONValue(parsing: bytes.readableBytesView))
+    }
+}
