@@ -17,10 +17,13 @@ public struct LedgerService: Sendable {
     /// The purchases, by bundle id and original transaction id, whose receipts verifyReceipt answers with 21010.
     public var refusedPurchases: [String: Set<String>] = [:]
 
+    let readiness: Readiness
+
     public init(ledger: Ledger, verifier: AppStoreVerifier, sharedSecrets: [String: String] = [:]) {
         self.ledger = ledger
         self.verifier = verifier
         self.sharedSecrets = sharedSecrets
+        readiness = Readiness(ledger.storage)
     }
 
     /// The service that a configuration describes, about the apps in it.
@@ -34,6 +37,7 @@ public struct LedgerService: Sendable {
         verifier.apps = .only(configuration.apps.map(\.identity))
         verifier.environments = configuration.environments
         self.verifier = verifier
+        readiness = Readiness(storage)
         ledger = Ledger(
             storage: storage, catalogues: apps.mapValues(\.catalogue), claimPolicy: configuration.claimPolicy,
             keepsEvidence: configuration.keepEvidence)

@@ -86,9 +86,8 @@ public struct PurchaseServer: Sendable {
 
     /// Whether requests should come here: not while the ledger cannot be written.
     private func addReadiness(to router: Router<BasicRequestContext>) {
-        let readiness = ledger.map { Readiness($0.ledger.storage) }
         router.get("/health/ready") { _, _ in
-            guard let fault = await readiness?.fault(at: now()) else {
+            guard let fault = await ledger?.readiness.fault(at: now()) else {
                 return Response(json: Array(#"{"status":"ready"}"#.utf8))
             }
             throw fault

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import LedgerSQLite
+import Logging
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import ReceiptCoding
+import Synchronization
+import Testing
+
+/// A server with a ledger in a file, a clock that can be moved, and a log that can be read.
+private final class TroubledServer: Sendable {
+    static let start = Timestamp(milliseconds: 1_700_000_000_000)
+    private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000)) }
+
+    let storage: SQLiteLedgerStorage
+    let log = Log()
+    let key: String
+    private let clock = Clock()
+    private let authority: CertificateAuthority
+    private let server: PurchaseServer
+    private let folder: URL
+
+    init(refused: Set<String> = [], keepsEvidence: Bool = false) async throws {
+        folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("ledger.sqlite").path)
+        authority = try Self.authority.get()
+        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
+        var configuration = ServerConfiguration()
+        configuration.keepEvidence = keepsEvidence
+        var app = AppConfiguration(AppIdentity(bundleId: "com.example"))
+        app.refusedPurchases = refused
+        configuration.apps = [app]
+        let verifier = AppStoreVerifier(apps: .any, environments: [], roots: roots[0].union(roots[1]))
+        let service = LedgerService(configuration, storage: storage, verifier: verifier)
+        var random = SystemRandomNumberGenerator()
+        let (key, text) = APIKey.make(
+            name: "test", role: .server, bundleId: "com.example", at: Self.start, using: &random)
+        try await storage.write { try $0.put(key) }
+        self.key = text
+        let log = log
+        var logger = Logger(label: "test") { _ in log }
+        logger.logLevel = .trace
+        let clock = clock
+        server = PurchaseServer(ledger: service, now: { clock.now }, logger: logger)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: folder) }
+
+    func pass(_ milliseconds: Int64) { clock.pass(milliseconds) }
+
+    private final class Clock: Sendable {
+        private let time = Mutex(TroubledServer.start)
+        var now: Timestamp { time.withLock { $0 } }
+        func pass(_ milliseconds: Int64) {
+            time.withLock { $0 = Timestamp(milliseconds: $0.milliseconds + milliseconds) }
+        }
+    }
+
+    func send(
+        _ method: HTTPRequest.Method, _ path: String, _ body: String = "", key: String? = nil
+    ) async throws -> (status: Int, json: JSONValue) {
+        let headers: HTTPFields = [.authorization: "Bearer \(key ?? self.key)"]
+        return try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+            let response = try await client.execute(
+                uri: path, method: method, headers: headers, body: ByteBuffer(string: body))
+            return (response.status.code, try JSONValue(parsing: response.body.readableBytesView))
+        }
+    }
+
+    func token(_ id: String) throws -> String {
+        var payload = JWSTransactionDecodedPayload()
+        payload.transactionId = id
+        payload.originalTransactionId = id
+        payload.bundleId = "com.example"
+        payload.environment = Open(.production)
+        payload.productId = "book"
+        payload.type = Open(.nonConsumable)
+        payload.purchaseDate = Self.start
+        payload.signedDate = Self.start
+        return try authority.sign(payload)
+    }
+
+    func notification(_ id: String) throws -> String {
+        var data = NotificationData()
+        data.bundleId = "com.example"
+        data.environment = Open(.production)
+        data.signedTransactionInfo = try token(id)
+        var payload = ResponseBodyV2DecodedPayload()
+        payload.notificationType = Open(.oneTimeCharge)
+        payload.notificationUUID = id
+        payload.signedDate = Self.start
+        payload.data = data
+        return #"{"signedPayload":"\#(try authority.sign(payload))"}"#
+    }
+
+    func receipt(_ ids: [String]) throws -> String {
+        var receipt = AppReceipt()
+        receipt.receiptType = Open(.production)
+        receipt.bundleId = "com.example"
+        receipt.receiptCreationDate = Self.start
+        receipt.inAppPurchases = ids.map { id in
+            var purchase = InAppPurchase()
+            (purchase.quantity, purchase.productId, purchase.transactionId) = (1, "book", id)
+            (purchase.originalTransactionId, purchase.purchaseDate) = (id, Self.start)
+            return purchase
+        }
+        return #"{"receipt-data":"\#(Base64.encode(try authority.sign(receipt)))"}"#
+    }
+}
+
+/// Keeps all that is logged, with its metadata.
+private final class Log: LogHandler, Sendable {
+    private let lines = Mutex<[String]>([])
+
+    var text: String { lines.withLock { $0.joined(separator: "\n") } }
+    var logLevel: Logger.Level {
+        get { .trace }
+        set {}
+    }
+    var metadata: Logger.Metadata {
+        get { [:] }
+        set {}
+    }
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { nil }
+        set {}
+    }
+
+    func log(event: LogEvent) {
+        lines.withLock { $0.append("\(event.level) \(event.message) \(event.metadata ?? [:])") }
+    }
+}
+
+/// What the server does where something is wrong, and what it never says.
+@Suite struct TroubleTests {
+    @Test func `a full disk is answered 503 and said by readiness, and all goes on once there is room`() async throws {
+        let server = try await TroubledServer()
+        #expect(try await server.send(.get, "/health/ready").status == 200)
+        let pages = try await server.storage.number("PRAGMA page_count")
+        try await server.storage.execute("PRAGMA max_page_count = \(pages)")
+        var refused: [String] = []
+        for id in (1...40).map(String.init) {
+            let answer = try await server.send(.post, "/notifications/v2", server.notification(id))
+            if answer.status != 200 {
+                refused.append(id)
+                #expect(answer.status == 503)
+                #expect(answer.json["error"]?["retryable"] == .bool(true))
+                #expect(try await server.send(.get, "/v1/transactions/\(id)").status == 404)
+            }
+        }
+        #expect(refused.count > 20)
+        #expect(try await server.send(.get, "/health/live").status == 200)
+        try await server.storage.execute("PRAGMA max_page_count = 1000000")
+        for id in refused {
+            #expect(try await server.send(.post, "/notifications/v2", server.notification(id)).status == 200)
+            #expect(try await server.send(.get, "/v1/transactions/\(id)").status == 200)
+        }
+    }
+
+    @Test func `readiness tells whether the ledger can be written, at most a second late`() async throws {
+        let server = try await TroubledServer()
+        try server.storage.close()
+        #expect(try await server.send(.get, "/health/ready").status == 503)
+        #expect(try await server.send(.get, "/health/live").status == 200)
+        let working = try await TroubledServer()
+        #expect(try await working.send(.get, "/health/ready").status == 200)
+        try working.storage.close()
+        working.pass(999)
+        #expect(try await working.send(.get, "/health/ready").status == 200)
+        working.pass(1)
+        #expect(try await working.send(.get, "/health/ready").status == 503)
+    }
+
+    @Test func `the evidence of an answer can be had, byte for byte, until its customer is deleted`() async throws {
+        let server = try await TroubledServer()
+        let token = try server.token("1")
+        let submitted = try await server.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+        let name = submitted.json["customer"]?["purchases"]?.array?.first?["evidence"]?["sha256"]?.string ?? ""
+        let evidence = try await server.send(.get, "/v1/evidence/\(name)")
+        #expect(evidence.json["document"]?.string == token)
+        #expect(evidence.json["kind"]?.string == "transaction")
+        for (name, status) in [("0", 400), (String(repeating: "z", count: 64), 400), (String(name.reversed()), 404)] {
+            #expect(try await server.send(.get, "/v1/evidence/\(name)").status == status)
+        }
+        let deleted = try await server.send(.delete, "/v1/customers/anna")
+        #expect(deleted.json["forgottenDocuments"]?.integer == 1)
+        #expect(try await server.send(.get, "/v1/evidence/\(name)").status == 404)
+        #expect(try await server.send(.get, "/v1/transactions/1").status == 404)
+    }
+
+    @Test func `evidence that is to be kept outlives its customer`() async throws {
+        let server = try await TroubledServer(keepsEvidence: true)
+        let body = #"{"document":"\#(try server.token("1"))"}"#
+        _ = try await server.send(.post, "/v1/customers/anna/purchases", body)
+        #expect(try await server.send(.delete, "/v1/customers/anna").json["forgottenDocuments"]?.integer == 0)
+        #expect(try await server.send(.get, "/v1/transactions/1").status == 200)
+        #expect(try await server.send(.get, "/v1/customers/anna").status == 404)
+    }
+
+    @Test(arguments: [(["1"], 21010), (["2"], 0), (["3", "1"], 21010)])
+    func `a receipt with a refused purchase is answered 21010`(ids: [String], status: Int) async throws {
+        let server = try await TroubledServer(refused: ["1"])
+        #expect(
+            try await server.send(.post, "/verifyReceipt", server.receipt(ids)).json["status"]?.integer == Int64(status)
+        )
+    }
+
+    @Test func `logs name no customer, no key and no document`() async throws {
+        let server = try await TroubledServer()
+        let token = try server.token("7001")
+        _ = try await server.send(
+            .post, "/v1/customers/anna@example.com/purchases", #"{"document":"\#(token)"}"#)
+        _ = try await server.send(.get, "/v1/customers/anna@example.com")
+        _ = try await server.send(
+            .get, "/v1/customers/anna@example.com", key: "qt_aaaaaaaa_\(String(repeating: "b", count: 44))")
+        _ = try await server.send(.post, "/notifications/v2", server.notification("7002"))
+        _ = try await server.send(.post, "/verifyReceipt", server.receipt(["7003"]))
+        try server.storage.close()
+        // These fail, which is logged.
+        _ = try await server.send(.get, "/v1/customers/anna@example.com")
+        _ = try await server.send(.post, "/notifications/v2", server.notification("7004"))
+        let text = server.log.text
+        #expect(text.contains("Storage failed"))
+        for secret in ["anna", server.key, "bbbb", token, String(token.suffix(40)), "700", "eyJ"] {
+            #expect(!text.contains(secret), "\(secret)")
+        }
+    }
+}
