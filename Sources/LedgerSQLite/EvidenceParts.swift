@@ -57,6 +57,17 @@ struct EvidenceParts {
         return try unpack(content, depth: depth)
     }
 
+    /// The bytes of a part, compared with its digest.
+    func provenBytes(_ number: Int64) throws -> [UInt8] {
+        let found = try tables.first("SELECT digest, content FROM parts WHERE id = ?", [.integer(number)]) {
+            (try $0.integer(), try $0.octets())
+        }
+        guard let (digest, content) = found, case let bytes = try unpack(content, depth: 0),
+            EvidenceID(bytes).leading == digest
+        else { throw SQLiteErrors.damaged("A document in the ledger is not what was added") }
+        return bytes
+    }
+
     /// The parts whose digests begin alike: one, or none, unless somebody found two such.
     private func candidates(_ id: EvidenceID) throws -> [(Int64, [UInt8])] {
         try tables.all("SELECT id, content FROM parts WHERE digest = ?", [.integer(id.leading)]) {

@@ -158,7 +158,7 @@ extension SQLiteLedgerStorage {
         configuration.prepareDatabase { connection in
             try connection.execute(sql: "PRAGMA cache_size = -\(cache)")
             // What was deleted is to be gone, also from the pages that are free now.
-            try connection.execute(sql: "PRAGMA secure_delete = FAST")
+            try connection.execute(sql: "PRAGMA secure_delete = ON")
         }
         return configuration
     }

@@ -23,9 +23,9 @@ extension SQLiteTransaction {
         """
 
     func document(_ id: EvidenceID) throws -> StoredDocument? {
-        let found = try tables.all(
-            Self.documents + " WHERE part IN (SELECT id FROM parts WHERE digest = ?)", [.integer(id.leading)]
-        ) { try DocumentRow(&$0) }
+        let found = try tables.all(Self.documents + " WHERE name = ?", [.integer(id.leading)]) {
+            try DocumentRow(&$0)
+        }
         return try found.lazy.map { try stored($0) }.first { $0.id == id }
     }
 
@@ -36,17 +36,17 @@ extension SQLiteTransaction {
     }
 
     func add(_ evidence: Evidence, receivedAt: Timestamp) throws -> Bool {
-        let part = try EvidenceParts(tables: tables).keep(evidence.document[...], evidence.id)
-        let known = try tables.first("SELECT 1 FROM documents WHERE part = ?", [.integer(part)]) { try $0.flag() }
-        guard known == nil else { return false }
+        guard try document(evidence.id) == nil else { return false }
+        let part = try EvidenceParts(tables: tables).keep(evidence.document[...], EvidenceID(evidence.document))
         let number = try tables.insert(
             """
-            INSERT INTO documents (part, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
+            INSERT INTO documents (part, name, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
                                    notificationUUID)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                .integer(part), .integer(try tables.addedScope(evidence.scope)), .text(evidence.kind.rawValue),
+                .integer(part), .integer(evidence.id.leading), .integer(try tables.addedScope(evidence.scope)),
+                .text(evidence.kind.rawValue),
                 .time(evidence.signedDate), .time(receivedAt), .text(evidence.notification?.type),
                 .text(evidence.notification?.subtype), .text(evidence.notification?.uuid),
             ])
@@ -97,9 +97,10 @@ extension SQLiteTransaction {
 
     /// The document of a row, which proves by its own digest that it is the one that was added.
     private func stored(_ row: DocumentRow) throws -> StoredDocument {
-        let document = try EvidenceParts(tables: tables).bytes(row.part)
+        let document = try EvidenceParts(tables: tables).provenBytes(row.part)
         return StoredDocument(
-            number: row.number, id: EvidenceID(document), kind: row.kind, scope: try tables.scope(numbered: row.scope),
+            number: row.number, id: EvidenceID(document, row.kind), kind: row.kind,
+            scope: try tables.scope(numbered: row.scope),
             signedDate: row.signedDate, receivedAt: row.receivedAt, notification: row.notification, document: document)
     }
 }

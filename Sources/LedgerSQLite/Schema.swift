@@ -16,7 +16,8 @@ enum Schema {
     }
 
     /// Documents are made of parts, each of which is there once. A part is found by the first eight octets of its SHA-256;
-    /// whether it is the right one its content tells, so that no index holds whole digests. See ``EvidenceParts``.
+    /// whether it is the right one its content tells, so that no index holds whole digests. See ``EvidenceParts``. A document
+    /// is found by the first eight octets of its name in the same way.
     private static let evidence = """
         CREATE TABLE apps (
             id INTEGER PRIMARY KEY,
@@ -39,7 +40,8 @@ enum Schema {
 
         CREATE TABLE documents (
             number INTEGER PRIMARY KEY,
-            part INTEGER NOT NULL UNIQUE REFERENCES parts,
+            part INTEGER NOT NULL REFERENCES parts,
+            name INTEGER NOT NULL,
             scope INTEGER NOT NULL REFERENCES scopes,
             kind TEXT NOT NULL,
             signedDate INTEGER,
@@ -48,6 +50,7 @@ enum Schema {
             notificationSubtype TEXT,
             notificationUUID TEXT
         ) STRICT;
+        CREATE INDEX documentsByName ON documents (name);
         """
 
     /// What one document says of one transaction is one row, beside the others of its chain: a chain is read in one piece.

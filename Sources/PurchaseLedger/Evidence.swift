@@ -60,7 +60,7 @@ public struct Evidence: Hashable, Sendable {
         parts: [Evidence] = [], notification: Notification? = nil,
         says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
-        id = EvidenceID(document)
+        id = EvidenceID(document, kind)
         self.kind = kind
         self.scope = scope
         self.signedDate = signedDate
@@ -132,9 +132,22 @@ extension Evidence {
 }
 
 extension EvidenceID {
-    /// The name of a document: its SHA-256.
-    public init(_ document: [UInt8]) {
-        self.init(digest: SHA256.hash(data: document))
+    /// The name of a document: the SHA-256 of what in it is signed, which is a token up to its last dot and a receipt's payload.
+    ///
+    /// What is around that anybody can write in other words – lengths, chunks, the second form of a signature – and would make
+    /// as many documents of one, each with a place on the disk.
+    public init(_ document: [UInt8], _ kind: Evidence.Kind) {
+        switch kind {
+        case .receipt:
+            self.init((try? SignedReceipt(decoding: document)).map { Array($0.payload) } ?? document)
+        case .transaction, .renewalInfo, .appTransaction, .notification:
+            self.init(document.lastIndex(of: UInt8(ascii: ".")).map { Array(document[..<$0]) } ?? document)
+        }
+    }
+
+    /// The SHA-256 of some bytes.
+    public init(_ bytes: [UInt8]) {
+        self.init(digest: SHA256.hash(data: bytes))
     }
 
     private init(digest: SHA256.Digest) {

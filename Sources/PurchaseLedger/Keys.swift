@@ -36,7 +36,7 @@ public struct ChainKey: Hashable, Sendable {
     }
 }
 
-/// The SHA-256 of a signed document: its name in the ledger.
+/// The SHA-256 of what is signed in a document: its name in the ledger.
 public struct EvidenceID: Hashable, Sendable {
     public let octets: [UInt8]
 

@@ -71,7 +71,7 @@ extension Evidence {
     fileprivate static func verifying(
         _ stored: StoredDocument, by verifier: AppStoreVerifier
     ) async -> Result<Evidence?, DocumentFault> {
-        guard EvidenceID(stored.document) == stored.id else {
+        guard EvidenceID(stored.document, stored.kind) == stored.id else {
             return .failure(DocumentFault(message: "Its bytes are not those of its name."))
         }
         do throws(VerificationError) {

@@ -99,7 +99,7 @@ public protocol LedgerReader {
 
 /// What can be written into a ledger, in one transaction. It sees what it wrote.
 public protocol LedgerWriter: LedgerReader {
-    /// Adds a document. Returns false, and changes nothing, where these bytes are there already. A document that came inside
+    /// Adds a document. Returns false, and changes nothing, where one of this name is there already. A document that came inside
     /// of another is not there by that.
     func add(_ evidence: Evidence, receivedAt: Timestamp) throws -> Bool
 

@@ -176,17 +176,25 @@ extension LedgerStorageContract {
                     Trial.evidence([1], .transaction, in: Trial.sandbox), receivedAt: Trial.time(2))
                 try Trial.expect(!again, "It is said to be new")
             }
+            let (first, second) = (Array("e30.e30.AA".utf8), Array("e30.e30.BB".utf8))
+            try await trial.write { writer in
+                _ = try writer.add(Trial.evidence(first, .transaction), receivedAt: Trial.time(1))
+                let again = try writer.add(Trial.evidence(second, .transaction), receivedAt: Trial.time(2))
+                try Trial.expect(!again, "With another signature it is said to be new")
+                let found = try writer.document(EvidenceID(second, .transaction))
+                try Trial.expect(found?.document, is: first, "What is there under the name of both")
+            }
             let again = try await trial.storage.write { try $0.add(Trial.evidence([1]), receivedAt: Trial.time(3)) }
             try Trial.expect(!again, "It is said to be new in another write")
             let all = try await trial.read { try $0.documents(after: 0, limit: 9) }
-            try Trial.expect(all.map(\.receivedAt), is: [Trial.time(1)], "Times of arrival")
-            try Trial.expect(all.map(\.kind), is: [.receipt], "Kinds")
+            try Trial.expect(all.map(\.receivedAt), is: [Trial.time(1), Trial.time(1)], "Times of arrival")
+            try Trial.expect(all.map(\.kind), is: [.receipt, .transaction], "Kinds")
         },
         Promise("A document that stands in another is a document of its own only where it came alone") { trial in
             let inner = token(#"{"name":"inner"}"#)
             let outer = token(#"{"name":"outer","token":""# + String(decoding: inner, as: UTF8.self) + #""}"#)
             try await trial.write { _ = try $0.add(Trial.evidence(outer), receivedAt: Trial.time(0)) }
-            let missing = try await trial.read { try $0.document(EvidenceID(inner)) }
+            let missing = try await trial.read { try $0.document(EvidenceID(inner, .receipt)) }
             try Trial.expect(missing, is: nil, "The inner one before it came")
             let isNew = try await trial.storage.write { try $0.add(Trial.evidence(inner), receivedAt: Trial.time(1)) }
             try Trial.expect(isNew, "The inner one is said to be known")

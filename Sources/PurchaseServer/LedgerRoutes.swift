@@ -99,8 +99,8 @@ extension PurchaseServer {
         route(.get, "/v1/transactions/{id}", needs: .server, "The transaction") { endpoint, _, context in
             try await endpoint.transaction(context.parameters.require("id"))
         }
-        route(.get, "/v1/evidence/{sha256}", needs: .server, "The document") { endpoint, _, context in
-            try await endpoint.evidence(context.parameters.require("sha256"))
+        route(.get, "/v1/evidence/{id}", needs: .server, "The document") { endpoint, _, context in
+            try await endpoint.evidence(context.parameters.require("id"))
         }
         route(.get, "/v1/events", needs: .server, "The event") { endpoint, request, _ in
             let query = request.uri.queryParameters

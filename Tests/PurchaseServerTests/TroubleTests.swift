@@ -104,6 +104,10 @@ private final class TroubledServer: Sendable {
     }
 
     func receipt(_ ids: [String]) throws -> String {
+        #"{"receipt-data":"\#(Base64.encode(try signedReceipt(ids)))"}"#
+    }
+
+    func signedReceipt(_ ids: [String]) throws -> [UInt8] {
         var receipt = AppReceipt()
         receipt.receiptType = Open(.production)
         receipt.bundleId = "com.example"
@@ -114,7 +118,7 @@ private final class TroubledServer: Sendable {
             (purchase.originalTransactionId, purchase.purchaseDate) = (id, Self.start)
             return purchase
         }
-        return #"{"receipt-data":"\#(Base64.encode(try authority.sign(receipt)))"}"#
+        return try authority.sign(receipt)
     }
 }
 
@@ -185,7 +189,7 @@ private final class Log: LogHandler, Sendable {
         let server = try await TroubledServer()
         let token = try server.token("1")
         let submitted = try await server.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
-        let name = submitted.json["customer"]?["purchases"]?.array?.first?["evidence"]?["sha256"]?.string ?? ""
+        let name = submitted.json["customer"]?["purchases"]?.array?.first?["evidence"]?["id"]?.string ?? ""
         let evidence = try await server.send(.get, "/v1/evidence/\(name)")
         #expect(evidence.json["document"]?.string == token)
         #expect(evidence.json["kind"]?.string == "transaction")
@@ -196,6 +200,19 @@ private final class Log: LogHandler, Sendable {
         #expect(deleted.json["forgottenDocuments"]?.integer == 1)
         #expect(try await server.send(.get, "/v1/evidence/\(name)").status == 404)
         #expect(try await server.send(.get, "/v1/transactions/1").status == 404)
+    }
+
+    @Test func `one receipt in many envelopes is one document`() async throws {
+        let server = try await TroubledServer()
+        let receipt = try server.signedReceipt(["1"])
+        // The same container with a length that is not known beforehand (X.690 section 8.1.3.6), as genuine ones have it.
+        try #require(receipt[1] == 0x82)
+        let indefinite = [0x30, 0x80] + receipt.dropFirst(4) + [0, 0]
+        for document in [receipt, indefinite, receipt] {
+            let body = #"{"receipt-data":"\#(Base64.encode(document))"}"#
+            #expect(try await server.send(.post, "/verifyReceipt", body).json["status"]?.integer == 0)
+        }
+        #expect(try await server.storage.number("SELECT count(*) FROM documents") == 1)
     }
 
     @Test func `evidence that is to be kept outlives its customer`() async throws {
