@@ -98,7 +98,7 @@ public struct PurchaseServer: Sendable {
         router.post(path) { request, context in
             let body = try await request.body(upTo: Limits.verifyReceiptRequest, within: Self.bodyTimeout)
             let answer = await endpoint.answer(body, at: now())
-            context.logger.info("verifyReceipt", metadata: ["status": "\(answer.status?.rawValue ?? 0)"])
+            context.logger.info("verifyReceipt", metadata: ["status": "\(answer.status)"])
             return Response(json: answer.json)
         }
         // The App Store answers other methods with a status of its own instead of 405.

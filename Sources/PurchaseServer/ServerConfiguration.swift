@@ -23,6 +23,8 @@ public struct ServerConfiguration: Sendable {
     public var roots: [String] = []
     /// Whether Apple's roots are trusted besides ``roots``.
     public var alsoAppleRoots = false
+    /// A folder with, or a file of, the intermediate certificates that old transaction receipts leave out.
+    public var intermediates: String?
     public var revocation = Revocation.off
     public var claimPolicy = ClaimPolicy.transfer
     /// Whether signed documents stay when a customer is deleted.
@@ -91,6 +93,7 @@ extension ServerConfiguration {
         },
         Setting("roots", \.roots, "the name of a file, or several") { list($0).isEmpty ? nil : list($0) },
         Setting("alsoAppleRoots", \.alsoAppleRoots, "true or false", { Bool($0) }),
+        Setting("intermediates", \.intermediates, "the name of a folder or a file") { $0.isEmpty ? nil : .some($0) },
         Setting("revocation", \.revocation, words(Revocation.self), { Revocation(rawValue: $0) }),
         Setting("claimPolicy", \.claimPolicy, words(ClaimPolicy.self), { ClaimPolicy(rawValue: $0) }),
         Setting("keepEvidence", \.keepEvidence, "true or false", { Bool($0) }),

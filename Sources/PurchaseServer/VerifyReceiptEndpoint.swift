@@ -19,25 +19,58 @@ struct VerifyReceiptEndpoint: Sendable {
     init(environment: Environment, service: LedgerService? = nil) {
         self.environment = environment
         self.service = service
-        verifier = AppStoreVerifier(
+        var verifier = AppStoreVerifier(
             apps: .any, environments: [.production, .sandbox], roots: service?.verifier.roots ?? .apple)
+        verifier.intermediates = service?.verifier.intermediates ?? Intermediates()
+        self.verifier = verifier
     }
 
-    func answer(_ body: [UInt8], at now: Timestamp) async -> VerifyReceiptResponse {
+    /// An answer as it is sent, and its status for the log.
+    struct Answer: Sendable {
+        var status: Int
+        var json: [UInt8]
+
+        init(_ response: VerifyReceiptResponse) {
+            status = response.status?.rawValue ?? 0
+            json = response.json
+        }
+
+        init(_ response: VerifyTransactionReceiptResponse) {
+            status = response.status?.rawValue ?? 0
+            json = response.json
+        }
+    }
+
+    func answer(_ body: [UInt8], at now: Timestamp) async -> Answer {
         do {
             let request = try VerifyReceiptRequest(parsing: body)
             guard let receipt = Base64.decode((request.receiptData ?? "").utf8) else {
                 throw VerifyReceiptStatus.malformedReceipt
             }
+            if let service, (try? TransactionReceipt(decoding: receipt)) != nil {
+                return Answer(try await oldAnswer(receipt, request, service, at: now))
+            }
             let verified = try await verify(receipt, at: now)
-            return try await answer(verified, request, at: now)
+            return Answer(try await answer(verified, request, at: now))
         } catch let status as VerifyReceiptStatus {
-            return VerifyReceiptResponse(status: status)
+            return Answer(VerifyReceiptResponse(status: status))
         } catch is LedgerStorageError {
-            return VerifyReceiptResponse(status: .unavailable)
+            return Answer(VerifyReceiptResponse(status: .unavailable))
         } catch {
-            return VerifyReceiptResponse(status: .unauthenticReceipt)
+            return Answer(VerifyReceiptResponse(status: .unauthenticReceipt))
         }
+    }
+
+    private func oldAnswer(
+        _ receipt: [UInt8], _ request: VerifyReceiptRequest, _ service: LedgerService, at now: Timestamp
+    ) async throws -> VerifyTransactionReceiptResponse {
+        let verified = try await verifier.verify(transactionReceipt: receipt, at: now)
+        guard service.knows(verified.bundleId) else { throw VerifyReceiptStatus.accountNotFound }
+        let answer = OldReceiptAnswer(receipt: verified, environment: environment)
+        if answer.isSubscription { try service.requireSecret(request.password, of: verified.bundleId) }
+        let ledger = service.ledger
+        let catalogue = ledger.catalogue(LedgerScope(bundleId: verified.bundleId, environment: environment))
+        return try await ledger.storage.read { try answer.response(from: $0, catalogue, at: now) }
     }
 
     private func verify(_ receipt: [UInt8], at now: Timestamp) async throws -> Verified<AppReceipt> {

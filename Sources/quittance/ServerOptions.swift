@@ -80,6 +80,7 @@ extension ServerConfiguration {
         var verifier = AppStoreVerifier(
             apps: .any, environments: Set(Environment.allCases),
             roots: try TrustRoots(at: roots, besidesApple: alsoAppleRoots))
+        if let intermediates { verifier.intermediates = try Intermediates(at: intermediates) }
         if checkingRevocation, revocation != .off {
             let checker = RevocationChecker(transport: HTTPOCSPTransport())
             verifier.revocation = .checked(by: checker, acceptsUnknown: revocation == .ask)

@@ -142,7 +142,7 @@ struct Verify: AsyncParsableCommand {
 
 extension Intermediates {
     /// Reads a file, or all files of a folder that are named like certificates.
-    fileprivate init(at path: String) throws {
+    init(at path: String) throws {
         let endings = [".cer", ".crt", ".der", ".pem"]
         var paths = [path]
         if let names = try? FileManager.default.contentsOfDirectory(atPath: path) {

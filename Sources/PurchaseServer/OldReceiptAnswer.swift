@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+
+/// What verifyReceipt says about an old transaction receipt, in the words of iOS 6: the receipt, the newest renewal that the ledger
+/// knows, and 21006 where the subscription is over.
+///
+/// Its environment is signed nowhere, so that a sandbox receipt can be made to look like one from production. So the ledger
+/// decides: what it does not know, from documents that say where they are from, was never bought.
+struct OldReceiptAnswer: Sendable {
+    let receipt: VerifiedTransactionReceipt
+    let environment: Environment
+
+    /// - Returns: `nil` where the receipt names no transaction.
+    private var transactionId: String? { receipt.payload.transactionId }
+
+    /// Whether it is about an auto-renewable subscription: nothing else has an end in these receipts.
+    var isSubscription: Bool { receipt.payload.expiresDate != nil }
+
+    /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` where it is known in the other environment alone,
+    ///   `accountNotFound` where it is not known.
+    func response(
+        from reader: any LedgerReader, _ catalogue: Catalogue, at now: Timestamp
+    ) throws -> VerifyTransactionReceiptResponse {
+        guard let chain = try chain(environment, reader) else {
+            let other: Environment = environment == .production ? .sandbox : .production
+            guard try chain(other, reader) != nil else { throw VerifyReceiptStatus.accountNotFound }
+            throw environment == .production ? VerifyReceiptStatus.sandboxReceipt : .productionReceipt
+        }
+        var response = VerifyTransactionReceiptResponse()
+        response.receipt = receipt.payload
+        response.status = Open(.valid)
+        guard isSubscription, let state = chain.subscription(at: now) else { return response }
+        let latest = TransactionReceiptInfo(receipt.payload, renewedBy: state.governing)
+        if counts(state, catalogue, at: now) {
+            response.latestReceiptInfo = latest
+            response.latestReceipt = Base64.encode(receipt.document)
+        } else {
+            response.status = Open(.expiredSubscription)
+            response.latestExpiredReceiptInfo = latest
+            response.expirationIntent = state.expirationIntent
+            response.isInBillingRetryPeriod = chain.renewal?.isInBillingRetry
+        }
+        response.autoRenewStatus = state.willRenew.map { Open($0 ? .on : .off) }
+        response.autoRenewProductId = state.nextProductId
+        response.cancellationReason = state.governing.revocation?.reason
+        return response
+    }
+
+    private func chain(_ environment: Environment, _ reader: any LedgerReader) throws -> Chain? {
+        guard let transactionId else { return nil }
+        let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)
+        return try reader.chainKey(of: TransactionKey(transactionId, in: scope)).flatMap { try reader.chain($0) }
+    }
+
+    private func counts(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> Bool {
+        switch state.status {
+        case .active, .billingGrace: true
+        case .stale: (state.governing.expiresDate?.advanced(by: catalogue.staleLeeway)).map { now < $0 } ?? false
+        case .expired, .billingRetry, .revoked, .upgraded: false
+        }
+    }
+}
+
+extension TransactionReceiptInfo {
+    /// What a receipt of the newest renewal would say.
+    fileprivate init(_ receipt: TransactionReceiptInfo, renewedBy statement: TransactionStatement) {
+        self = receipt
+        transactionId = statement.transactionId
+        originalTransactionId = statement.originalTransactionId
+        productId = statement.productId
+        purchaseDate = statement.purchaseDate
+        expiresDate = statement.expiresDate
+        cancellationDate = statement.revocation?.date
+        webOrderLineItemId = statement.webOrderLineItemId ?? webOrderLineItemId
+        // Of another product its Apple ID is not known.
+        if statement.productId != receipt.productId { itemId = nil }
+    }
+}

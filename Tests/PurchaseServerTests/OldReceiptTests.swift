@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import Testing
+
+/// Old transaction receipts at verifyReceipt: answered in the words of iOS 6, as far as the ledger knows.
+@Suite struct OldReceiptTests {
+    private static let day: Int64 = 86_400_000
+    private static let start: Int64 = 1_700_000_000_000
+    private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: start - day)) }
+
+    private static func ask(
+        _ path: String, _ receipt: [UInt8], password: String = "s", at now: Int64,
+        knowing history: [(JWSTransactionDecodedPayload) -> JWSTransactionDecodedPayload]
+    ) async throws -> JSONValue {
+        let authority = try authority.get()
+        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
+        var app = AppConfiguration(AppIdentity(bundleId: "com.example"))
+        app.sharedSecret = "s"
+        var configuration = ServerConfiguration()
+        configuration.apps = [app]
+        var verifier = AppStoreVerifier(apps: .any, environments: [], roots: roots[0].union(roots[1]))
+        verifier.intermediates = try authority.intermediates.reduce(Intermediates()) {
+            $0.union(try Intermediates(reading: $1))
+        }
+        let service = LedgerService(configuration, storage: MemoryLedgerStorage(), verifier: verifier)
+        for change in history {
+            let token = try authority.sign(change(transaction))
+            let verified = try await service.verifier.verify(
+                token.utf8, as: JWSTransactionDecodedPayload.self, at: Timestamp(milliseconds: start))
+            _ = try await service.ledger.record(
+                [try #require(Evidence(verified))], at: Timestamp(milliseconds: start))
+        }
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let server = PurchaseServer(ledger: service, now: { Timestamp(milliseconds: now) }, logger: logger)
+        return try await Application(router: server.router(), logger: logger).test(.router) { client in
+            let body = #"{"receipt-data":"\#(Base64.encode(receipt))","password":"\#(password)"}"#
+            let response = try await client.execute(uri: path, method: .post, body: ByteBuffer(string: body))
+            return try JSONValue(parsing: response.body.readableBytesView)
+        }
+    }
+
+    private static var transaction: JWSTransactionDecodedPayload {
+        var payload = JWSTransactionDecodedPayload()
+        payload.transactionId = "1"
+        payload.originalTransactionId = "1"
+        payload.bundleId = "com.example"
+        payload.environment = Open(.production)
+        payload.productId = "month"
+        payload.type = Open(.autoRenewableSubscription)
+        payload.purchaseDate = Timestamp(milliseconds: start)
+        payload.expiresDate = Timestamp(milliseconds: start + 30 * day)
+        payload.signedDate = Timestamp(milliseconds: start)
+        return payload
+    }
+
+    /// The renewal, known as a document of its own.
+    private static func renewed(_ payload: JWSTransactionDecodedPayload) -> JWSTransactionDecodedPayload {
+        var payload = payload
+        payload.transactionId = "2"
+        payload.purchaseDate = Timestamp(milliseconds: start + 30 * day)
+        payload.expiresDate = Timestamp(milliseconds: start + 60 * day)
+        return payload
+    }
+
+    private static func inSandbox(_ payload: JWSTransactionDecodedPayload) -> JWSTransactionDecodedPayload {
+        var payload = payload
+        payload.environment = Open(.sandbox)
+        return payload
+    }
+
+    /// As from the sandbox, with the line taken away that says so, unless `environment` brings it back.
+    private static func receipt(version: UInt8 = 3, environment: String? = nil) throws -> [UInt8] {
+        var plan = try TransactionReceiptPlan(
+            version: version,
+            [
+                ("bid", "com.example"), ("bvrs", "1"), ("item-id", "7"), ("product-id", "month"), ("quantity", "1"),
+                ("transaction-id", "1"), ("original-transaction-id", "1"), ("purchase-date-ms", "\(start)"),
+                ("original-purchase-date-ms", "\(start)"), ("expires-date", "\(start + 30 * day)"),
+            ], by: authority.get())
+        plan.otherEntries = environment.map { [("environment", $0)] } ?? []
+        return try plan.signed()
+    }
+
+    @Test(arguments: [UInt8(2), 3])
+    func `a subscription that runs is answered with its newest renewal, one that is over with 21006`(
+        version: UInt8
+    ) async throws {
+        let receipt = try Self.receipt(version: version)
+        let history = [{ $0 }, Self.renewed]
+        let active = try await Self.ask("/verifyReceipt", receipt, at: Self.start + 45 * Self.day, knowing: history)
+        #expect(active["status"]?.integer == 0)
+        #expect(active["receipt"]?["transaction_id"]?.string == "1")
+        #expect(active["latest_receipt_info"]?["transaction_id"]?.string == "2")
+        #expect(active["latest_receipt_info"]?["expires_date"]?.string == "\(Self.start + 60 * Self.day)")
+        #expect(active["latest_expired_receipt_info"] == nil)
+        let over = try await Self.ask("/verifyReceipt", receipt, at: Self.start + 90 * Self.day, knowing: history)
+        #expect(over["status"]?.integer == 21006)
+        #expect(over["receipt"]?["bid"]?.string == "com.example")
+        #expect(over["latest_expired_receipt_info"]?["transaction_id"]?.string == "2")
+        #expect(over["latest_receipt_info"] == nil)
+    }
+
+    @Test(
+        arguments: [
+            ("/verifyReceipt", nil, [false], 0), ("/verifyReceipt", "Sandbox", [false], 0),
+            ("/verifyReceipt", nil, [true], 21007), ("/sandbox/verifyReceipt", nil, [true], 0),
+            ("/sandbox/verifyReceipt", nil, [false], 21008), ("/verifyReceipt", nil, [], 21010),
+        ] as [(String, String?, [Bool], Int)])
+    func `where it is from the ledger says, and never the receipt`(
+        path: String, environment: String?, sandboxed: [Bool], status: Int
+    ) async throws {
+        let history = sandboxed.map { $0 ? Self.inSandbox : { $0 } }
+        let answer = try await Self.ask(
+            path, Self.receipt(environment: environment), at: Self.start + Self.day, knowing: history)
+        #expect(answer["status"]?.integer == Int64(status))
+    }
+
+    @Test func `it needs the shared secret, and a signature`() async throws {
+        let now = Self.start + Self.day
+        let wrong = try await Self.ask("/verifyReceipt", Self.receipt(), password: "x", at: now, knowing: [{ $0 }])
+        #expect(wrong["status"]?.integer == 21004)
+        var changed = try Self.receipt()
+        // A letter of the signature.
+        let place = try #require(changed.firstRange(of: Array("signature\" = \"".utf8))).upperBound + 20
+        changed[place] = changed[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+        let forged = try await Self.ask("/verifyReceipt", changed, at: now, knowing: [{ $0 }])
+        #expect(forged["status"]?.integer == 21003)
+    }
+}
