@@ -32,7 +32,7 @@ kill: setup
 # recognise pointers that Swift keeps marked, and takes what globals hold for lost.
 sanitize: setup
 	ASAN_OPTIONS=detect_leaks=0 swift test --sanitize=address --scratch-path .build-asan
-	swift test --sanitize=thread --scratch-path .build-tsan
+	TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/thread-sanitizer.supp swift test --sanitize=thread --scratch-path .build-tsan
 
 # What was found lies in Fuzz/Crashes, see docs/fuzzing.md.
 fuzz: setup
