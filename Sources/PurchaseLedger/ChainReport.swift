@@ -59,9 +59,11 @@ extension ChainReport {
             return [change(.subscriptionStarted)] + (statusEvent.map { [change($0)] } ?? [])
         }
         let isPaidAgain = status == .active && before != .active && before != .stale
+        // The same period may come under a second id.
+        let isLater = (expiresDate ?? .distantFuture) > (old.expiresDate ?? .distantFuture)
         if isPaidAgain {
             changes.append(change(.subscriptionRecovered))
-        } else if status == .active, transactionId != old.transactionId, productId == old.productId {
+        } else if status == .active, transactionId != old.transactionId, productId == old.productId, isLater {
             changes.append(change(.subscriptionRenewed))
         }
         if productId != old.productId { changes.append(change(.subscriptionProductChanged)) }

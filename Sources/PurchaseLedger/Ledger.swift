@@ -62,7 +62,9 @@ extension Ledger {
                 let isNew = try writer.add(document, receivedAt: now)
                 if isNew { recorded.new += 1 } else { recorded.known += 1 }
                 if isNew { try tell(of: document, to: writer, at: now) }
-                for key in try keep(document, in: writer) {
+                let keys = try keep(document, in: writer)
+                try addCustomers(of: document, to: writer)
+                for key in keys {
                     // In this order, so that a change is told to whom it now concerns.
                     try linkByToken(key, in: writer, at: now)
                     if let claimant, try !claim(key, for: claimant, in: writer, at: now) { recorded.kept.insert(key) }
@@ -129,18 +131,27 @@ extension Ledger {
 // MARK: - Customers
 
 extension Ledger {
-    /// Links a chain to the customer whose id its newest `appAccountToken` is. A customer that is not known is new.
+    /// Makes a customer of every account that a document names and that is none yet, also where a newer document names
+    /// another for the purchase: who is known must not depend on which of them arrived first.
+    private func addCustomers(of document: Evidence, to writer: any LedgerWriter) throws {
+        let tokens = document.statements.compactMap(\.appAccountToken) + document.renewals.compactMap(\.appAccountToken)
+        for token in Set(tokens).sorted() where try writer.customer(token, of: document.scope.bundleId) == nil {
+            _ = try writer.addCustomer(token, of: document.scope.bundleId)
+        }
+    }
+
+    /// Links a chain to the customer whose id its newest `appAccountToken` is, and to nobody where the newest words name
+    /// nobody. A customer that is not known is new.
     private func linkByToken(_ key: ChainKey, in writer: any LedgerWriter, at now: Timestamp) throws {
-        guard let token = try writer.chain(key)?.appAccountToken else { return }
-        let customer =
-            try writer.customer(token, of: key.scope.bundleId)
-            ?? writer.addCustomer(token, of: key.scope.bundleId)
+        let customer = try writer.chain(key)?.appAccountToken.map { token in
+            try writer.customer(token, of: key.scope.bundleId) ?? writer.addCustomer(token, of: key.scope.bundleId)
+        }
         let owners = try writer.owners(of: key)
         guard !owners.contains(where: { $0.customer == customer }) else { return }
         // Somebody who claimed it has it for a reason that is newer than the purchase.
         guard !owners.contains(where: { $0.reason == .claim }) else { return }
         for owner in owners { try unlink(key, from: owner.customer, in: writer, at: now) }
-        try link(key, to: customer, .appAccountToken, in: writer, at: now)
+        if let customer { try link(key, to: customer, .appAccountToken, in: writer, at: now) }
     }
 
     /// Gives a chain to whoever presents it, as the policy has it. Returns false where it stays another's.

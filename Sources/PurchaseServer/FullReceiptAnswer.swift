@@ -28,7 +28,10 @@ struct FullReceiptAnswer: Sendable {
     ) throws -> VerifyReceiptResponse {
         var response = response
         let chains = try chainKeys.compactMap { try reader.chain($0) }
-        response.latestReceiptInfo = try chains.flatMap { try rows($0, from: reader, latestOnly: latestOnly) }
+        var receipts = KnownReceipts(receipt)
+        response.latestReceiptInfo = try chains.flatMap {
+            try rows($0, from: reader, &receipts, latestOnly: latestOnly)
+        }
         response.pendingRenewalInfo = try chains.compactMap { try renewal($0, from: reader) }
         response.latestReceipt = Base64.encode(try latestReceipt(chains, from: reader))
         return response
@@ -41,21 +44,22 @@ struct FullReceiptAnswer: Sendable {
 
     /// The transactions of a chain as verifyReceipt has them, the newest first; consumables that are used up are not there.
     private func rows(
-        _ chain: Chain, from reader: any LedgerReader, latestOnly: Bool
+        _ chain: Chain, from reader: any LedgerReader, _ receipts: inout KnownReceipts, latestOnly: Bool
     ) throws -> [LatestReceiptInfo] {
         let facts = chain.purchases.reversed().compactMap { chain.transactions[$0.transactionId] }
-        return try (latestOnly ? Array(facts.prefix(1)) : facts).compactMap { try row($0, from: reader) }
+        return try (latestOnly ? Array(facts.prefix(1)) : facts).compactMap { try row($0, from: reader, &receipts) }
     }
 
-    /// A transaction with all that its newest documents say: the signed transaction's words, else the receipt's.
-    private func row(_ fact: TransactionFact, from reader: any LedgerReader) throws -> LatestReceiptInfo? {
+    /// A transaction with all that its newest documents say: the signed transaction's words, else the receipt's, which need
+    /// not be the one that was sent.
+    private func row(
+        _ fact: TransactionFact, from reader: any LedgerReader, _ receipts: inout KnownReceipts
+    ) throws -> LatestReceiptInfo? {
         guard let current = fact.current else { return nil }
         var row: LatestReceiptInfo
         if let signed = fact.signed, let payload = try transaction(signed.provenance.evidence, from: reader) {
             row = payload.legacy().value
-        } else if let purchase = receipt.payload.inAppPurchases.first(where: {
-            $0.transactionId == current.transactionId
-        }) {
+        } else if let purchase = try receipts.purchase(current, from: reader) {
             row = LatestReceiptInfo(purchase)
         } else {
             return nil
@@ -63,6 +67,7 @@ struct FullReceiptAnswer: Sendable {
         // Where the receipt is the newer of the two, its word holds about what it has words for.
         row.expiresDate = current.expiresDate
         row.cancellationDate = current.revocation?.date ?? (current.isUpgraded ? row.cancellationDate : nil)
+        if row.cancellationDate == nil { row.cancellationReason = nil }
         return row
     }
 
@@ -88,5 +93,31 @@ struct FullReceiptAnswer: Sendable {
             return receipt.document
         }
         return stored.document
+    }
+}
+
+/// The purchases in receipts that were verified, each decoded once and only where it is needed.
+private struct KnownReceipts {
+    private var purchases: [EvidenceID: [String: InAppPurchase]]
+
+    init(_ receipt: Verified<AppReceipt>) {
+        purchases = [EvidenceID(receipt.document, .receipt): Self.byId(receipt.payload)]
+    }
+
+    /// The purchase that a receipt's statement is about.
+    mutating func purchase(_ statement: TransactionStatement, from reader: any LedgerReader) throws -> InAppPurchase? {
+        let id = statement.provenance.evidence
+        if purchases[id] == nil {
+            let payload = try reader.document(id).flatMap { try? SignedReceipt(decoding: $0.document).payload }
+            let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
+            purchases[id] = receipt.map(Self.byId) ?? [:]
+        }
+        return purchases[id]?[statement.transactionId]
+    }
+
+    /// Of two with one id the last, as in the ledger.
+    private static func byId(_ receipt: AppReceipt) -> [String: InAppPurchase] {
+        let named = receipt.inAppPurchases.compactMap { purchase in purchase.transactionId.map { ($0, purchase) } }
+        return Dictionary(named) { $1 }
     }
 }

@@ -56,7 +56,11 @@ struct LedgerEndpoint: Sendable {
         let (ledger, scope, now) = (ledger, scope, now)
         return try await ledger.storage.read { reader in
             guard let customer = try reader.customer(Ledger.normalized(id), of: scope.bundleId) else { return nil }
-            let chains = try reader.chains(of: customer, in: scope.environment).compactMap { try reader.chain($0) }
+            // Not in the order in which they were linked, which is that of arrival.
+            let keys = try reader.chains(of: customer, in: scope.environment).sorted {
+                $0.originalTransactionId < $1.originalTransactionId
+            }
+            let chains = try keys.compactMap { try reader.chain($0) }
             let holdings = Holdings(chains, catalogue: ledger.catalogue(scope), at: now)
             return (holdings, try reader.ids(of: customer), chains.flatMap(\.purchases))
         }
