@@ -10,10 +10,15 @@ final class LoadGenerator {
     /// What became of a number of requests.
     struct Outcome {
         var seconds = 0.0
+        /// What the server worked for all of them.
+        var workSeconds = 0.0
         /// In milliseconds, the shortest first.
         var latencies: [Double] = []
 
         var rate: Double { Double(latencies.count) / seconds }
+
+        /// Microseconds that the server worked for each.
+        var work: Double { workSeconds / Double(latencies.count) * 1_000_000 }
 
         /// The latency that `share` of all requests did not exceed.
         func percentile(_ share: Double) -> Double {
@@ -24,8 +29,11 @@ final class LoadGenerator {
     private var connections: [Connection]
     private var buffer = [UInt8](repeating: 0, count: 64 << 10)
 
-    init(port: Int, connections count: Int) throws {
-        connections = try (0..<count).map { _ in Connection(socket: try Socket.connect(port)) }
+    private let server: ServerProcess
+
+    init(_ server: ServerProcess, connections count: Int) throws {
+        self.server = server
+        connections = try (0..<count).map { _ in Connection(socket: try Socket.connect(server.port)) }
     }
 
     deinit {
@@ -38,7 +46,7 @@ final class LoadGenerator {
     func run(_ next: () -> [UInt8]?) throws -> Outcome {
         let clock = ContinuousClock()
         var outcome = Outcome()
-        let start = clock.now
+        let (start, work) = (clock.now, server.workTime)
         for index in connections.indices { try connections[index].begin(next()) }
         while connections.contains(where: \.isBusy) {
             for index in try Socket.ready(connections) {
@@ -48,6 +56,7 @@ final class LoadGenerator {
             }
         }
         outcome.seconds = (clock.now - start) / .seconds(1)
+        outcome.workSeconds = server.workTime - work
         outcome.latencies.sort()
         return outcome
     }

@@ -42,7 +42,7 @@ struct LoadPlan {
         _ notifications: [String], _ store: SimulatedStore, _ servers: [ServerProcess], _ result: inout LoadResult
     ) async throws {
         let verifier = try SimulatedStore.verifier(store.roots)
-        let load = try servers.map { try LoadGenerator(port: $0.port, connections: Self.connections) }
+        let load = try servers.map { try LoadGenerator($0, connections: Self.connections) }
         let health = [HTTPRequest.get("/health/live")]
         let reads = [Self.fewTransactions, transactions].map { HTTPRequest.entitlements($0 / FilledLedger.periods) }
         var random = SeededRandom(seed: 7)

@@ -29,9 +29,12 @@ struct LoadResult {
             row("durable notification intake, \(LoadPlan.connections) connections", rate(intake.map(\.rate))),
             share("the same beside verification", ratio(intake.map(\.rate), verified), must: 0.35, aim: 0.5),
             row("p99 of it", milliseconds(intake)),
+            row("what the server works for each", work(intake)),
             row("GET /health/live", rate(health.map(\.rate))),
+            row("what the server works for each", work(health)),
             row(reads, rate(readsOfMany.map(\.rate))),
             share("the same beside /health/live", ratio(readsOfMany, health), must: 0.25, aim: 0.4),
+            row("what the server works for each", work(readsOfMany)),
             row("p50 of them", milliseconds(readsOfMany, 0.5)),
             limit("p99 of them", worth(readsOfMany, 0.99), "%.2f ms", must: 10),
             row("entitlement reads, \(few) stored", rate(readsOfFew.map(\.rate))),
@@ -48,6 +51,10 @@ struct LoadResult {
 
 extension LoadResult {
     private func rate(_ rates: [Double]) -> String { String(format: "%.0f/s", rates.median) }
+
+    private func work(_ outcomes: [LoadGenerator.Outcome]) -> String {
+        String(format: "%.0f µs", outcomes.map(\.work).median)
+    }
 
     private func milliseconds(_ outcomes: [LoadGenerator.Outcome], _ share: Double = 0.99) -> String {
         String(format: "%.2f ms", worth(outcomes, share))
