@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Foundation
+import AppStoreModel
 import GRDB
 import PurchaseLedger
 
@@ -96,17 +96,5 @@ struct KnownParts {
     mutating func add(_ bytes: ArraySlice<UInt8>, _ number: Int64) {
         if parts.count == Self.limit { parts.removeFirst() }
         parts.append((bytes, number))
-    }
-}
-
-extension ArraySlice<UInt8> {
-    /// Whether these are the same bytes. `==` compares one after another.
-    fileprivate func isSame(as other: ArraySlice<UInt8>) -> Bool {
-        guard count == other.count else { return false }
-        return withUnsafeBytes { bytes in
-            other.withUnsafeBytes { other in
-                bytes.isEmpty || memcmp(bytes.baseAddress!, other.baseAddress!, bytes.count) == 0
-            }
-        }
     }
 }

@@ -58,10 +58,11 @@ extension Ledger {
                 if isNew { recorded.new += 1 } else { recorded.known += 1 }
                 if isNew { try tell(of: document, to: writer, at: now) }
                 for key in try keep(document, in: writer) {
+                    guard let chain = try writer.chain(key) else { continue }
                     // In this order, so that a change is told to whom it now concerns.
-                    try linkByToken(key, in: writer, at: now)
+                    try linkByToken(chain, in: writer, at: now)
                     if let claimant, try !claim(key, for: claimant, in: writer, at: now) { recorded.kept.insert(key) }
-                    try report(key, in: writer, at: now)
+                    try report(chain, in: writer, at: now)
                 }
             }
             return recorded
@@ -99,14 +100,17 @@ extension Ledger {
     public func tellChanges(at now: Timestamp, limit: Int = 500) async throws -> Int {
         try await storage.write { [self] writer in
             let due = try writer.chainsDue(at: now, limit: limit)
-            for key in due { try report(key, in: writer, at: now) }
+            for key in due {
+                guard let chain = try writer.chain(key) else { continue }
+                try report(chain, in: writer, at: now)
+            }
             return due.count
         }
     }
 
     /// Compares what is with what was last told, and tells the difference.
-    func report(_ key: ChainKey, in writer: any LedgerWriter, at now: Timestamp) throws {
-        guard let chain = try writer.chain(key) else { return }
+    func report(_ chain: Chain, in writer: any LedgerWriter, at now: Timestamp) throws {
+        let key = chain.key
         let old = try writer.report(key)
         let new = ChainReport(chain, catalogue(key.scope), at: now)
         guard new != old else { return }
@@ -128,8 +132,9 @@ extension Ledger {
 
 extension Ledger {
     /// Links a chain to the customer whose id its newest `appAccountToken` is. A customer that is not known is new.
-    private func linkByToken(_ key: ChainKey, in writer: any LedgerWriter, at now: Timestamp) throws {
-        guard let token = try writer.chain(key)?.appAccountToken else { return }
+    private func linkByToken(_ chain: Chain, in writer: any LedgerWriter, at now: Timestamp) throws {
+        guard let token = chain.appAccountToken else { return }
+        let key = chain.key
         let customer =
             try writer.customer(token, of: key.scope.bundleId)
             ?? writer.addCustomer(token, of: key.scope.bundleId)
