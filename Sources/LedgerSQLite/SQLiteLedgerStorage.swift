@@ -54,6 +54,9 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         // Not within the lock, which a write that is going on may need.
         let database = connection.withLock { $0.database }
         do {
+            // So that all of it is in the file, which is then as good a copy as any. Where somebody still reads, it is in the
+            // log, and as safe.
+            _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
             try database.close()
         } catch {
             throw SQLiteErrors.storageError(error)
