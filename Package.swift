@@ -62,6 +62,7 @@ let package = Package(
             dependencies: [
                 "AppStoreModel", "CZlib", "PurchaseLedger", "ReceiptCoding",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]
         ),
         .target(

@@ -12,6 +12,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-asn1", from: "1.7.0"),
         .package(url: "https://github.com/apple/swift-certificates", from: "1.21.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         // Without its traits, which replace the allocator: what is measured here is the system's.
         .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
     ],
@@ -46,6 +47,21 @@ let package = Package(
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "ReceiptCoding", package: "quittance"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        .executableTarget(
+            name: "ServerLoad",
+            dependencies: [
+                "Goals",
+                .product(name: "AppStoreModel", package: "quittance"),
+                .product(name: "AppStoreSimulator", package: "quittance"),
+                .product(name: "AppStoreTrust", package: "quittance"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "LedgerSQLite", package: "quittance"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "PurchaseLedger", package: "quittance"),
+                .product(name: "PurchaseServer", package: "quittance"),
                 .product(name: "X509", package: "swift-certificates"),
             ]
         ),

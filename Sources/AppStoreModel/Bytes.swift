@@ -26,3 +26,24 @@ extension [UInt8] {
         }
     }
 }
+
+extension ArraySlice<UInt8> {
+    /// Whether these are the bytes of `other`; `==` compares one after another.
+    package func isSame(as other: ArraySlice<UInt8>) -> Bool {
+        guard count == other.count else { return false }
+        return withUnsafeBytes { bytes in
+            other.withUnsafeBytes { other in
+                guard let start = bytes.baseAddress, let otherStart = other.baseAddress else { return true }
+                return memcmp(start, otherStart, bytes.count) == 0
+            }
+        }
+    }
+
+    /// The index of the first of these bytes.
+    package func place(of byte: UInt8) -> Int? {
+        withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress, let found = memchr(start, Int32(byte), count) else { return nil }
+            return startIndex + (UnsafeRawPointer(found) - start)
+        }
+    }
+}

@@ -48,7 +48,9 @@ extension Open: CustomStringConvertible {
 // Optional on the left, since nearly every member of Apple's payloads may be missing.
 
 /// Whether there is a value and it is `word`.
+@inlinable
 public func == <Known>(value: Open<Known>?, word: Known) -> Bool { value?.rawValue == word.rawValue }
 
 /// Whether there is no value or it is another than `word`.
+@inlinable
 public func != <Known>(value: Open<Known>?, word: Known) -> Bool { value?.rawValue != word.rawValue }

@@ -13,6 +13,15 @@ extension CertificateAuthority {
         return try plan.signed()
     }
 
+    /// A signer of many tokens.
+    ///
+    /// - Parameter members: As above.
+    public func tokenSigner(headerMembers members: String = "") throws -> TokenSigner {
+        var plan = try TokenPlan("", by: tokens)
+        plan.header = "{" + members + plan.plainHeader.dropFirst()
+        return TokenSigner(plan: plan)
+    }
+
     /// Signs any bytes as the payload of an app receipt.
     ///
     /// - Parameter certificates: Certificates as DER that the receipt brings along besides the signer's chain.
@@ -29,5 +38,17 @@ extension CertificateAuthority {
         transactionReceipt purchaseInfo: [(key: String, value: String)], version: UInt8 = 3
     ) throws -> [UInt8] {
         try TransactionReceiptPlan(version: version, purchaseInfo, by: self).signed()
+    }
+}
+
+/// Signs any bytes as the payload of tokens that all have one header, as the App Store's do. An authority issues its
+/// certificates anew for each.
+public struct TokenSigner: Sendable {
+    fileprivate let plan: TokenPlan
+
+    public func sign(_ payload: [UInt8]) throws -> String {
+        var plan = plan
+        plan.payload = payload
+        return try plan.signed()
     }
 }

@@ -49,8 +49,8 @@ extension Packing {
     }
 
     private init?(token document: ArraySlice<UInt8>) {
-        let parts = document.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 3, let payload = Base64.decodeURL(parts[1]), let signature = Base64.decodeURL(parts[2])
+        guard let parts = Self.parts(of: document), let payload = Base64.decodeURL(parts[1]),
+            let signature = Base64.decodeURL(parts[2])
         else { return nil }
         form = .token
         self.signature = signature
@@ -70,28 +70,41 @@ extension Packing {
         }
     }
 
+    /// What stands before, between and behind two dots; `nil` where there are not just two.
+    private static func parts(of token: ArraySlice<UInt8>) -> [ArraySlice<UInt8>]? {
+        var parts: [ArraySlice<UInt8>] = []
+        var rest = token
+        while parts.count < 3, let dot = rest.place(of: UInt8(ascii: ".")) {
+            parts.append(rest[..<dot])
+            rest = rest[(dot + 1)...]
+        }
+        return parts.count == 2 ? parts + [rest] : nil
+    }
+
     /// Where whole strings look like tokens: letters of base64url with two dots among them. Whether this is JSON does not
     /// matter, as every piece comes back where it was.
     private static func tokens(in text: [UInt8]) -> [Range<Int>] {
         var found: [Range<Int>] = []
+        var rest = text[...]
         var start: Int?
-        var dots = 0
-        for (index, byte) in text.enumerated() {
-            switch byte {
-            case UInt8(ascii: "\""):
-                if let start, dots == 2, index - start >= shortestPiece { found.append(start..<index) }
-                start = index + 1
-                dots = 0
-            case UInt8(ascii: "."):
-                dots += 1
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-                break
-            default:
-                start = nil
-            }
+        while let quote = rest.place(of: UInt8(ascii: "\"")) {
+            if let start, quote - start >= shortestPiece, isToken(text[start..<quote]) { found.append(start..<quote) }
+            start = quote + 1
+            rest = text[(quote + 1)...]
         }
         return found
+    }
+
+    private static func isToken(_ text: ArraySlice<UInt8>) -> Bool {
+        guard let parts = parts(of: text) else { return false }
+        return parts.allSatisfy { part in
+            part.withUnsafeBufferPointer { $0.allSatisfy { isLetter[Int($0)] } }
+        }
+    }
+
+    /// Of base64url.
+    private static let isLetter = (UInt8.min...UInt8.max).map { byte in
+        byte.isLetterOrDigit || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
     }
 }
 
@@ -120,6 +133,17 @@ extension Packing {
         guard let compressed = Deflate.compress(rest) else { return nil }
         packed.append(count: rest.count)
         return packed + compressed
+    }
+}
+
+extension UInt8 {
+    fileprivate var isLetterOrDigit: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: false
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import GRDB
 import PurchaseLedger
 
@@ -13,14 +14,17 @@ struct EvidenceParts {
 
     /// The number of the part with these bytes; `nil` where there is none.
     func number(of bytes: ArraySlice<UInt8>, _ id: EvidenceID) throws -> Int64? {
-        for (number, found) in try candidates(id) where found[...] == bytes { return number }
+        for (number, found) in try candidates(id) where bytes.isSame(as: found[...]) { return number }
         return nil
     }
 
     /// Keeps bytes, unless they are kept already, and returns their number.
-    func keep(_ bytes: ArraySlice<UInt8>, _ id: EvidenceID) throws -> Int64 {
-        if let number = try number(of: bytes, id) { return number }
-        return try insert(try pack(bytes) ?? Packing.plain(bytes), id)
+    func keep(_ bytes: ArraySlice<UInt8>, _ id: @autoclosure () -> EvidenceID) throws -> Int64 {
+        if let number = tables.knownParts.number(of: bytes) { return number }
+        let id = id()
+        let number = try number(of: bytes, id) ?? insert(try pack(bytes) ?? Packing.plain(bytes), id)
+        tables.knownParts.add(bytes, number)
+        return number
     }
 
     private func insert(_ packed: [UInt8], _ id: EvidenceID) throws -> Int64 {
@@ -39,15 +43,17 @@ struct EvidenceParts {
         }
         guard let packed = packing.packed(numbers), packed.count < bytes.count else { return nil }
         let unpacked = try Packing.unpack(packed) { known[$0].map(Array.init) ?? [] }
-        return unpacked[...] == bytes ? packed : nil
+        return bytes.isSame(as: unpacked[...]) ? packed : nil
     }
 
     private func keep(_ piece: Packing.Piece) throws -> Int64 {
+        if piece.isToken { return try keep(piece.bytes, EvidenceID(Array(piece.bytes))) }
+        if let number = tables.knownParts.number(of: piece.bytes) { return number }
         let id = EvidenceID(Array(piece.bytes))
-        if piece.isToken { return try keep(piece.bytes, id) }
-        return try number(of: piece.bytes, id) ?? insert(Packing.plain(piece.bytes), id)
+        let number = try number(of: piece.bytes, id) ?? insert(Packing.plain(piece.bytes), id)
+        tables.knownParts.add(piece.bytes, number)
+        return number
     }
-
     /// The bytes of a part.
     func bytes(_ number: Int64, depth: Int = 0) throws -> [UInt8] {
         guard depth <= Self.deepest,
@@ -84,5 +90,22 @@ extension EvidenceID {
     /// Its first eight octets.
     var leading: Int64 {
         octets.prefix(8).reduce(0) { $0 << 8 | Int64($1) }
+    }
+}
+
+/// The parts that a transaction met last. The tokens in a notification are kept before it, and all three have one header:
+/// nothing of that is hashed, looked for and put together a second time.
+struct KnownParts {
+    private static let limit = 8
+
+    private var parts: [(bytes: ArraySlice<UInt8>, number: Int64)] = []
+
+    func number(of bytes: ArraySlice<UInt8>) -> Int64? {
+        parts.first { $0.bytes.isSame(as: bytes) }?.number
+    }
+
+    mutating func add(_ bytes: ArraySlice<UInt8>, _ number: Int64) {
+        if parts.count == Self.limit { parts.removeFirst() }
+        parts.append((bytes, number))
     }
 }

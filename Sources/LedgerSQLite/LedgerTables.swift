@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import Foundation
 import GRDB
+import GRDBSQLite
 import PurchaseLedger
 
 /// A connection within one transaction: runs statements, each of which is prepared once per connection.
+///
+/// The statements are GRDB's, but bound and read with SQLite's own functions: a notification takes some thirty, and GRDB's
+/// values, which are made for any type and checked row by row, cost more than what SQLite does.
 ///
 /// After an error of SQLite's it does nothing more. A work that goes on all the same must not commit half of what it did.
 final class LedgerTables {
@@ -13,89 +16,171 @@ final class LedgerTables {
     private(set) var failure: (any Error)?
     /// The numbers of apps, scopes and chains that this transaction has met.
     var known = KnownNumbers()
+    var knownParts = KnownParts()
 
     init(_ connection: Database) {
         self.connection = connection
     }
 
-    /// The rows that a query finds.
+    /// The rows that a query finds. `read` runs no statement.
     func all<Value>(
-        _ sql: String, _ arguments: [DatabaseValue], _ read: (inout Columns) throws -> Value
+        _ sql: String, _ arguments: [Argument], _ read: (inout Columns) throws -> Value
     ) throws -> [Value] {
-        try attempt {
-            let rows = try Row.fetchCursor(connection.cachedStatement(sql: sql), arguments: .init(arguments))
-            var values: [Value] = []
-            while let row = try rows.next() {
-                var columns = Columns(row)
-                values.append(try read(&columns))
-            }
-            return values
+        var values: [Value] = []
+        try step(sql, arguments) { statement in
+            var columns = Columns(statement)
+            values.append(try read(&columns))
         }
+        return values
     }
 
     /// The row that a query finds; `nil` where there is none.
     func first<Value>(
-        _ sql: String, _ arguments: [DatabaseValue], _ read: (inout Columns) throws -> Value
+        _ sql: String, _ arguments: [Argument], _ read: (inout Columns) throws -> Value
     ) throws -> Value? {
         try all(sql, arguments, read).first
     }
 
-    func run(_ sql: String, _ arguments: [DatabaseValue] = []) throws {
-        try attempt { try connection.cachedStatement(sql: sql).execute(arguments: .init(arguments)) }
+    func run(_ sql: String, _ arguments: [Argument] = []) throws {
+        try step(sql, arguments) { _ in }
     }
 
     /// Inserts a row and returns its number.
-    func insert(_ sql: String, _ arguments: [DatabaseValue]) throws -> Int64 {
+    func insert(_ sql: String, _ arguments: [Argument]) throws -> Int64 {
         try run(sql, arguments)
         return connection.lastInsertedRowID
     }
 
-    private func attempt<Value>(_ body: () throws -> Value) throws -> Value {
+    /// Runs a statement, and `row` for each of its rows.
+    private func step(_ sql: String, _ arguments: [Argument], _ row: (OpaquePointer) throws -> Void) throws {
         if let failure { throw failure }
         do {
-            return try body()
+            let statement = try connection.cachedStatement(sql: sql).sqliteStatement
+            defer {
+                sqlite3_reset(statement)
+                sqlite3_clear_bindings(statement)
+            }
+            for (index, argument) in zip(Int32(1)..., arguments) { try check(argument.bind(to: statement, at: index)) }
+            while true {
+                let code = sqlite3_step(statement)
+                if code == SQLITE_DONE { return }
+                guard code == SQLITE_ROW else { throw error(code) }
+                try row(statement)
+            }
         } catch {
             let failure = SQLiteErrors.translate(error)
             self.failure = failure
             throw failure
         }
     }
+
+    private func check(_ code: Int32) throws {
+        guard code == SQLITE_OK else { throw error(code) }
+    }
+
+    private func error(_ code: Int32) -> DatabaseError {
+        DatabaseError(
+            resultCode: ResultCode(rawValue: code),
+            message: connection.sqliteConnection.map { String(cString: sqlite3_errmsg($0)) })
+    }
 }
 
 // MARK: - Values
 
+/// What a statement is given.
+enum Argument {
+    case null
+    case int(Int64)
+    case string(String)
+    case bytes([UInt8])
+
+    static func integer(_ value: Int64?) -> Argument { value.map(Argument.int) ?? .null }
+
+    static func number(_ value: Int?) -> Argument { integer(value.map(Int64.init)) }
+
+    static func flag(_ value: Bool?) -> Argument { integer(value.map { $0 ? 1 : 0 }) }
+
+    static func text(_ value: String?) -> Argument { value.map { .string(StoredText.escape($0)) } ?? .null }
+
+    static func time(_ value: Timestamp?) -> Argument { integer(value?.milliseconds) }
+
+    static func octets(_ value: [UInt8]) -> Argument { .bytes(value) }
+
+    /// SQLite copies texts and octets.
+    fileprivate func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+        switch self {
+        case .null: return sqlite3_bind_null(statement, index)
+        case .int(let value): return sqlite3_bind_int64(statement, index, value)
+        case .string(""): return sqlite3_bind_text(statement, index, "", 0, copied)
+        case .string(var text):
+            return text.withUTF8 { text in
+                text.withMemoryRebound(to: CChar.self) {
+                    sqlite3_bind_text(statement, index, $0.baseAddress, Int32($0.count), copied)
+                }
+            }
+        case .bytes(let bytes):
+            return bytes.withUnsafeBytes {
+                $0.isEmpty
+                    ? sqlite3_bind_zeroblob(statement, index, 0)
+                    : sqlite3_bind_blob(statement, index, $0.baseAddress, Int32($0.count), copied)
+            }
+        }
+    }
+}
+
 /// The columns of a row, read from left to right. Throws where one holds something else.
 struct Columns {
-    private let row: Row
-    private var index = 0
+    private let statement: OpaquePointer
+    private var index: Int32 = 0
 
-    init(_ row: Row) {
-        self.row = row
+    fileprivate init(_ statement: OpaquePointer) {
+        self.statement = statement
     }
 
-    private mutating func next<Value: DatabaseValueConvertible & StatementColumnConvertible>() throws -> Value {
+    /// The next column; `nil` where it is NULL.
+    private mutating func next<Value>(_ type: Int32, _ value: (Int32) -> Value) throws -> Value? {
         defer { index += 1 }
-        return try row.decode(Value.self, atIndex: index)
+        let found = sqlite3_column_type(statement, index)
+        if found == SQLITE_NULL { return nil }
+        guard found == type else { throw Self.unexpected }
+        return value(index)
     }
 
-    mutating func integer() throws -> Int64 { try next() }
+    private static var unexpected: LedgerStorageError {
+        SQLiteErrors.damaged("A row of the ledger holds something else than was written")
+    }
 
-    mutating func integerIfAny() throws -> Int64? { try next() }
+    private func known<Value>(_ value: Value?) throws -> Value {
+        guard let value else { throw Self.unexpected }
+        return value
+    }
 
-    mutating func number() throws -> Int { try next() }
+    mutating func integerIfAny() throws -> Int64? {
+        let statement = statement
+        return try next(SQLITE_INTEGER) { sqlite3_column_int64(statement, $0) }
+    }
 
-    mutating func numberIfAny() throws -> Int? { try next() }
+    mutating func integer() throws -> Int64 { try known(integerIfAny()) }
 
-    mutating func flag() throws -> Bool { try next() }
+    mutating func number() throws -> Int { Int(try integer()) }
 
-    mutating func flagIfAny() throws -> Bool? { try next() }
+    mutating func numberIfAny() throws -> Int? { try integerIfAny().map(Int.init) }
 
-    mutating func text() throws -> String { StoredText.unescape(try next()) }
+    mutating func flag() throws -> Bool { try integer() != 0 }
+
+    mutating func flagIfAny() throws -> Bool? { try integerIfAny().map { $0 != 0 } }
 
     mutating func textIfAny() throws -> String? {
-        let text: String? = try next()
-        return text.map(StoredText.unescape)
+        let statement = statement
+        return try next(SQLITE_TEXT) { index in
+            let text = UnsafeBufferPointer(
+                start: sqlite3_column_text(statement, index), count: Int(sqlite3_column_bytes(statement, index)))
+            return StoredText.unescape(String(decoding: text, as: UTF8.self))
+        }
     }
+
+    mutating func text() throws -> String { try known(textIfAny()) }
 
     /// A text that is one of ours.
     mutating func word<Word: RawRepresentable<String>>() throws -> Word { try Self.word(try text()) }
@@ -110,16 +195,18 @@ struct Columns {
         return word
     }
 
-    mutating func time() throws -> Timestamp { Timestamp(milliseconds: try next()) }
+    mutating func time() throws -> Timestamp { Timestamp(milliseconds: try integer()) }
 
-    mutating func timeIfAny() throws -> Timestamp? {
-        let milliseconds: Int64? = try next()
-        return milliseconds.map(Timestamp.init(milliseconds:))
-    }
+    mutating func timeIfAny() throws -> Timestamp? { try integerIfAny().map(Timestamp.init(milliseconds:)) }
 
     mutating func octets() throws -> [UInt8] {
-        let data: Data = try next()
-        return Array(data)
+        let statement = statement
+        let octets = try next(SQLITE_BLOB) { index in
+            Array(
+                UnsafeRawBufferPointer(
+                    start: sqlite3_column_blob(statement, index), count: Int(sqlite3_column_bytes(statement, index))))
+        }
+        return try known(octets)
     }
 
     mutating func provenance() throws -> Provenance {
@@ -129,20 +216,6 @@ struct Columns {
         }
         return Provenance(signedDate: signedDate, evidence: evidence)
     }
-}
-
-extension DatabaseValue {
-    static func integer(_ value: Int64?) -> DatabaseValue { value.databaseValue }
-
-    static func number(_ value: Int?) -> DatabaseValue { value.databaseValue }
-
-    static func flag(_ value: Bool?) -> DatabaseValue { value.databaseValue }
-
-    static func text(_ value: String?) -> DatabaseValue { value.map(StoredText.escape).databaseValue }
-
-    static func time(_ value: Timestamp?) -> DatabaseValue { (value?.milliseconds).databaseValue }
-
-    static func octets(_ value: [UInt8]) -> DatabaseValue { Data(value).databaseValue }
 }
 
 /// SQLite's texts end at a NUL, so that two texts which begin alike could be taken for one: NUL is written as U+0001 `0`, and

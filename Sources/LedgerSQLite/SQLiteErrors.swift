@@ -9,7 +9,6 @@ enum SQLiteErrors {
     static func translate(_ error: any Error) -> any Error {
         switch error {
         case let error as DatabaseError: storageError(error)
-        case is RowDecodingError: damaged("A row of the ledger holds something else than was written")
         default: error
         }
     }

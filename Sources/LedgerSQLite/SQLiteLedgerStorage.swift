@@ -15,6 +15,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     private let path: String?
     private let connection: Mutex<Connection>
     private let groups = GroupCommit()
+    private let reads = ReadQueue(width: readers)
 
     private struct Connection {
         var database: any DatabaseWriter
@@ -53,8 +54,9 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         // Not within the lock, which a write that is going on may need.
         let database = connection.withLock { $0.database }
         do {
-            // So that all of it is in the one file. Where that cannot be, the log stays beside it and is read next time.
-            try? database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
+            // So that all of it is in the file, which is then as good a copy as any. Where somebody still reads, it is in the
+            // log, and as safe.
+            _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
             try database.close()
         } catch {
             throw SQLiteErrors.storageError(error)
@@ -104,9 +106,17 @@ extension SQLiteLedgerStorage {
     public func read<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerReader) throws -> Result
     ) async throws -> Result {
+        // One that waits for its turn cannot be called back, but it does not wait for long.
+        try Task.checkCancellation()
+        return try await withCheckedThrowingContinuation { continuation in
+            reads.add { [self] in continuation.resume(with: Swift.Result { try readNow(work) }) }
+        }
+    }
+
+    private func readNow<Result>(_ work: (any LedgerReader) throws -> Result) throws -> Result {
         let database = connection.withLock { $0.database }
         do {
-            return try await database.read { try work(SQLiteTransaction($0)) }
+            return try database.read { try work(SQLiteTransaction($0)) }
         } catch {
             throw SQLiteErrors.translate(error)
         }
@@ -140,6 +150,9 @@ extension SQLiteLedgerStorage {
     /// How long to wait for another process that writes, such as one that makes a copy.
     private static let busyTimeout: TimeInterval = 5
 
+    /// Connections that read. More would gain nothing but where the disk is slow.
+    private static let readers = 5
+
     /// Pages that each connection keeps in memory, in KiB: the upper levels of the indexes of some million transactions.
     private static let cache = 32 << 10
 
@@ -155,6 +168,7 @@ extension SQLiteLedgerStorage {
         configuration.label = "LedgerSQLite"
         configuration.busyMode = .timeout(busyTimeout)
         configuration.foreignKeysEnabled = true
+        configuration.maximumReaderCount = readers
         configuration.prepareDatabase { connection in
             try connection.execute(sql: "PRAGMA cache_size = -\(cache)")
             // What was deleted is to be gone, also from the pages that are free now.

@@ -6,9 +6,10 @@ extension ChainReport {
     /// What there is to tell about a chain at `now`.
     init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
         self.init()
-        revoked = Set(chain.purchases.filter { $0.revocation != nil }.map(\.transactionId))
-        transactionId = chain.purchases.last?.transactionId
-        productId = chain.purchases.last?.productId
+        let purchases = chain.purchases
+        revoked = Set(purchases.lazy.filter { $0.revocation != nil }.map { $0.transactionId })
+        transactionId = purchases.last?.transactionId
+        productId = purchases.last?.productId
         nextChange = Holdings([chain], catalogue: catalogue, at: now).nextChange
         guard let state = chain.subscription(at: now) else { return }
         status = state.status

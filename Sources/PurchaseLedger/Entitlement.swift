@@ -56,14 +56,18 @@ extension Holdings {
         var grants = OneGrantAGroup(catalogue)
         var changes: [Timestamp] = []
         for chain in chains {
-            for purchase in chain.purchases where !purchase.isSubscription {
+            let purchases = chain.purchases
+            let state = chain.subscription(of: purchases, at: now)
+            for purchase in purchases where !purchase.isSubscription {
                 if purchase.type == .consumable { consumables.append(ConsumablePurchase(purchase)) }
                 if let grant = purchase.grant(catalogue, at: now) { grants.add(grant) }
             }
-            for grant in chain.subscriptionGrants(catalogue, at: now) { grants.add(grant) }
-            subscriptions[chain.key.originalTransactionId] = chain.subscription(at: now)
-            unknownProducts.formUnion(chain.purchases.map(\.productId).filter { catalogue.products[$0] == nil })
-            changes += chain.instants(catalogue).filter { $0 > now }
+            for grant in purchases.subscriptionGrants(state, catalogue, at: now) { grants.add(grant) }
+            subscriptions[chain.key.originalTransactionId] = state
+            for purchase in purchases where catalogue.products[purchase.productId] == nil {
+                unknownProducts.insert(purchase.productId)
+            }
+            changes += chain.instants(of: purchases, catalogue).filter { $0 > now }
         }
         entitlements = grants.entitlements
         nextChange = changes.min()
@@ -169,15 +173,17 @@ extension TransactionStatement {
     }
 }
 
-extension Chain {
-    /// What an auto-renewable subscription entitles to: any period that runs, else grace, else the leeway.
-    fileprivate func subscriptionGrants(_ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
-        var grants = purchases.filter { $0.isSubscription && $0.revocation == nil && !$0.isUpgraded }.compactMap {
-            period in
-            period.expiresDate.map { now < $0 } == true
-                ? Grant(statement: period, reason: .subscription, until: period.expiresDate) : nil
+extension [TransactionStatement] {
+    /// What an auto-renewable subscription in this state entitles to: any period that runs, else grace, else the leeway.
+    fileprivate func subscriptionGrants(
+        _ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp
+    ) -> [Grant] {
+        var grants: [Grant] = []
+        for period in self where period.isSubscription && period.revocation == nil && !period.isUpgraded {
+            guard let end = period.expiresDate, now < end else { continue }
+            grants.append(Grant(statement: period, reason: .subscription, until: end))
         }
-        guard let state = subscription(at: now) else { return grants }
+        guard let state else { return grants }
         switch state.status {
         case .billingGrace:
             grants.append(Grant(statement: state.governing, reason: .billingGrace, until: state.accessUntil))
@@ -189,9 +195,11 @@ extension Chain {
         }
         return grants
     }
+}
 
+extension Chain {
     /// All instants at which an answer about this chain may change by itself.
-    fileprivate func instants(_ catalogue: Catalogue) -> [Timestamp] {
+    fileprivate func instants(of purchases: [TransactionStatement], _ catalogue: Catalogue) -> [Timestamp] {
         var instants: [Timestamp] = []
         for purchase in purchases {
             if purchase.isSubscription, let end = purchase.expiresDate {

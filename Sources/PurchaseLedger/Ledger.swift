@@ -65,10 +65,11 @@ extension Ledger {
                 let keys = try keep(document, in: writer)
                 try addCustomers(of: document, to: writer)
                 for key in keys {
+                    guard let chain = try writer.chain(key) else { continue }
                     // In this order, so that a change is told to whom it now concerns.
-                    try linkByToken(key, in: writer, at: now)
+                    try linkByToken(chain, in: writer, at: now)
                     if let claimant, try !claim(key, for: claimant, in: writer, at: now) { recorded.kept.insert(key) }
-                    try report(key, in: writer, at: now)
+                    try report(chain, in: writer, at: now)
                 }
             }
             return recorded
@@ -108,9 +109,18 @@ extension Ledger {
         }
     }
 
-    /// Compares what is with what was last told, and tells the difference.
+    /// Compares what is with what was last told, and tells the difference. About a chain of which nothing is known any more
+    /// there is nothing to tell, and no reason to look again.
     func report(_ key: ChainKey, in writer: any LedgerWriter, at now: Timestamp) throws {
-        guard let chain = try writer.chain(key) else { return }
+        if let chain = try writer.chain(key) { return try report(chain, in: writer, at: now) }
+        guard var last = try writer.report(key), last.nextChange != nil else { return }
+        last.nextChange = nil
+        try writer.put(last, for: key)
+    }
+
+    /// Compares what is with what was last told, and tells the difference.
+    func report(_ chain: Chain, in writer: any LedgerWriter, at now: Timestamp) throws {
+        let key = chain.key
         let old = try writer.report(key)
         let new = ChainReport(chain, catalogue(key.scope), at: now)
         guard new != old else { return }
@@ -142,8 +152,9 @@ extension Ledger {
 
     /// Links a chain to the customer whose id its newest `appAccountToken` is, and to nobody where the newest words name
     /// nobody. A customer that is not known is new.
-    private func linkByToken(_ key: ChainKey, in writer: any LedgerWriter, at now: Timestamp) throws {
-        let customer = try writer.chain(key)?.appAccountToken.map { token in
+    private func linkByToken(_ chain: Chain, in writer: any LedgerWriter, at now: Timestamp) throws {
+        let key = chain.key
+        let customer = try chain.appAccountToken.map { token in
             try writer.customer(token, of: key.scope.bundleId) ?? writer.addCustomer(token, of: key.scope.bundleId)
         }
         let owners = try writer.owners(of: key)

@@ -56,7 +56,10 @@ extension Chain {
     ///
     /// The first that applies: a revoked period, one that still runs, grace, billing retry, an end that was told; and if
     /// the period is over but nobody said that the subscription is, `stale`.
-    public func subscription(at now: Timestamp) -> SubscriptionState? {
+    public func subscription(at now: Timestamp) -> SubscriptionState? { subscription(of: purchases, at: now) }
+
+    /// The same for whoever has put ``purchases`` in order already.
+    func subscription(of purchases: [TransactionStatement], at now: Timestamp) -> SubscriptionState? {
         let periods = purchases.filter(\.isSubscription)
         guard let last = periods.last else { return nil }
         let standing = periods.filter { !$0.isUpgraded }

@@ -18,6 +18,7 @@ public struct LedgerService: Sendable {
     public var refusedPurchases: [String: Set<String>] = [:]
 
     let readiness: Readiness
+    private let keys = KnownKeys()
 
     public init(ledger: Ledger, verifier: AppStoreVerifier, sharedSecrets: [String: String] = [:]) {
         self.ledger = ledger
@@ -132,7 +133,7 @@ extension LedgerService {
     fileprivate func endpoint(
         for request: Request, needs role: APIKey.Role, at now: Timestamp
     ) async throws -> LedgerEndpoint {
-        let key = try await key(of: request)
+        let key = try await key(of: request, at: now)
         guard key.role == .server || role == .client else { throw Refusal.notServer }
         let name = request.uri.queryParameters["environment"].map(String.init) ?? Environment.production.rawValue
         let environment = Environment.allCases.first { $0.rawValue.lowercased() == name.lowercased() }
@@ -145,10 +146,10 @@ extension LedgerService {
         return LedgerEndpoint(ledger: ledger, verifier: verifier, scope: scope, now: now)
     }
 
-    private func key(of request: Request) async throws -> APIKey {
+    private func key(of request: Request, at now: Timestamp) async throws -> APIKey {
         let header = request.headers[.authorization] ?? ""
         guard header.lowercased().hasPrefix("bearer "), let (id, secret) = APIKey.parts(of: header.dropFirst(7)),
-            let key = try await ledger.storage.read({ try $0.apiKey(id) }), key.admits(secret)
+            let key = try await keys.key(id, in: ledger.storage, at: now), key.admits(secret)
         else { throw Refusal.noKey }
         return key
     }

@@ -12,7 +12,7 @@ struct Keys: AsyncParsableCommand {
         abstract: "Make, list and revoke the API keys of a ledger.",
         discussion: """
             A client key may submit purchases and read one customer at a time: for apps. A server key may do all: for your own \
-            servers, never in an app. Each is for one app. A running server knows of a change at once.
+            servers, never in an app. Each is for one app. A running server knows of a change within a second.
             """,
         subcommands: [Create.self, List.self, Revoke.self])
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// Sends requests over loopback, each connection the next one as soon as its last is answered.
+///
+/// One thread with bare sockets and requests that were written ahead of time, because it works on the cores of the server
+/// that it measures.
+final class LoadGenerator {
+    /// What became of a number of requests.
+    struct Outcome {
+        var seconds = 0.0
+        /// What the server worked for all of them.
+        var workSeconds = 0.0
+        /// In milliseconds, the shortest first.
+        var latencies: [Double] = []
+
+        var rate: Double { Double(latencies.count) / seconds }
+
+        /// Microseconds that the server worked for each.
+        var work: Double { workSeconds / Double(latencies.count) * 1_000_000 }
+
+        /// The latency that `share` of all requests did not exceed.
+        func percentile(_ share: Double) -> Double {
+            latencies.isEmpty ? .nan : latencies[min(latencies.count - 1, Int(Double(latencies.count) * share))]
+        }
+    }
+
+    private var connections: [Connection]
+    private var buffer = [UInt8](repeating: 0, count: 64 << 10)
+
+    private let server: ServerProcess
+
+    init(_ server: ServerProcess, connections count: Int) throws {
+        self.server = server
+        connections = try (0..<count).map { _ in Connection(socket: try Socket.connect(server.port)) }
+    }
+
+    deinit {
+        for connection in connections { close(connection.socket) }
+    }
+
+    /// Sends what `next` gives until it gives nothing more, and waits for the last answer.
+    ///
+    /// - Throws: Where an answer is not 200.
+    func run(_ next: () -> [UInt8]?) throws -> Outcome {
+        let clock = ContinuousClock()
+        var outcome = Outcome()
+        let (start, work) = (clock.now, server.workTime)
+        for index in connections.indices { try connections[index].begin(next()) }
+        while connections.contains(where: \.isBusy) {
+            for index in try Socket.ready(connections) {
+                guard let latency = try connections[index].proceed(&buffer) else { continue }
+                outcome.latencies.append(latency / .milliseconds(1))
+                try connections[index].begin(next())
+            }
+        }
+        outcome.seconds = (clock.now - start) / .seconds(1)
+        outcome.workSeconds = server.workTime - work
+        outcome.latencies.sort()
+        return outcome
+    }
+
+    /// Sends each request once.
+    func run(_ requests: [[UInt8]]) throws -> Outcome {
+        var rest = requests[...]
+        return try run { rest.popFirst() }
+    }
+
+    /// Sends requests at random for some time.
+    func run(_ requests: [[UInt8]], for duration: Duration, _ random: inout SeededRandom) throws -> Outcome {
+        let end = ContinuousClock.now + duration
+        return try run {
+            ContinuousClock.now < end ? requests[Int.random(in: requests.indices, using: &random)] : nil
+        }
+    }
+}
+
+/// One request after another.
+struct Connection {
+    let socket: Int32
+    private var request: [UInt8] = []
+    private var sent = 0
+    private var answer: [UInt8] = []
+    private var start = ContinuousClock.now
+    private(set) var isBusy = false
+
+    init(socket: Int32) {
+        self.socket = socket
+    }
+
+    var isSending: Bool { sent < request.count }
+
+    /// Sends a request; nothing more where there is none.
+    mutating func begin(_ next: [UInt8]?) throws {
+        isBusy = next != nil
+        guard let next else { return }
+        request = next
+        sent = 0
+        start = ContinuousClock.now
+        try sendMore()
+    }
+
+    /// Sends or receives what can be.
+    ///
+    /// - Returns: How long the answer took, once it is complete.
+    mutating func proceed(_ buffer: inout [UInt8]) throws -> Duration? {
+        guard !isSending else {
+            try sendMore()
+            return nil
+        }
+        let count = recv(socket, &buffer, buffer.count, 0)
+        guard count > 0 else { throw LoadFailure("The server closed a connection") }
+        answer += buffer[..<count]
+        guard try isComplete() else { return nil }
+        answer.removeAll(keepingCapacity: true)
+        return ContinuousClock.now - start
+    }
+
+    private mutating func sendMore() throws {
+        let count = request[sent...].withUnsafeBytes { send(socket, $0.baseAddress, $0.count, 0) }
+        if count < 0, errno == EAGAIN { return }
+        guard count > 0 else { throw LoadFailure("A request could not be sent") }
+        sent += count
+    }
+
+    private func isComplete() throws -> Bool {
+        let text = answer.prefix(1024)
+        guard let end = text.firstRange(of: Self.endOfHead)?.upperBound else { return false }
+        let head = String(decoding: text[..<end], as: UTF8.self)
+        guard head.hasPrefix("HTTP/1.1 200 ") else { throw LoadFailure(String(decoding: answer, as: UTF8.self)) }
+        guard let member = head.range(of: "content-length: ", options: .caseInsensitive),
+            let length = Int(head[member.upperBound...].prefix { $0.isNumber })
+        else { throw LoadFailure("An answer without its length: \(head)") }
+        return answer.count >= end + length
+    }
+
+    private static let endOfHead = Array("\r\n\r\n".utf8)
+}
+
+/// Why a measurement came to nothing.
+struct LoadFailure: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+private enum Socket {
+    #if canImport(Glibc)
+    static let stream = Int32(SOCK_STREAM.rawValue)
+    #else
+    static let stream = SOCK_STREAM
+    #endif
+
+    /// A connection to this machine that never waits.
+    static func connect(_ port: Int) throws -> Int32 {
+        let socket = socket(AF_INET, stream, 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        let code = withUnsafePointer(to: &address) { address in
+            address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Foundation.connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        var one: Int32 = 1
+        guard code == 0, fcntl(socket, F_SETFL, O_NONBLOCK) == 0,
+            setsockopt(socket, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size)) == 0
+        else { throw LoadFailure("No connection to port \(port)") }
+        return socket
+    }
+
+    /// Waits for what can be sent or received.
+    static func ready(_ connections: [Connection]) throws -> [Int] {
+        var files = connections.map { connection in
+            let events = !connection.isBusy ? 0 : connection.isSending ? POLLOUT : POLLIN
+            return pollfd(fd: connection.socket, events: Int16(events), revents: 0)
+        }
+        guard poll(&files, nfds_t(files.count), 30_000) > 0 else { throw LoadFailure("The server does not answer") }
+        return files.indices.filter { files[$0].revents != 0 }
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// What is measured, and how often. All of it takes turns in rounds: the machines are shared, and two rates of different
+/// minutes do not compare.
+struct LoadPlan {
+    var transactions: Int
+    var notifications: Int
+    var rounds: Int
+
+    /// With how few transactions stored reads are compared.
+    static let fewTransactions = 50_000
+    static let connections = 32
+    private static let turn = Duration.seconds(2)
+
+    /// On the disk that the project is on: what `/tmp` is made of, nobody knows. Filled ledgers stay for later runs.
+    private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent(".build/server-load")
+
+    func run() async throws -> LoadResult {
+        try FileManager.default.createDirectory(at: Self.folder, withIntermediateDirectories: true)
+        let (few, many) = (try await filled(Self.fewTransactions), try await filled(transactions))
+        ServerLoad.say("Signing \(notifications) notifications …")
+        let store = try SimulatedStore()
+        let intake = Self.folder.appendingPathComponent("intake.sqlite").path
+        for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: intake + suffix) }
+        let roots = Self.folder.appendingPathComponent("roots.json").path
+        try JSONEncoder().encode(store.roots).write(to: URL(fileURLWithPath: roots))
+        let ledgers = [intake, few, many]
+        let servers = try ledgers.map { try ServerProcess(ledger: $0, roots: roots) }
+        var result = LoadResult(plan: self)
+        do {
+            defer { for server in servers { server.end() } }
+            try await measure(try await store.notifications(notifications), store, servers, &result)
+        }
+        result.bytesOnDisk = try Self.size(intake) / notifications
+        return result
+    }
+
+    private func measure(
+        _ notifications: [String], _ store: SimulatedStore, _ servers: [ServerProcess], _ result: inout LoadResult
+    ) async throws {
+        let verifier = try SimulatedStore.verifier(store.roots)
+        let load = try servers.map { try LoadGenerator($0, connections: Self.connections) }
+        let health = [HTTPRequest.get("/health/live")]
+        let reads = [Self.fewTransactions, transactions].map { HTTPRequest.entitlements($0 / FilledLedger.periods) }
+        var random = SeededRandom(seed: 7)
+        result.notificationSize = notifications[0].utf8.count
+        for round in 0..<rounds {
+            ServerLoad.say("Round \(round + 1) of \(rounds) …")
+            let size = notifications.count / rounds
+            let share = Array(notifications[round * size..<(round + 1) * size])
+            result.verified.append(try await Verifying.rate(of: share, verifier, for: Self.turn))
+            result.intake.append(try load[0].run(share.map(HTTPRequest.notification)))
+            result.health.append(try load[2].run(health, for: Self.turn, &random))
+            result.readsOfMany.append(try load[2].run(reads[1], for: Self.turn, &random))
+            result.readsOfFew.append(try load[1].run(reads[0], for: Self.turn, &random))
+        }
+    }
+
+    private func filled(_ transactions: Int) async throws -> String {
+        ServerLoad.say("A ledger of \(transactions) transactions, unless there is one …")
+        let path = Self.folder.appendingPathComponent("\(transactions).sqlite").path
+        try await FilledLedger.fill(path, customers: transactions / FilledLedger.periods)
+        return path
+    }
+
+    /// With what is still in the log, though a server that ended leaves nothing there.
+    private static func size(_ path: String) throws -> Int {
+        try ["", "-wal"].map { path + $0 }.filter(FileManager.default.fileExists(atPath:)).reduce(0) {
+            try $0 + (FileManager.default.attributesOfItem(atPath: $1)[.size] as? Int ?? 0)
+        }
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import LedgerSQLite
+import Logging
+import PurchaseLedger
+import PurchaseServer
+
+/// The server in a process of its own, so that it shares no threads with who measures it.
+final class ServerProcess {
+    let port: Int
+    private let process: Process
+
+    /// Starts this program a second time.
+    init(ledger: String, roots: String) throws {
+        let (process, output) = (Process(), Pipe())
+        process.executableURL = URL(fileURLWithPath: CommandLine.arguments[0])
+        process.arguments = [Self.argument, ledger, roots]
+        process.standardOutput = output
+        try process.run()
+        let line = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
+        guard let port = Int(line.prefix { $0.isNumber }) else { throw LoadFailure("The server did not start") }
+        self.port = port
+        self.process = process
+    }
+
+    /// Ends it, and so closes its ledger.
+    func end() {
+        process.terminate()
+        process.waitUntilExit()
+    }
+
+    /// The time that cores have worked for it, in seconds: what a request costs on a machine that others share. Known on
+    /// Linux only, which counts in hundredths of a second.
+    var workTime: Double {
+        let text = try? String(contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8)
+        // Fields 14 and 15 of proc_pid_stat(5), counted behind the name, which may hold anything.
+        let fields = text?.split(separator: ")").last?.split(separator: " ") ?? []
+        guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) else { return .nan }
+        return (user + system) / 100
+    }
+
+    static let argument = "--serve"
+
+    /// What the second one does.
+    static func serve(ledger path: String, roots: String) async throws {
+        let storage = try SQLiteLedgerStorage(path: path)
+        let premium = Catalogue.Product(entitlements: [SimulatedStore.entitlement])
+        let catalogue = Catalogue(products: [SimulatedStore.product: premium])
+        let ledger = Ledger(storage: storage, catalogues: [SimulatedStore.scope.bundleId: catalogue])
+        let roots = try JSONDecoder().decode([[UInt8]].self, from: Data(contentsOf: URL(fileURLWithPath: roots)))
+        var logger = Logger(label: "server")
+        logger.logLevel = .warning
+        let server = PurchaseServer(
+            ledger: LedgerService(ledger: ledger, verifier: try SimulatedStore.verifier(roots)),
+            now: clock(), logger: logger)
+        try await server.run(hostname: "127.0.0.1", port: 0) { port in
+            FileHandle.standardOutput.write(Data("\(port)\n".utf8))
+        }
+        try storage.close()
+    }
+
+    /// A clock that runs, from the instant at which everything is signed.
+    private static func clock() -> @Sendable () -> Timestamp {
+        let start = ContinuousClock.now
+        return {
+            let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
+            return Timestamp(milliseconds: SimulatedStore.now.milliseconds + Int64(milliseconds))
+        }
+    }
+}
