@@ -7,7 +7,7 @@ public import AppStoreModel
 /// Whatever order documents arrive in, however often and however late, the answers are the same: they are computed from
 /// facts, of which the newest hold, and never from what happened to arrive last.
 public struct Ledger: Sendable {
-    public let storage: any LedgerStorage
+    public var storage: any LedgerStorage
 
     /// By bundle id. An app without one has an empty catalogue.
     public var catalogues: [String: Catalogue]

@@ -21,10 +21,12 @@ public struct LedgerService: Sendable {
     private let keys = KnownKeys()
 
     public init(ledger: Ledger, verifier: AppStoreVerifier, sharedSecrets: [String: String] = [:]) {
+        readiness = Readiness(ledger.storage)
+        var ledger = ledger
+        ledger.storage = WatchedStorage(storage: ledger.storage, readiness: readiness)
         self.ledger = ledger
         self.verifier = verifier
         self.sharedSecrets = sharedSecrets
-        readiness = Readiness(ledger.storage)
     }
 
     /// The service that a configuration describes, about the apps in it.
@@ -37,12 +39,10 @@ public struct LedgerService: Sendable {
         for app in configuration.apps { apps[app.identity.bundleId] = app }
         verifier.apps = .only(configuration.apps.map(\.identity))
         verifier.environments = configuration.environments
-        self.verifier = verifier
-        readiness = Readiness(storage)
-        ledger = Ledger(
+        let ledger = Ledger(
             storage: storage, catalogues: apps.mapValues(\.catalogue), claimPolicy: configuration.claimPolicy,
             keepsEvidence: configuration.keepEvidence)
-        sharedSecrets = apps.compactMapValues(\.sharedSecret)
+        self.init(ledger: ledger, verifier: verifier, sharedSecrets: apps.compactMapValues(\.sharedSecret))
         refusedPurchases = apps.mapValues(\.refusedPurchases)
     }
 }

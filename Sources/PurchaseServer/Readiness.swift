@@ -4,14 +4,28 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// Whether the ledger can be written, found out by writing. Whoever asks within a second of another gets the other's answer, so
-/// that asking often costs nothing.
+/// Whether the ledger can be written: found out by writing a little, and not believed soon after something larger could not be
+/// written, as on a disk that is nearly full.
+///
+/// Whoever asks within a second of another gets the other's answer, so that asking often costs nothing.
 final class Readiness: Sendable {
     /// For how long an answer holds.
     private static let validity = Duration.seconds(1)
 
+    /// For how long a failed write is remembered where no other succeeds meanwhile. Then requests must come again, so that it
+    /// comes to light whether they can be served.
+    private static let memory = Duration.seconds(30)
+
+    private struct State {
+        var answer: (at: Timestamp, until: Timestamp, error: LedgerStorageError?)?
+        /// The last write, if it failed.
+        var failure: LedgerStorageError?
+        /// Until when it is held against the storage; `nil` until somebody asks, who has a clock.
+        var failureEnds: Timestamp?
+    }
+
     private let storage: any LedgerStorage
-    private let last = Mutex<(at: Timestamp, validUntil: Timestamp, error: LedgerStorageError?)?>(nil)
+    private let state = Mutex(State())
 
     init(_ storage: any LedgerStorage) {
         self.storage = storage
@@ -19,20 +33,62 @@ final class Readiness: Sendable {
 
     /// What is wrong; `nil` where nothing is.
     func fault(at now: Timestamp) async -> LedgerStorageError? {
-        if let last = last.withLock({ $0 }), now >= last.at, now < last.validUntil { return last.error }
-        let fault = await tryToWrite()
-        last.withLock { $0 = (now, now.advanced(by: Self.validity), fault) }
+        let last = state.withLock { $0.answer }
+        if let last, now >= last.at, now < last.until { return last.error }
+        let failure = remembered(at: now)
+        let fault = await tryToWrite() ?? failure
+        state.withLock { $0.answer = (now, now.advanced(by: Self.validity), fault) }
         return fault
+    }
+
+    private func remembered(at now: Timestamp) -> LedgerStorageError? {
+        state.withLock { state in
+            guard state.failure != nil else { return nil }
+            let end = state.failureEnds ?? now.advanced(by: Self.memory)
+            state.failureEnds = end
+            if now >= end { state.failure = nil }
+            return state.failure
+        }
     }
 
     private func tryToWrite() async -> LedgerStorageError? {
         do {
             try await storage.write { try $0.proveWritable() }
             return nil
-        } catch let error as LedgerStorageError {
-            return error
         } catch {
-            return LedgerStorageError(.unavailable, "\(error)")
+            return error as? LedgerStorageError ?? LedgerStorageError(.unavailable, "\(error)")
         }
+    }
+
+    fileprivate func wrote(_ failure: LedgerStorageError?) {
+        state.withLock { state in
+            state.failure = failure
+            state.failureEnds = nil
+        }
+    }
+}
+
+/// A storage whose writes ``Readiness`` hears of.
+struct WatchedStorage: LedgerStorage {
+    let storage: any LedgerStorage
+    let readiness: Readiness
+
+    func write<Result: Sendable>(
+        _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
+    ) async throws -> Result {
+        do {
+            let result = try await storage.write(work)
+            readiness.wrote(nil)
+            return result
+        } catch let error as LedgerStorageError {
+            readiness.wrote(error)
+            throw error
+        }
+    }
+
+    func read<Result: Sendable>(
+        _ work: @escaping @Sendable (any LedgerReader) throws -> Result
+    ) async throws -> Result {
+        try await storage.read(work)
     }
 }

@@ -163,12 +163,16 @@ private final class Log: LogHandler, Sendable {
             }
         }
         #expect(refused.count > 20)
+        server.pass(1000)
+        #expect(try await server.send(.get, "/health/ready").status == 503)
         #expect(try await server.send(.get, "/health/live").status == 200)
         try await server.storage.execute("PRAGMA max_page_count = 1000000")
         for id in refused {
             #expect(try await server.send(.post, "/notifications/v2", server.notification(id)).status == 200)
             #expect(try await server.send(.get, "/v1/transactions/\(id)").status == 200)
         }
+        server.pass(1000)
+        #expect(try await server.send(.get, "/health/ready").status == 200)
     }
 
     @Test func `readiness tells whether the ledger can be written, at most a second late`() async throws {
