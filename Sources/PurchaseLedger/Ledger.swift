@@ -254,10 +254,10 @@ extension UInt8 {
 }
 
 extension Chain {
-    /// The account that the newest word about the chain names.
+    /// The account that the newest word about the chain names. Receipts name none, so it does not matter how new they are.
     var appAccountToken: String? {
         let words =
-            transactions.values.compactMap(\.current).map { ($0.provenance, $0.appAccountToken) }
+            transactions.values.compactMap(\.signed).map { ($0.provenance, $0.appAccountToken) }
             + [renewal].compactMap { $0.map { ($0.provenance, $0.appAccountToken) } }
         return words.filter { $0.1 != nil }.max { $0.0 < $1.0 }?.1
     }
