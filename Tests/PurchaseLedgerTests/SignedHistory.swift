@@ -10,16 +10,26 @@ import Testing
 /// What the App Store signs, by a certificate authority of ours, and verified as evidence. Days as in ``Facts``.
 struct SignedHistory {
     private static let authority = Result { try CertificateAuthority(from: Facts.day(-10)) }
+    /// The certificates are issued once, which takes longer than signing.
+    private static let plan = Result { try TokenPlan("", by: authority.get().tokens) }
 
     let verifier: AppStoreVerifier
     private let authority: CertificateAuthority
+    private let plan: TokenPlan
 
     init() throws {
         authority = try Self.authority.get()
+        plan = try Self.plan.get()
         let roots = try authority.roots.map { try TrustRoots(reading: $0) }
         verifier = AppStoreVerifier(
             apps: .only([AppIdentity(bundleId: Facts.scope.bundleId)]), environments: [.production, .sandbox],
             roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
+    }
+
+    private func sign(_ payload: some Encodable & SignedPayload) throws -> String {
+        var plan = plan
+        plan.payload = Array(try JSONValue(encoding: payload).compactText.utf8)
+        return try plan.signed()
     }
 
     /// A signed transaction of a subscription's period.
@@ -40,11 +50,12 @@ struct SignedHistory {
         payload.expiresDate = until.map(Facts.day)
         payload.signedDate = Facts.day(signed)
         change(&payload)
-        return try authority.sign(payload)
+        return try sign(payload)
     }
 
     func renewal(
-        original: String = "1", signed: Double, renews: Bool = true, retry: Bool? = nil, grace: Double? = nil
+        original: String = "1", signed: Double, renews: Bool = true, retry: Bool? = nil, grace: Double? = nil,
+        _ change: (inout JWSRenewalInfoDecodedPayload) -> Void = { _ in }
     ) throws -> String {
         var payload = JWSRenewalInfoDecodedPayload()
         payload.originalTransactionId = original
@@ -54,12 +65,14 @@ struct SignedHistory {
         payload.isInBillingRetryPeriod = retry
         payload.gracePeriodExpiresDate = grace.map(Facts.day)
         payload.signedDate = Facts.day(signed)
-        return try authority.sign(payload)
+        change(&payload)
+        return try sign(payload)
     }
 
     /// A notification with these parts.
     func notification(
-        _ type: String, subtype: String? = nil, signed: Double, transaction: String? = nil, renewal: String? = nil
+        _ type: String, subtype: String? = nil, signed: Double, transaction: String? = nil, renewal: String? = nil,
+        _ change: (inout ResponseBodyV2DecodedPayload) -> Void = { _ in }
     ) throws -> String {
         var data = NotificationData()
         data.bundleId = Facts.scope.bundleId
@@ -72,7 +85,23 @@ struct SignedHistory {
         payload.notificationUUID = "\(type) \(subtype ?? "") \(signed)"
         payload.signedDate = Facts.day(signed)
         payload.data = data
-        return try authority.sign(payload)
+        change(&payload)
+        return try sign(payload)
+    }
+
+    /// A document before it is verified.
+    enum Document {
+        case transaction(String)
+        case notification(String)
+        case receipt([InAppPurchase], created: Double)
+    }
+
+    func evidence(_ document: Document) async throws -> Evidence {
+        switch document {
+        case .transaction(let token): try await evidence(transaction: token)
+        case .notification(let token): try await evidence(notification: token)
+        case .receipt(let purchases, let created): try await evidence(receipt: purchases, created: created)
+        }
     }
 
     func evidence(transaction token: String) async throws -> Evidence {

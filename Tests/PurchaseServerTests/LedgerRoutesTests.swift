@@ -16,23 +16,27 @@ import Testing
 
 /// The ledger as apps and Apple reach it.
 @Suite struct LedgerRoutesTests {
-    private static let now = Timestamp(milliseconds: 1_700_000_000_000)
-    private static let month: Int64 = 30 * 86_400_000
+    static let now = Timestamp(milliseconds: 1_700_000_000_000)
+    static let month: Int64 = 30 * 86_400_000
     private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000)) }
 
     /// A server with an app, a client key and a server key.
-    private struct World {
+    struct World {
         let authority: CertificateAuthority
         let ledger: Ledger
         let server: PurchaseServer
         let keys: [APIKey.Role: String]
 
-        init(storage: any LedgerStorage = MemoryLedgerStorage()) async throws {
+        /// - Parameter change: What the verifier has otherwise.
+        init(
+            storage: any LedgerStorage = MemoryLedgerStorage(), _ change: (inout AppStoreVerifier) -> Void = { _ in }
+        ) async throws {
             authority = try LedgerRoutesTests.authority.get()
             let roots = try authority.roots.map { try TrustRoots(reading: $0) }
-            let verifier = AppStoreVerifier(
+            var verifier = AppStoreVerifier(
                 apps: .only([AppIdentity(bundleId: "com.example"), AppIdentity(bundleId: "com.example.two")]),
                 environments: [.production, .sandbox], roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
+            change(&verifier)
             ledger = Ledger(
                 storage: storage,
                 catalogues: ["com.example": Catalogue(products: ["month": .init(entitlements: ["pro"])])])
@@ -67,7 +71,10 @@ import Testing
             return try authority.sign(payload)
         }
 
-        func notification(_ type: String, transaction: String? = nil) throws -> String {
+        func notification(
+            _ type: String, transaction: String? = nil,
+            _ change: (inout ResponseBodyV2DecodedPayload) -> Void = { _ in }
+        ) throws -> String {
             var data = NotificationData()
             data.bundleId = "com.example"
             data.environment = Open(.production)
@@ -77,6 +84,7 @@ import Testing
             payload.notificationUUID = "u"
             payload.signedDate = LedgerRoutesTests.now
             payload.data = data
+            change(&payload)
             return #"{"signedPayload":"\#(try authority.sign(payload))"}"#
         }
 

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import ReceiptCoding
+import TestData
+import Testing
+
+/// The pitfalls of the fact sheet about purchase backends (3.3), by their numbers, that show in HTTP or in verifyReceipt's
+/// answers. The others are in PitfallTests, with what is left out and why.
+@Suite struct PitfallRoutesTests {
+    private typealias World = LedgerRoutesTests.World
+    private static let now = LedgerRoutesTests.now
+    private static let month = LedgerRoutesTests.month
+
+    private static func later(_ months: Int64, _ milliseconds: Int64 = 0) -> Timestamp {
+        Timestamp(milliseconds: now.milliseconds + months * month + milliseconds)
+    }
+
+    private static func kinds(_ world: World) async throws -> [String?] {
+        let items = try await world.send(.get, "/v1/events").1["items"]?.array ?? []
+        return items.map { $0["kind"]?.string }
+    }
+
+    private static func documents(_ world: World) async throws -> Int {
+        try await world.ledger.storage.read { try $0.documents(after: 0, limit: 100).count }
+    }
+
+    // MARK: - Notifications
+
+    @Test func `pitfall 6: a notification that is sent again while the first is being taken in counts once`()
+        async throws
+    {
+        let world = try await World()
+        let transaction = try world.transaction { $0.appAccountToken = "anna" }
+        let body = try world.notification("SUBSCRIBED", transaction: transaction)
+        try await withThrowingTaskGroup(of: HTTPResponse.Status.self) { group in
+            for _ in 0..<6 {
+                group.addTask { try await world.send(.post, "/notifications/v2", body, key: nil).0 }
+            }
+            for try await status in group { #expect(status == .ok) }
+        }
+        #expect(try await Self.kinds(world) == ["purchase.linked", "subscription.started"])
+        // The transaction and the notification.
+        #expect(try await Self.documents(world) == 2)
+    }
+
+    @Test func `1d: two notifications about one chain at once are told once each`() async throws {
+        let world = try await World()
+        let first = try world.transaction()
+        let renewal = try world.transaction {
+            $0.transactionId = "2"
+            $0.purchaseDate = Self.later(1)
+            $0.expiresDate = Self.later(2)
+        }
+        let refund = try world.transaction {
+            $0.signedDate = Self.later(0, 1)
+            $0.revocationDate = Self.now
+        }
+        _ = try await world.send(
+            .post, "/notifications/v2", world.notification("SUBSCRIBED", transaction: first), key: nil)
+        let bodies = try [renewal, refund, renewal, refund].map { try world.notification("X", transaction: $0) }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for body in bodies {
+                group.addTask { _ = try await world.send(.post, "/notifications/v2", body, key: nil) }
+            }
+            try await group.waitForAll()
+        }
+        let kinds = try await Self.kinds(world).filter { $0 != "notification.received" }
+        #expect(kinds.count { $0 == "subscription.started" } == 1)
+        #expect(kinds.count { $0 == "purchase.refunded" } == 1)
+    }
+
+    struct NoResponder: OCSPTransport {
+        struct Unreachable: Error {}
+        func answer(to request: [UInt8], from responder: String) async throws -> [UInt8] { throw Unreachable() }
+    }
+
+    struct Broken: LedgerStorage {
+        var code: LedgerStorageError.Code
+        func write<Result: Sendable>(
+            _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
+        ) async throws -> Result { throw LedgerStorageError(code, "broken") }
+        func read<Result: Sendable>(
+            _ work: @escaping @Sendable (any LedgerReader) throws -> Result
+        ) async throws -> Result { throw LedgerStorageError(code, "broken") }
+    }
+
+    @Test(arguments: [LedgerStorageError.Code.full, .readOnly, .damaged, .unavailable])
+    func `pitfall 7: what could not be stored is 503, so that Apple sends it again`(
+        code: LedgerStorageError.Code
+    ) async throws {
+        let world = try await World()
+        var server = world.server
+        server.ledger?.ledger = Ledger(storage: Broken(code: code))
+        let body = try world.notification("TEST")
+        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+            let response = try await client.execute(
+                uri: "/notifications/v2", method: .post, body: ByteBuffer(string: body))
+            #expect(response.status == .serviceUnavailable)
+        }
+    }
+
+    @Test func `pitfall 7 and 25: trouble with revocation is 503 and said to be that, and accepted once it is over`()
+        async throws
+    {
+        let body: String
+        let world = try await World {
+            $0.revocation = .checked(by: RevocationChecker(transport: NoResponder()), acceptsUnknown: false)
+        }
+        body = try world.notification("DID_RENEW", transaction: world.transaction())
+        let (status, answer) = try await world.send(.post, "/notifications/v2", body, key: nil)
+        #expect(status == .serviceUnavailable)
+        #expect(answer["error"]?["code"]?.string == "revocationUnknown")
+        #expect(answer["error"]?["retryable"] == .bool(true))
+        #expect(try await Self.documents(world) == 0)
+        let healed = try await World()
+        #expect(try await healed.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
+    }
+
+    @Test func `pitfall 15: a CANCEL of version 1 says what a REFUND of version 2 does, by its receipt`() async throws {
+        var purchase = Self.purchase()
+        func status(after path: String, _ body: String, in world: World) async throws -> Int64? {
+            #expect(try await world.send(.post, path, body, key: nil).0 == .ok)
+            return try await world.send(.get, "/v1/subscriptions/1").1["subscription"]?["statusCode"]?.integer
+        }
+        for (isCancelled, expected) in [(true, Int64(5)), (false, 1)] {
+            let (first, second) = (try await World(), try await World())
+            purchase.cancellationDate = isCancelled ? Self.now : nil
+            let receipt = Base64.encode(try first.authority.sign(Self.receipt([purchase])))
+            let cancel =
+                #"{"notification_type":"CANCEL","cancellation_date_ms":"1","unified_receipt":{"latest_receipt":"\#(receipt)"}}"#
+            #expect(try await status(after: "/notifications/v1", cancel, in: first) == expected)
+            let transaction = try second.transaction { $0.revocationDate = isCancelled ? Self.now : nil }
+            let refund = try second.notification("REFUND", transaction: transaction)
+            #expect(try await status(after: "/notifications/v2", refund, in: second) == expected)
+        }
+    }
+
+    struct Unusual: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var type: String
+        var change: @Sendable (inout ResponseBodyV2DecodedPayload) -> Void
+    }
+
+    static let unusual = [
+        Unusual(testDescription: "pitfall 22: TEST, which has no transaction", type: "TEST") { _ in },
+        Unusual(testDescription: "1e: SUMMARY, which has no data", type: "RENEWAL_EXTENSION") {
+            $0.data = nil
+            $0.subtype = Open(.summary)
+            $0.summary = NotificationSummary()
+            $0.summary?.environment = Open(.production)
+            $0.summary?.bundleId = "com.example"
+        },
+        Unusual(testDescription: "1e: FAILURE of a mass extension", type: "RENEWAL_EXTENSION") {
+            $0.subtype = Open(.failure)
+        },
+        Unusual(testDescription: "1e: REFUND_REVERSED of something that is not known", type: "REFUND_REVERSED") { _ in
+        },
+        Unusual(testDescription: "pitfall 40: a type that nobody knows", type: "FROM_THE_FUTURE") {
+            $0.subtype = Open(rawValue: "NEW")
+            $0.data?.status = Open(rawValue: 77)
+            $0.unknownMembers = UnknownMembers([JSONValue.Member("newThing", .bool(true))])
+        },
+    ]
+
+    @Test(arguments: unusual) func `a notification that is unusual is accepted, kept and told`(
+        _ unusual: Unusual
+    ) async throws {
+        let world = try await World()
+        let body = try world.notification(unusual.type, unusual.change)
+        #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
+        #expect(try await Self.documents(world) == 1)
+        #expect(try await Self.kinds(world) == ["notification.received"])
+    }
+
+    @Test func `pitfall 43: a notification that can never be accepted holds up none of those behind it`() async throws {
+        let world = try await World()
+        let bad = try world.notification("DID_RENEW", transaction: "a.b.c")
+        let good = try world.notification("DID_RENEW", transaction: world.transaction())
+        for (body, status) in [(bad, 400), (good, 200), (bad, 400)] {
+            #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0.code == status)
+        }
+        #expect(try await Self.kinds(world) == ["subscription.started"])
+    }
+
+    // MARK: - Where it comes from
+
+    struct Forgery: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var code: String
+        /// The body of a notification by an authority that the server trusts, with something wrong.
+        var body: @Sendable (CertificateAuthority) throws -> String
+
+        init(
+            _ description: String, _ code: String,
+            _ body: @escaping @Sendable (CertificateAuthority) throws -> String
+        ) {
+            testDescription = description
+            self.code = code
+            self.body = body
+        }
+    }
+
+    static let forgeries = [
+        Forgery("pitfall 44: a chain to the root whose signer is not marked for the App Store", "untrustedChain") {
+            var authority = $0
+            authority.tokens.leaf.marks = []
+            return try notification(signedBy: authority)
+        },
+        Forgery("pitfall 44: a chain to the root over an authority that is not marked", "untrustedChain") {
+            var authority = $0
+            authority.tokens.intermediate.marks = []
+            return try notification(signedBy: authority)
+        },
+        Forgery("pitfall 44: a signer that was not valid yet when it signed", "certificateExpired") {
+            try notification(signedBy: $0, at: Timestamp(milliseconds: 1_698_000_000_000))
+        },
+        Forgery("1e: an authority of one's own that has Apple's marks and names", "untrustedChain") { _ in
+            try notification(signedBy: CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000)))
+        },
+        Forgery("1e: a genuine notification around a transaction that somebody else signed", "untrustedChain") {
+            let other = try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000))
+            return try notification(signedBy: $0, transaction: other.sign(transaction()))
+        },
+        Forgery("pitfall 23: a notification from production around a transaction from sandbox", "otherPurchase") {
+            try notification(
+                signedBy: $0, transaction: $0.sign(transaction { $0.environment = Open(.sandbox) }))
+        },
+        Forgery("pitfall 45: what Xcode made, which no server is told of", "otherEnvironment") {
+            try notification(signedBy: $0, environment: .xcode)
+        },
+        Forgery("another developer's app", "otherApp") { try notification(signedBy: $0, bundleId: "com.other") },
+    ]
+
+    @Test(arguments: forgeries) func `what is refused leaves nothing behind (1d: elsewhere it was stored and sent on)`(
+        _ forgery: Forgery
+    ) async throws {
+        let world = try await World()
+        let (status, answer) = try await world.send(
+            .post, "/notifications/v2", forgery.body(world.authority), key: nil)
+        #expect(status == .badRequest)
+        #expect(answer["error"]?["code"]?.string == forgery.code)
+        #expect(answer["error"]?["retryable"] == .bool(false))
+        #expect(try await Self.documents(world) == 0)
+        #expect(try await Self.kinds(world) == [])
+        // Only what is wrong with it is why: without that it is accepted.
+        let genuine = try Self.notification(
+            signedBy: world.authority, transaction: world.authority.sign(Self.transaction()))
+        #expect(try await world.send(.post, "/notifications/v2", genuine, key: nil).0 == .ok)
+    }
+
+    @Test func `pitfall 44: certificates are judged when they signed, not when the document is read`() async throws {
+        let world = try await World()
+        var server = world.server
+        // Long after the signer's certificate has run out.
+        server.now = { Timestamp(milliseconds: Self.now.milliseconds + 5 * 365 * 86_400_000) }
+        let body = try world.notification("DID_RENEW", transaction: world.transaction())
+        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+            let response = try await client.execute(
+                uri: "/notifications/v2", method: .post, body: ByteBuffer(string: body))
+            #expect(response.status == .ok)
+        }
+        #expect(try await Self.documents(world) == 2)
+    }
+
+    @Test(
+        arguments: [
+            (AppStoreModel.Environment.production, 42, 200), (.production, 43, 400), (.production, nil, 400),
+            (.sandbox, nil, 200), (.sandbox, 0, 200),
+        ] as [(AppStoreModel.Environment, Int64?, Int)])
+    func `pitfall 24: the app's Apple ID is absent in sandbox, and compared in production`(
+        environment: AppStoreModel.Environment, id: Int64?, status: Int
+    ) async throws {
+        let world = try await World {
+            $0.apps = .only([AppIdentity(bundleId: "com.example", appAppleId: 42)])
+        }
+        let body = try Self.notification(signedBy: world.authority, environment: environment, appAppleId: id)
+        #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0.code == status)
+    }
+
+    @Test func `pitfall 23: a server for production takes no sandbox purchase, and one for both keeps them apart`()
+        async throws
+    {
+        let strict = try await World { $0.environments = [.production] }
+        let sandbox = try strict.transaction { $0.environment = Open(.sandbox) }
+        let submission = #"{"document":"\#(sandbox)"}"#
+        let (status, answer) = try await strict.send(.post, "/v1/customers/anna/purchases", submission)
+        #expect(status == .badRequest)
+        #expect(answer["error"]?["code"]?.string == "otherEnvironment")
+
+        let both = try await World()
+        #expect(try await both.send(.post, "/v1/customers/anna/purchases?environment=sandbox", submission).0 == .ok)
+        let production = try await both.send(.get, "/v1/customers/anna").1
+        #expect(production["entitlements"]?.array == [])
+        #expect(production["purchases"]?.array == [])
+        #expect(try await both.send(.get, "/v1/subscriptions/1").0 == .notFound)
+        let there = try await both.send(.get, "/v1/customers/anna/entitlements/pro?environment=sandbox").1
+        #expect(there["isActive"] == .bool(true))
+    }
+
+    @Test(arguments: [
+        ("/verifyReceipt", ReceiptType.production, 0), ("/verifyReceipt", .productionSandbox, 21007),
+        ("/sandbox/verifyReceipt", .productionSandbox, 0), ("/sandbox/verifyReceipt", .production, 21008),
+    ])
+    func `pitfall 23: a receipt at the wrong door is sent to the other one, and not recorded`(
+        path: String, type: ReceiptType, status: Int
+    ) async throws {
+        let world = try await World()
+        var receipt = Self.receipt([Self.purchase()])
+        receipt.receiptType = Open(type)
+        let document = Base64.encode(try world.authority.sign(receipt))
+        let answer = try await world.send(.post, path, #"{"receipt-data":"\#(document)"}"#, key: nil).1
+        #expect(answer["status"]?.integer == Int64(status))
+        #expect(try await Self.documents(world) == (status == 0 ? 1 : 0))
+    }
+
+    // MARK: - verifyReceipt
+
+    /// Asks verifyReceipt about a receipt after some transactions came.
+    private static func ask(
+        _ world: World, _ receipt: AppReceipt, after transactions: [String] = [], _ members: String = ""
+    ) async throws -> JSONValue {
+        for transaction in transactions {
+            let body = try world.notification("DID_RENEW", transaction: transaction)
+            #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
+        }
+        let document = Base64.encode(try world.authority.sign(receipt))
+        let body = #"{"receipt-data":"\#(document)"\#(members)}"#
+        return try await world.send(.post, "/verifyReceipt", body, key: nil).1
+    }
+
+    private static func ids(_ answer: JSONValue) -> [String?]? {
+        answer["latest_receipt_info"]?.array?.map { $0["transaction_id"]?.string }
+    }
+
+    @Test func `pitfall 27: latest_receipt_info is by date here, in_app as the receipt has it`() async throws {
+        let world = try await World()
+        // A receipt is sorted by its encoding, in which the id comes first.
+        let purchases = ["2", "3", "1"].enumerated().map { period, id in
+            Self.purchase(id, from: Self.later(Int64(period)), until: Self.later(Int64(period) + 1))
+        }
+        let answer = try await Self.ask(world, Self.receipt(purchases))
+        #expect(Self.ids(answer) == ["1", "3", "2"])
+        #expect(answer["receipt"]?["in_app"]?.array?.map { $0["transaction_id"]?.string } == ["1", "2", "3"])
+        let latest = try await Self.ask(world, Self.receipt(purchases), #","exclude-old-transactions":true"#)
+        #expect(Self.ids(latest) == ["1"])
+    }
+
+    @Test func `pitfall 30 and 31: dates are in Apple's three forms, and numbers and truths are texts`() async throws {
+        let world = try await World()
+        let refund = try world.transaction {
+            $0.quantity = 1
+            $0.signedDate = Self.later(0, 1)
+            $0.revocationDate = Self.now
+            $0.revocationReason = Open(.appIssue)
+            $0.isUpgraded = true
+        }
+        let answer = try await Self.ask(world, Self.receipt([Self.purchase()]), after: [refund])
+        let row = try #require(answer["latest_receipt_info"]?.array?.first)
+        let expected = [
+            "purchase_date": "2023-11-14 22:13:20 Etc/GMT", "purchase_date_ms": "1700000000000",
+            "purchase_date_pst": "2023-11-14 14:13:20 America/Los_Angeles",
+            "expires_date": "2023-12-14 22:13:20 Etc/GMT", "expires_date_ms": "1702592000000",
+            "cancellation_date_ms": "1700000000000", "cancellation_reason": "1", "quantity": "1",
+            "is_upgraded": "true", "is_trial_period": "false",
+        ]
+        for (name, text) in expected { #expect(row[name] == .string(text), "\(name)") }
+        #expect(answer["status"]?.integer == 0)
+    }
+
+    @Test func `pitfall 13: a cancellation that a newer receipt does not have any more takes its reason along`()
+        async throws
+    {
+        let world = try await World()
+        let refund = try world.transaction {
+            $0.revocationDate = Self.now
+            $0.revocationReason = Open(.appIssue)
+        }
+        var receipt = Self.receipt([Self.purchase()])
+        receipt.receiptCreationDate = Self.later(1)
+        let answer = try await Self.ask(world, receipt, after: [refund])
+        let row = try #require(answer["latest_receipt_info"]?.array?.first)
+        #expect(row["cancellation_date"] == nil)
+        #expect(row["cancellation_reason"] == nil)
+    }
+
+    @Test func `pitfall 32: a renewal that only another receipt brought is in the answer about an older one`()
+        async throws
+    {
+        let world = try await World()
+        var newer = Self.receipt([
+            Self.purchase(), Self.purchase("2", from: Self.later(1), until: Self.later(2)),
+        ])
+        newer.receiptCreationDate = Self.later(1)
+        let full = try await Self.ask(world, newer)
+        let answer = try await Self.ask(world, Self.receipt([Self.purchase()]))
+        #expect(Self.ids(answer) == ["2", "1"])
+        #expect(answer["latest_receipt_info"] == full["latest_receipt_info"])
+        #expect(answer["latest_receipt"] == full["latest_receipt"])
+        #expect(answer["receipt"]?["in_app"]?.array?.count == 1)
+    }
+
+    // MARK: - Documents
+
+    private static func purchase(
+        _ id: String = "1", from: Timestamp = now, until: Timestamp = later(1)
+    ) -> InAppPurchase {
+        var purchase = InAppPurchase()
+        (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = (id, "1", "month")
+        (purchase.purchaseDate, purchase.expiresDate, purchase.quantity) = (from, until, 1)
+        purchase.productType = Open(.autoRenewableSubscription)
+        return purchase
+    }
+
+    private static func receipt(_ purchases: [InAppPurchase]) -> AppReceipt {
+        var receipt = AppReceipt()
+        receipt.receiptType = Open(.production)
+        receipt.bundleId = "com.example"
+        receipt.receiptCreationDate = now
+        receipt.inAppPurchases = purchases
+        return receipt
+    }
+
+    private static func transaction(
+        _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
+    ) -> JWSTransactionDecodedPayload {
+        var payload = JWSTransactionDecodedPayload()
+        (payload.transactionId, payload.originalTransactionId, payload.productId) = ("1", "1", "month")
+        payload.bundleId = "com.example"
+        payload.environment = Open(.production)
+        payload.type = Open(.autoRenewableSubscription)
+        (payload.purchaseDate, payload.expiresDate, payload.signedDate) = (now, later(1), now)
+        change(&payload)
+        return payload
+    }
+
+    /// The body of a notification.
+    private static func notification(
+        signedBy authority: CertificateAuthority, at signed: Timestamp = now,
+        environment: AppStoreModel.Environment = .production, bundleId: String = "com.example",
+        appAppleId: Int64? = nil, transaction: String? = nil
+    ) throws -> String {
+        var data = NotificationData()
+        data.bundleId = bundleId
+        data.environment = Open(environment)
+        data.appAppleId = appAppleId
+        data.signedTransactionInfo = transaction
+        var payload = ResponseBodyV2DecodedPayload()
+        payload.notificationType = Open(.didRenew)
+        payload.notificationUUID = "u"
+        payload.signedDate = signed
+        payload.data = data
+        return #"{"signedPayload":"\#(try authority.sign(payload))"}"#
+    }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import TestData
+import Testing
+
+/// Whatever order signed documents arrive in, however often and however late: everything that anybody can ask about them is
+/// answered the same.
+@Suite struct SignedOrderTests {
+    /// All 1,000 histories with `QUITTANCE_SOAK` in the environment, which is for release builds; else a few.
+    private static let isSoak = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] != nil
+
+    /// Seeds, some for each test case.
+    private static let blocks: [Range<UInt64>] = {
+        let (count, size): (UInt64, UInt64) = isSoak ? (1000, 50) : (20, 5)
+        return stride(from: 0, to: count, by: Int(size)).map { $0..<$0 + size }
+    }()
+
+    /// How documents arrive.
+    private enum Delivery: CaseIterable {
+        case backwards
+        case shuffled
+        /// Each up to three times, together with others.
+        case doubledInBatches
+        /// Some are held back until all others have long been told.
+        case late
+
+        func batches(_ documents: [Evidence], using random: inout SeededRandom) -> [[Evidence]] {
+            switch self {
+            case .backwards: return documents.reversed().map { [$0] }
+            case .shuffled: return documents.shuffled(using: &random).map { [$0] }
+            case .doubledInBatches:
+                let again = documents.filter { _ in Bool.random(using: &random) }
+                let all = (documents + again + again.filter { _ in Bool.random(using: &random) })
+                var rest = all.shuffled(using: &random)[...]
+                var batches: [[Evidence]] = []
+                while !rest.isEmpty {
+                    let count = Int.random(in: 1...7, using: &random)
+                    batches.append(Array(rest.prefix(count)))
+                    rest = rest.dropFirst(count)
+                }
+                return batches
+            case .late:
+                var (punctual, held): ([Evidence], [Evidence]) = ([], [])
+                for document in documents {
+                    if Int.random(in: 0..<3, using: &random) == 0 {
+                        held.append(document)
+                    } else {
+                        punctual.append(document)
+                    }
+                }
+                return (punctual + held).map { [$0] }
+            }
+        }
+    }
+
+    @Test(arguments: blocks)
+    func `every shuffle, duplication and late arrival of a history of up to 60 signed events ends in the same answers`(
+        seeds: Range<UInt64>
+    ) async throws {
+        for seed in seeds {
+            var random = SeededRandom(seed: ~seed)
+            let history = try await RandomHistory(seed: seed, length: Int.random(in: 1...60, using: &random))
+            let expected = try await Self.answers(to: history, arriving: history.documents.map { [$0] }, &random)
+            for delivery in Delivery.allCases {
+                let batches = delivery.batches(history.documents, using: &random)
+                let found = try await Self.answers(to: history, arriving: batches, &random)
+                #expect(found.differences(from: expected) == [], "seed \(seed), \(delivery)")
+            }
+        }
+    }
+
+    @Test(arguments: isSoak ? 0..<UInt64(20) : 0..<3)
+    func `every order of a small history, enumerated, ends in the same answers`(seed: UInt64) async throws {
+        var random = SeededRandom(seed: ~seed)
+        let history = try await RandomHistory(seed: seed, length: Self.isSoak ? 5 : 4)
+        let expected = try await Self.answers(to: history, arriving: history.documents.map { [$0] }, &random)
+        var count = 0
+        for order in Self.permutations(of: Array(history.documents.indices)) {
+            count += 1
+            let batches = order.map { [history.documents[$0]] }
+            let found = try await Self.answers(to: history, arriving: batches, &random)
+            #expect(found.differences(from: expected) == [], "seed \(seed), order \(order)")
+        }
+        #expect(count == (1...history.documents.count).reduce(1, *))
+    }
+
+    private static func permutations(of list: [Int]) -> [[Int]] {
+        guard list.count > 1 else { return [list] }
+        return list.flatMap { first in permutations(of: list.filter { $0 != first }).map { [first] + $0 } }
+    }
+
+    @Test func `the histories have of everything`() async throws {
+        var (types, kinds, ties, statuses): (Set<String>, Set<Evidence.Kind>, Int, Set<SubscriptionState.Status>) = (
+            [], [], 0, []
+        )
+        var groups = Set<String>()
+        for seed in 0..<UInt64(8) {
+            let history = try await RandomHistory(seed: seed, length: 60)
+            for document in history.documents {
+                kinds.insert(document.kind)
+                if let type = document.notification?.type { types.insert(type) }
+                groups.formUnion(document.statements.compactMap(\.subscriptionGroup))
+            }
+            // Of one instant, about one transaction, and not of the same mind.
+            let words = history.documents.flatMap(\.statements)
+            let instants = Dictionary(grouping: words) { [$0.transactionId, "\($0.provenance.signedDate)"] }
+            ties += instants.values.count { Set($0.map(\.provenance.evidence)).count > 1 }
+            var random = SeededRandom(seed: seed)
+            let answers = try await Self.answers(to: history, arriving: [history.documents], &random)
+            statuses.formUnion(answers.states.values.joined().compactMap { $0?.status })
+        }
+        #expect(kinds == [.transaction, .notification, .receipt])
+        #expect(types.count >= 20)
+        #expect(ties >= 20)
+        #expect(groups == ["21", "22"])
+        #expect(statuses == Set(SubscriptionState.Status.allCases))
+    }
+
+    // MARK: - Recording and asking
+
+    /// Records a history as it arrives into a ledger of its own, with all that time alone changes told in between, and asks
+    /// everything.
+    private static func answers(
+        to history: RandomHistory, arriving batches: [[Evidence]], _ random: inout SeededRandom
+    ) async throws -> Answers {
+        let ledger = Ledger(
+            storage: MemoryLedgerStorage(), catalogues: [RandomHistory.bundleId: RandomHistory.catalogue])
+        var now = RandomHistory.day(0)
+        for batch in batches {
+            now = Timestamp(milliseconds: now.milliseconds + Int64.random(in: 0...3 * 86_400_000, using: &random))
+            _ = try await ledger.record(batch, at: now)
+            if Bool.random(using: &random) { _ = try await ledger.tellChanges(at: now) }
+        }
+        return try await Answers(ledger, about: history)
+    }
+}
+
+/// All that anybody can ask about a history.
+private struct Answers: Sendable {
+    var chains: [ChainKey: Chain] = [:]
+    var chainKeys: [TransactionKey: ChainKey] = [:]
+    var owners: [ChainKey: [String]] = [:]
+    /// At several instants.
+    var states: [ChainKey: [SubscriptionState?]] = [:]
+    /// By account and environment, at several instants; `nil` where the account is not known.
+    var holdings: [String: [Holdings?]] = [:]
+    /// What the server answers, by path.
+    var served: [String: String] = [:]
+
+    init(_ ledger: Ledger, about history: RandomHistory) async throws {
+        let keys = Set(
+            history.documents.flatMap { document in
+                document.statements.map { ChainKey($0.originalTransactionId, in: document.scope) }
+                    + document.renewals.map { ChainKey($0.originalTransactionId, in: document.scope) }
+            })
+        let transactions = Set(
+            history.documents.flatMap { document in
+                document.statements.map { TransactionKey($0.transactionId, in: document.scope) }
+            })
+        let end = Double(history.end.milliseconds - RandomHistory.day(0).milliseconds) / 86_400_000
+        let instants = [0, 0.3, 0.6, 0.9].map { RandomHistory.day($0 * end) } + [RandomHistory.day(end + 5)]
+
+        (chains, chainKeys, owners) = try await ledger.storage.read { reader in
+            var (chains, owners): ([ChainKey: Chain], [ChainKey: [String]]) = ([:], [:])
+            for key in keys {
+                chains[key] = try reader.chain(key)
+                owners[key] = try reader.owners(of: key).flatMap { try reader.ids(of: $0.customer) }.sorted()
+            }
+            var chainKeys: [TransactionKey: ChainKey] = [:]
+            for transaction in transactions { chainKeys[transaction] = try reader.chainKey(of: transaction) }
+            return (chains, chainKeys, owners)
+        }
+        states = chains.mapValues { chain in instants.map { chain.subscription(at: $0) } }
+        for account in RandomHistory.accounts {
+            for environment in [AppStoreModel.Environment.production, .sandbox] {
+                let scope = LedgerScope(bundleId: RandomHistory.bundleId, environment: environment)
+                var found: [Holdings?] = []
+                for instant in instants {
+                    found.append(try await ledger.holdings(of: account, in: scope, at: instant))
+                }
+                holdings["\(account) \(environment)"] = found
+            }
+        }
+        try await ask(ledger, about: history)
+    }
+
+    private mutating func ask(_ ledger: Ledger, about history: RandomHistory) async throws {
+        var random = SeededRandom(seed: 1)
+        let (key, text) = APIKey.make(
+            name: "test", role: .server, bundleId: RandomHistory.bundleId, at: history.end, using: &random)
+        try await ledger.storage.write { try $0.put(key) }
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let verifier = try HistorySigner.shared.get().verifier
+        let server = PurchaseServer(
+            ledger: LedgerService(ledger: ledger, verifier: verifier), now: { history.end }, logger: logger)
+        served = try await Application(router: server.router(), logger: logger).test(.router) { client in
+            var served: [String: String] = [:]
+            for member in ["", #","exclude-old-transactions":true"#] {
+                let body = #"{"receipt-data":"\#(Base64.encode(history.receipt))"\#(member)}"#
+                let response = try await client.execute(
+                    uri: "/verifyReceipt", method: .post, body: ByteBuffer(string: body))
+                served["/verifyReceipt \(member)"] = String(buffer: response.body)
+            }
+            for account in RandomHistory.accounts {
+                let response = try await client.execute(
+                    uri: "/v1/customers/\(account)", method: .get, headers: [.authorization: "Bearer \(text)"])
+                served["/v1/customers/\(account)"] = String(buffer: response.body)
+            }
+            return served
+        }
+        #expect(served["/verifyReceipt "]?.hasSuffix(#""status":0}"#) == true)
+    }
+
+    /// In what they differ, in words.
+    func differences(from other: Answers) -> [String] {
+        differences("facts", chains, other.chains) + differences("chain", chainKeys, other.chainKeys)
+            + differences("owners", owners, other.owners) + differences("states", states, other.states)
+            + differences("holdings", holdings, other.holdings) + differences("answer", served, other.served)
+    }
+
+    private func differences<Key, Value: Equatable>(
+        _ name: String, _ left: [Key: Value], _ right: [Key: Value]
+    ) -> [String] {
+        Set(left.keys).union(right.keys).filter { left[$0] != right[$0] }.map { key in
+            let texts = [left[key], right[key]].map { $0.map { "\($0)" } ?? "none" }
+            // From shortly before where they part.
+            let same = zip(texts[0], texts[1]).prefix { $0 == $1 }.count
+            let parts = texts.map { String($0.dropFirst(max(0, same - 40)).prefix(160)) }
+            return "\(name) of \(key): …\(parts[0])… and not …\(parts[1])…"
+        }
+    }
+}
