@@ -11,6 +11,21 @@ public struct Customer: Hashable, Sendable {
     }
 }
 
+extension String {
+    /// A customer's id as the ledger compares it: a UUID, as `appAccountToken` is one, is the same in large and small letters; other
+    /// ids are as they are.
+    package var asAccount: String {
+        let digits = utf8.filter { $0 != UInt8(ascii: "-") }
+        let isUUID =
+            utf8.count == 36 && digits.count == 32
+            && digits.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit && $0 < 0x80 }
+        return isUUID ? lowercased() : self
+    }
+
+    /// An account that a document names; `nil` where that is nobody.
+    var accountIfAny: String? { isEmpty ? nil : asAccount }
+}
+
 /// Why a purchase counts as a customer's.
 public enum LinkReason: String, CaseIterable, Sendable {
     /// The purchase bears an `appAccountToken` that is one of the customer's ids.

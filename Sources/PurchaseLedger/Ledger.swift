@@ -150,8 +150,8 @@ extension Ledger {
         }
     }
 
-    /// Links a chain to the customer whose id its newest `appAccountToken` is, and to nobody where the newest words name
-    /// nobody. A customer that is not known is new.
+    /// Links a chain to the customer whose id the `appAccountToken` of its latest purchase is, and to nobody where none is
+    /// named. A customer that is not known is new.
     private func linkByToken(_ chain: Chain, in writer: any LedgerWriter, at now: Timestamp) throws {
         let key = chain.key
         let customer = try chain.appAccountToken.map { token in
@@ -169,7 +169,7 @@ extension Ledger {
     private func claim(
         _ key: ChainKey, for id: String, in writer: any LedgerWriter, at now: Timestamp
     ) throws -> Bool {
-        let id = Self.normalized(id)
+        let id = id.asAccount
         let customer =
             try writer.customer(id, of: key.scope.bundleId) ?? writer.addCustomer(id, of: key.scope.bundleId)
         let owners = try writer.owners(of: key).map(\.customer)
@@ -203,19 +203,12 @@ extension Ledger {
                 originalTransactionId: key.originalTransactionId))
     }
 
-    /// A UUID is the same in large and small letters; other ids are as they are.
-    package static func normalized(_ id: String) -> String {
-        let digits = id.utf8.filter { $0 != UInt8(ascii: "-") }
-        let isUUID = id.utf8.count == 36 && digits.count == 32 && digits.allSatisfy(\.isHexDigit)
-        return isUUID ? id.lowercased() : id
-    }
-
     /// What a customer has at `now`; `nil` where the customer is not known.
     public func holdings(
         of id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Holdings? {
         try await storage.read { [self] reader in
-            guard let customer = try reader.customer(Self.normalized(id), of: scope.bundleId) else { return nil }
+            guard let customer = try reader.customer(id.asAccount, of: scope.bundleId) else { return nil }
             let keys = try reader.chains(of: customer, in: scope.environment)
             return Holdings(try keys.compactMap { try reader.chain($0) }, catalogue: catalogue(scope), at: now)
         }
@@ -228,8 +221,8 @@ extension Ledger {
         _ alias: String, to id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Bool {
         try await storage.write { writer in
-            guard let customer = try writer.customer(Self.normalized(id), of: scope.bundleId) else { return false }
-            let alias = Self.normalized(alias)
+            guard let customer = try writer.customer(id.asAccount, of: scope.bundleId) else { return false }
+            let alias = alias.asAccount
             guard let other = try writer.customer(alias, of: scope.bundleId) else {
                 try writer.add(id: alias, to: customer)
                 return true
@@ -264,7 +257,7 @@ extension Ledger {
     /// - Returns: `nil` where the customer is not known.
     public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Deleted? {
         try await storage.write { [keepsEvidence] writer in
-            guard let customer = try writer.customer(Self.normalized(id), of: scope.bundleId) else { return nil }
+            guard let customer = try writer.customer(id.asAccount, of: scope.bundleId) else { return nil }
             let keys = try Environment.allCases.flatMap { try writer.chains(of: customer, in: $0) }
             try writer.delete(customer)
             var deleted = Deleted(purchases: keys.count)
@@ -279,23 +272,14 @@ extension Ledger {
     }
 }
 
-extension UInt8 {
-    fileprivate var isHexDigit: Bool {
-        switch self {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
-            UInt8(ascii: "A")...UInt8(ascii: "F"):
-            true
-        default: false
-        }
-    }
-}
-
 extension Chain {
-    /// The account that the newest word about the chain names.
+    /// The account that the latest purchase names, of those that name one; else the renewal info's. Word of an earlier period that
+    /// was signed again, as for its refund, moves the purchase to nobody else. Receipts name no account.
     var appAccountToken: String? {
-        let words =
-            transactions.values.compactMap(\.current).map { ($0.provenance, $0.appAccountToken) }
-            + [renewal].compactMap { $0.map { ($0.provenance, $0.appAccountToken) } }
-        return words.filter { $0.1 != nil }.max { $0.0 < $1.0 }?.1
+        let named = transactions.values.compactMap(\.signed).filter { $0.appAccountToken != nil }
+        let latest = named.max {
+            ($0.purchaseDate ?? .distantPast, $0.provenance) < ($1.purchaseDate ?? .distantPast, $1.provenance)
+        }
+        return latest?.appAccountToken ?? renewal?.appAccountToken
     }
 }

@@ -33,7 +33,7 @@ public struct RenewalFact: Hashable, Sendable {
         isInBillingRetry = payload.isInBillingRetryPeriod ?? false
         gracePeriodExpiresDate = payload.gracePeriodExpiresDate
         priceIncreaseStatus = payload.priceIncreaseStatus
-        appAccountToken = payload.appAccountToken?.lowercased()
+        appAccountToken = payload.appAccountToken?.accountIfAny
     }
 
     /// The newer of two.

@@ -66,7 +66,7 @@ public struct TransactionStatement: Hashable, Sendable {
     public var isUpgraded: Bool
     public var revocation: Revocation?
     public var ownership: Open<InAppOwnershipType>?
-    /// In small letters: a UUID is the same in either.
+    /// A UUID in small letters: it is the same in either.
     public var appAccountToken: String?
     public var offerType: Open<OfferType>?
     public var webOrderLineItemId: String?
@@ -132,7 +132,7 @@ extension TransactionStatement {
                 percentage: payload.revocationPercentage)
         }
         ownership = payload.inAppOwnershipType
-        appAccountToken = payload.appAccountToken?.lowercased()
+        appAccountToken = payload.appAccountToken?.accountIfAny
         offerType = payload.offerType
         webOrderLineItemId = payload.webOrderLineItemId
     }

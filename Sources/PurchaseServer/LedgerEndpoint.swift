@@ -55,7 +55,7 @@ struct LedgerEndpoint: Sendable {
     private func read(_ id: String) async throws -> (Holdings, [String], [TransactionStatement])? {
         let (ledger, scope, now) = (ledger, scope, now)
         return try await ledger.storage.read { reader in
-            guard let customer = try reader.customer(Ledger.normalized(id), of: scope.bundleId) else { return nil }
+            guard let customer = try reader.customer(id.asAccount, of: scope.bundleId) else { return nil }
             // Not in the order in which they were linked, which is that of arrival.
             let keys = try reader.chains(of: customer, in: scope.environment).sorted {
                 $0.originalTransactionId < $1.originalTransactionId

@@ -22,6 +22,7 @@ struct VerifyReceiptEndpoint: Sendable {
         var verifier = AppStoreVerifier(
             apps: .any, environments: [.production, .sandbox], roots: service?.verifier.roots ?? .apple)
         verifier.intermediates = service?.verifier.intermediates ?? Intermediates()
+        verifier.revocation = service?.verifier.revocation ?? .notChecked
         self.verifier = verifier
     }
 
@@ -65,7 +66,7 @@ struct VerifyReceiptEndpoint: Sendable {
         _ receipt: [UInt8], _ request: VerifyReceiptRequest, _ service: LedgerService, at now: Timestamp
     ) async throws -> VerifyTransactionReceiptResponse {
         let verified = try await verifier.verify(transactionReceipt: receipt, at: now)
-        guard service.knows(verified.bundleId) else { throw VerifyReceiptStatus.accountNotFound }
+        guard service.knows(verified.bundleId, environment) else { throw VerifyReceiptStatus.accountNotFound }
         let answer = OldReceiptAnswer(receipt: verified, environment: environment)
         if answer.isSubscription { try service.requireSecret(request.password, of: verified.bundleId) }
         let ledger = service.ledger
@@ -85,6 +86,8 @@ struct VerifyReceiptEndpoint: Sendable {
             case .unreadable:
                 // Authentic, so 21003 would be a lie; the fault is here.
                 throw VerifyReceiptStatus.internalDataAccess
+            case .revocationUnknown:
+                throw VerifyReceiptStatus.unavailable
             default:
                 throw VerifyReceiptStatus.unauthenticReceipt
             }
@@ -99,7 +102,7 @@ struct VerifyReceiptEndpoint: Sendable {
         }
         let response = VerifyReceiptResponse(
             status: .valid, environment: environment, receipt: Receipt(receipt.payload, requestDate: now))
-        guard let service, let full = FullReceiptAnswer(receipt), service.knows(receipt.bundleId) else {
+        guard let service, let full = FullReceiptAnswer(receipt), service.knows(receipt.bundleId, environment) else {
             return response
         }
         if full.isNeeded { try service.requireSecret(request.password, of: receipt.bundleId) }
@@ -112,8 +115,9 @@ struct VerifyReceiptEndpoint: Sendable {
 }
 
 extension LedgerService {
-    /// Whether this is one of the ledger's own apps.
-    fileprivate func knows(_ bundleId: String?) -> Bool {
+    /// Whether the ledger takes in what is of this app and environment.
+    fileprivate func knows(_ bundleId: String?, _ environment: Environment) -> Bool {
+        guard verifier.environments.contains(environment) else { return false }
         guard case .only(let apps) = verifier.apps else { return true }
         return apps.contains { $0.bundleId == bundleId }
     }

@@ -199,6 +199,33 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("7E3FB204-2A7D-41E6-B58F-0C6B8E6F4A31", "7e3fb204-2a7d-41e6-b58f-0c6b8e6f4a31", true),
+        ("Anna", "Anna", true), ("Anna", "anna", false), ("", "", false),
+    ])
+    func `an account is a UUID in large or small letters, or any other text to the letter`(
+        token: String, id: String, isFound: Bool
+    ) async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        let transaction = try signed.transaction { $0.appAccountToken = token }
+        _ = try await ledger.record([signed.evidence(transaction: transaction)], at: Facts.day(0))
+        #expect(try await Self.names(ledger, id, 1) == (isFound ? ["pro"] : nil))
+    }
+
+    @Test func `word of an old period that names another account moves the purchase to nobody else`() async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        let latest = try signed.transaction("2", signed: 30, from: 30, until: 60) { $0.appAccountToken = "bert" }
+        let refunded = try signed.transaction(signed: 40) {
+            $0.appAccountToken = "anna"
+            $0.revocationDate = Facts.day(40)
+        }
+        for token in [latest, refunded] {
+            _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(40))
+        }
+        #expect(try await Self.names(ledger, "bert", 41) == ["pro"])
+        #expect(try await Self.names(ledger, "anna", 41) == [])
+    }
+
     @Test func `a sandbox purchase entitles nobody in production`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let sandbox = try signed.transaction {

@@ -104,7 +104,7 @@ import Testing
         receipt.subscriptionGroup = nil
         receipt.revocation = .init(date: Facts.day(9))
         let signed = Facts.transaction(signed: 5) {
-            $0.appAccountToken = "A"
+            $0.appAccountToken = "a"
             $0.isUpgraded = true
         }
         let current = Facts.chain([signed, receipt]).purchases.first

@@ -61,10 +61,8 @@ extension SignedHistory {
     }
 
     /// The second period.
-    fileprivate func second(
-        signed: Double = 29.5, _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
-    ) throws -> String {
-        try transaction("2", signed: signed, from: 30, until: 60, change)
+    fileprivate func second(signed: Double = 29.5) throws -> String {
+        try transaction("2", signed: signed, from: 30, until: 60)
     }
 
     fileprivate func renewed() throws -> Document { try told("DID_RENEW", nil, 29.5, second(), renewal(signed: 29.5)) }
@@ -519,6 +517,19 @@ extension SignedHistory {
         #expect(Set(events).count == 1)
     }
 
+    @Test func `pitfall 1: a notification that is signed anew for another delivery is told as one too`() async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        var events: [[String]] = []
+        for _ in 0..<3 {
+            // The same words, but an ECDSA signature is another one every time.
+            let evidence = try await signed.evidence(signed.bought())
+            #expect(try await ledger.record([evidence], claimedBy: "anna", at: Facts.day(1)).new == 1)
+            events.append(try await Self.told(ledger))
+        }
+        #expect(Set(events) == [["purchase.linked", "subscription.started 1"]])
+        #expect(try await Self.names(ledger, "anna", 1) == ["pro"])
+    }
+
     @Test(arguments: [157.0 / 24, 180, 2000])
     func `pitfall 42: a notification is known for as long as Apple may send it again, and longer`(
         daysLater: Double
@@ -712,6 +723,28 @@ extension SignedHistory {
         #expect(try await Self.names(ledger, "bert", 31) == ["pro"])
     }
 
+    @Test func `pitfall 19: whose purchase it is, the newest signed transaction says, also where a receipt is newer`()
+        async throws
+    {
+        let signed = try SignedHistory()
+        var evidence: [Evidence] = []
+        for period in 0..<8 {
+            let start = Double(period) * 30
+            let token = try signed.transaction("\(period)", signed: start, from: start, until: start + 30) {
+                $0.appAccountToken = period == 7 ? "bert" : "anna"
+            }
+            evidence.append(try await signed.evidence(transaction: token))
+        }
+        let purchases = (0..<8).map { Self.purchase("\($0)", from: Double($0) * 30, until: Double($0) * 30 + 30) }
+        evidence.append(try await signed.evidence(receipt: purchases, created: 220))
+        for order in [evidence, evidence.reversed()] {
+            let ledger = Self.ledger()
+            for document in order { _ = try await ledger.record([document], at: Facts.day(220)) }
+            #expect(try await Self.names(ledger, "bert", 220) == ["pro"])
+            #expect(try await Self.names(ledger, "anna", 220) == [])
+        }
+    }
+
     @Test(arguments: [
         (ClaimPolicy.transfer, [], ["pro"]), (.keep, ["pro"], []), (.share, ["pro"], ["pro"]),
     ])
@@ -758,6 +791,20 @@ extension SignedHistory {
         }
         #expect(try await Self.names(ledger, "anna", 12) == ["pro"])
         #expect(try await Self.names(ledger, "anna", 12, in: sandbox) == [])
+    }
+
+    @Test(arguments: [false, true])
+    func `1d: consent that was given is given, also where the question arrives after it`(
+        isLate: Bool
+    ) async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        let asked = try Self.priceRise(signed, "PENDING", 20, .pending)
+        let given = try Self.priceRise(signed, "ACCEPTED", 22, .agreed)
+        for document in isLate ? [given, asked] : [asked, given] {
+            _ = try await ledger.record([signed.evidence(document)], at: Facts.day(23))
+        }
+        let chain = try await ledger.storage.read { try $0.chain(Facts.key) }
+        #expect(chain?.subscription(at: Facts.day(24))?.priceIncreaseStatus == .agreed)
     }
 
     @Test func `pitfall 34: why it ended, and that consent is pending, are told as such`() async throws {
