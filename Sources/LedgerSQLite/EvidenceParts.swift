@@ -18,11 +18,9 @@ struct EvidenceParts {
         return nil
     }
 
-    /// Keeps bytes, unless they are kept already, and returns their number.
-    func keep(_ bytes: ArraySlice<UInt8>, _ id: @autoclosure () -> EvidenceID) throws -> Int64 {
-        if let number = tables.knownParts.number(of: bytes) { return number }
-        let id = id()
-        let number = try number(of: bytes, id) ?? insert(try pack(bytes) ?? Packing.plain(bytes), id)
+    /// Keeps bytes that are not kept yet, and returns their number.
+    func keep(_ bytes: ArraySlice<UInt8>, new id: EvidenceID) throws -> Int64 {
+        let number = try insert(try pack(bytes) ?? Packing.plain(bytes), id)
         tables.knownParts.add(bytes, number)
         return number
     }
@@ -47,13 +45,18 @@ struct EvidenceParts {
     }
 
     private func keep(_ piece: Packing.Piece) throws -> Int64 {
-        if piece.isToken { return try keep(piece.bytes, EvidenceID(Array(piece.bytes))) }
         if let number = tables.knownParts.number(of: piece.bytes) { return number }
         let id = EvidenceID(Array(piece.bytes))
-        let number = try number(of: piece.bytes, id) ?? insert(Packing.plain(piece.bytes), id)
+        if let number = try number(of: piece.bytes, id) {
+            tables.knownParts.add(piece.bytes, number)
+            return number
+        }
+        if piece.isToken { return try keep(piece.bytes, new: id) }
+        let number = try insert(Packing.plain(piece.bytes), id)
         tables.knownParts.add(piece.bytes, number)
         return number
     }
+
     /// The bytes of a part.
     func bytes(_ number: Int64, depth: Int = 0) throws -> [UInt8] {
         guard depth <= Self.deepest,

@@ -172,6 +172,8 @@ extension SQLiteLedgerStorage {
             try connection.execute(sql: "PRAGMA synchronous = FULL")
             try connection.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpoint)")
             try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
+            // What a savepoint may have to take back. Kept in a file, it would be written for nearly every work.
+            try connection.execute(sql: "PRAGMA temp_store = MEMORY")
         }
         try migrate(pool)
         return pool

@@ -36,9 +36,7 @@ extension SQLiteTransaction {
     }
 
     func add(_ evidence: Evidence, receivedAt: Timestamp) throws -> Bool {
-        let part = try EvidenceParts(tables: tables).keep(evidence.document[...], evidence.id)
-        let known = try tables.first("SELECT 1 FROM documents WHERE part = ?", [.integer(part)]) { try $0.flag() }
-        guard known == nil else { return false }
+        guard let part = try newPart(evidence) else { return false }
         try tables.run(
             """
             INSERT INTO documents (part, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
@@ -51,6 +49,16 @@ extension SQLiteTransaction {
                 .text(evidence.notification?.subtype), .text(evidence.notification?.uuid),
             ])
         return true
+    }
+
+    /// The part with the bytes of a document; `nil` where it is a document already.
+    private func newPart(_ evidence: Evidence) throws -> Int64? {
+        let parts = EvidenceParts(tables: tables)
+        guard let part = try parts.number(of: evidence.document[...], evidence.id) else {
+            return try parts.keep(evidence.document[...], new: evidence.id)
+        }
+        let known = try tables.first("SELECT 1 FROM documents WHERE part = ?", [.integer(part)]) { try $0.flag() }
+        return known == nil ? part : nil
     }
 
     /// The document of a row, which proves by its own digest that it is the one that was added.
