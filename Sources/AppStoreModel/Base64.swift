@@ -30,22 +30,38 @@ package enum Base64 {
     }
 
     /// Encodes base64url without padding: what ``decodeURL(_:)`` reads.
+    ///
+    /// In buffers, as decoding is: Foundation knows one alphabet, so that every letter would be looked at once more.
     package static func encodeURL(_ bytes: some Collection<UInt8>) -> [UInt8] {
-        var text = Array(Data(bytes).base64EncodedData())
-        while text.last == UInt8(ascii: "=") { text.removeLast() }
-        for index in text.indices {
-            switch text[index] {
-            case UInt8(ascii: "+"): text[index] = UInt8(ascii: "-")
-            case UInt8(ascii: "/"): text[index] = UInt8(ascii: "_")
-            default: break
+        let bytes = ContiguousArray(bytes)
+        let (blocks, rest) = bytes.count.quotientAndRemainder(dividingBy: 3)
+        return bytes.withUnsafeBufferPointer { bytes in
+            letters.withUnsafeBufferPointer { letters in
+                [UInt8](unsafeUninitializedCapacity: blocks * 4 + 3) { text, count in
+                    for block in 0..<blocks {
+                        let (input, output) = (block &* 3, block &* 4)
+                        let bits = Int(bytes[input]) << 16 | Int(bytes[input &+ 1]) << 8 | Int(bytes[input &+ 2])
+                        text[output] = letters[bits >> 18]
+                        text[output &+ 1] = letters[bits >> 12 & 63]
+                        text[output &+ 2] = letters[bits >> 6 & 63]
+                        text[output &+ 3] = letters[bits & 63]
+                    }
+                    count = blocks * 4
+                    let last = (0..<rest).reduce(0) { $0 | Int(bytes[blocks * 3 + $1]) << (16 - 8 * $1) }
+                    for place in 0..<(rest == 0 ? 0 : rest + 1) {
+                        text[count] = letters[last >> (18 - 6 * place) & 63]
+                        count += 1
+                    }
+                }
             }
         }
-        return text
     }
 
     package static func encode(_ bytes: some Collection<UInt8>) -> String {
         Data(bytes).base64EncodedString()
     }
+
+    private static let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
     private static let standard = table("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
     private static let url = table("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")

@@ -97,8 +97,10 @@ extension Packing {
 
     private static func isToken(_ text: ArraySlice<UInt8>) -> Bool {
         guard let parts = parts(of: text) else { return false }
-        return parts.allSatisfy { part in
-            part.withUnsafeBufferPointer { $0.allSatisfy { isLetter[Int($0)] } }
+        // One look at the global, which is not free.
+        let isLetter = isLetter
+        return isLetter.withUnsafeBufferPointer { isLetter in
+            parts.allSatisfy { part in part.withUnsafeBufferPointer { $0.allSatisfy { isLetter[Int($0)] } } }
         }
     }
 

@@ -18,11 +18,9 @@ struct EvidenceParts {
         return nil
     }
 
-    /// Keeps bytes, unless they are kept already, and returns their number.
-    func keep(_ bytes: ArraySlice<UInt8>, _ id: @autoclosure () -> EvidenceID) throws -> Int64 {
-        if let number = tables.knownParts.number(of: bytes) { return number }
-        let id = id()
-        let number = try number(of: bytes, id) ?? insert(try pack(bytes) ?? Packing.plain(bytes), id)
+    /// Keeps bytes that are not kept yet, and returns their number.
+    func keep(_ bytes: ArraySlice<UInt8>, new id: EvidenceID) throws -> Int64 {
+        let number = try insert(try pack(bytes) ?? Packing.plain(bytes), id)
         tables.knownParts.add(bytes, number)
         return number
     }
@@ -47,13 +45,19 @@ struct EvidenceParts {
     }
 
     private func keep(_ piece: Packing.Piece) throws -> Int64 {
-        if piece.isToken { return try keep(piece.bytes, EvidenceID(Array(piece.bytes))) }
         if let number = tables.knownParts.number(of: piece.bytes) { return number }
-        let id = EvidenceID(Array(piece.bytes))
-        let number = try number(of: piece.bytes, id) ?? insert(Packing.plain(piece.bytes), id)
+        // As a document of its own a token has the name of what in it is signed.
+        let id = piece.isToken ? EvidenceID(Array(piece.bytes), .transaction) : EvidenceID(Array(piece.bytes))
+        if let number = try number(of: piece.bytes, id) {
+            tables.knownParts.add(piece.bytes, number)
+            return number
+        }
+        if piece.isToken { return try keep(piece.bytes, new: id) }
+        let number = try insert(Packing.plain(piece.bytes), id)
         tables.knownParts.add(piece.bytes, number)
         return number
     }
+
     /// The bytes of a part.
     func bytes(_ number: Int64, depth: Int = 0) throws -> [UInt8] {
         guard depth <= Self.deepest,
@@ -63,19 +67,8 @@ struct EvidenceParts {
         return try unpack(content, depth: depth)
     }
 
-    /// The bytes of a part, compared with its digest.
-    func provenBytes(_ number: Int64) throws -> [UInt8] {
-        let found = try tables.first("SELECT digest, content FROM parts WHERE id = ?", [.integer(number)]) {
-            (try $0.integer(), try $0.octets())
-        }
-        guard let (digest, content) = found, case let bytes = try unpack(content, depth: 0),
-            EvidenceID(bytes).leading == digest
-        else { throw SQLiteErrors.damaged("A document in the ledger is not what was added") }
-        return bytes
-    }
-
     /// The parts whose digests begin alike: one, or none, unless somebody found two such.
-    private func candidates(_ id: EvidenceID) throws -> [(Int64, [UInt8])] {
+    func candidates(_ id: EvidenceID) throws -> [(Int64, [UInt8])] {
         try tables.all("SELECT id, content FROM parts WHERE digest = ?", [.integer(id.leading)]) {
             (try $0.integer(), try $0.octets())
         }.map { ($0, try unpack($1, depth: 0)) }

@@ -9,6 +9,8 @@ struct KnownNumbers {
     fileprivate var scopes: [LedgerScope: Int64] = [:]
     fileprivate var chains: [ChainKey: Int64] = [:]
     fileprivate var scopeOf: [Int64: LedgerScope] = [:]
+
+    mutating func add(_ key: ChainKey, _ number: Int64) { chains[key] = number }
 }
 
 // MARK: - Finding

@@ -64,12 +64,15 @@ extension SQLiteTransaction {
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainKey] {
         let scope = LedgerScope(bundleId: customer.bundleId, environment: environment)
         guard let number = try tables.scope(scope) else { return [] }
-        return try tables.all(
+        let found = try tables.all(
             """
-            SELECT originalTransactionId FROM links JOIN chains ON chains.id = links.chain
+            SELECT chains.id, originalTransactionId FROM links JOIN chains ON chains.id = links.chain
             WHERE customer = ? AND scope = ? ORDER BY place
             """, [.integer(customer.number), .integer(number)]
-        ) { ChainKey(try $0.text(), in: scope) }
+        ) { (number: try $0.integer(), key: ChainKey(try $0.text(), in: scope)) }
+        // Whoever asks for the chains looks at them next, and need not search for them.
+        for chain in found { tables.known.add(chain.key, chain.number) }
+        return found.map { $0.key }
     }
 
     func link(_ key: ChainKey, to customer: Customer, _ reason: LinkReason) throws {

@@ -156,6 +156,11 @@ extension SQLiteLedgerStorage {
     /// Pages that each connection keeps in memory, in KiB: the upper levels of the indexes of some million transactions.
     private static let cache = 32 << 10
 
+    /// Bytes of the file that who reads sees where the system has them, in place of a copy of each page: SQLite's own limit. Of
+    /// millions of customers hardly a page is asked for twice, so that no cache of ours would hold them. A disk that fails
+    /// to read ends the process then.
+    private static let mapped = 0x7fff_0000
+
     /// Pages after which the log is brought into the file: 16 MiB. At 1,000, SQLite's own, a busy server would do little
     /// else.
     private static let checkpoint = 4_000
@@ -173,6 +178,7 @@ extension SQLiteLedgerStorage {
             try connection.execute(sql: "PRAGMA cache_size = -\(cache)")
             // What was deleted is to be gone, also from the pages that are free now.
             try connection.execute(sql: "PRAGMA secure_delete = ON")
+            if connection.configuration.readonly { try connection.execute(sql: "PRAGMA mmap_size = \(mapped)") }
         }
         return configuration
     }
@@ -194,6 +200,8 @@ extension SQLiteLedgerStorage {
             try connection.execute(sql: "PRAGMA synchronous = FULL")
             try connection.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpoint)")
             try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
+            // What a savepoint may have to take back. Kept in a file, it would be written for nearly every work.
+            try connection.execute(sql: "PRAGMA temp_store = MEMORY")
         }
         try migrate(pool)
         return pool

@@ -17,13 +17,13 @@ struct SQLiteTransaction: LedgerWriter {
 
 extension SQLiteTransaction {
     private static let documents = """
-        SELECT number, part, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
+        SELECT number, part, digest, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
                notificationUUID
-        FROM documents
+        FROM documents JOIN parts ON parts.id = part
         """
 
     func document(_ id: EvidenceID) throws -> StoredDocument? {
-        let found = try tables.all(Self.documents + " WHERE name = ?", [.integer(id.leading)]) {
+        let found = try tables.all(Self.documents + " WHERE digest = ?", [.integer(id.leading)]) {
             try DocumentRow(&$0)
         }
         return try found.lazy.map { try stored($0) }.first { $0.id == id }
@@ -36,16 +36,15 @@ extension SQLiteTransaction {
     }
 
     func add(_ evidence: Evidence, receivedAt: Timestamp) throws -> Bool {
-        guard try document(evidence.id) == nil else { return false }
-        let part = try EvidenceParts(tables: tables).keep(evidence.document[...], EvidenceID(evidence.document))
+        guard let part = try newPart(evidence) else { return false }
         let number = try tables.insert(
             """
-            INSERT INTO documents (part, name, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
+            INSERT INTO documents (part, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
                                    notificationUUID)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                .integer(part), .integer(evidence.id.leading), .integer(try tables.addedScope(evidence.scope)),
+                .integer(part), .integer(try tables.addedScope(evidence.scope)),
                 .text(evidence.kind.rawValue),
                 .time(evidence.signedDate), .time(receivedAt), .text(evidence.notification?.type),
                 .text(evidence.notification?.subtype), .text(evidence.notification?.uuid),
@@ -56,6 +55,21 @@ extension SQLiteTransaction {
                 [.integer(try tables.addedChain(key)), .integer(number)])
         }
         return true
+    }
+
+    /// The part for a document; `nil` where one of its name is there already.
+    private func newPart(_ evidence: Evidence) throws -> Int64? {
+        let parts = EvidenceParts(tables: tables)
+        var part: Int64?
+        for (number, bytes) in try parts.candidates(evidence.id) {
+            let kind = try tables.first("SELECT kind FROM documents WHERE part = ?", [.integer(number)]) {
+                try $0.word() as Evidence.Kind
+            }
+            if let kind, EvidenceID(bytes, kind) == evidence.id { return nil }
+            // It came inside of another.
+            if kind == nil, evidence.document[...].isSame(as: bytes[...]) { part = number }
+        }
+        return try part ?? parts.keep(evidence.document[...], new: evidence.id)
     }
 
     /// Removes a document with the part that it is. Parts that it has in common with others stay: headers, certificates, and
@@ -95,12 +109,15 @@ extension SQLiteTransaction {
             "INSERT INTO proof (id, written) VALUES (1, 1) ON CONFLICT DO UPDATE SET written = written + 1")
     }
 
-    /// The document of a row, which proves by its own digest that it is the one that was added.
+    /// The document of a row, which proves by its name that it is the one that was added.
     private func stored(_ row: DocumentRow) throws -> StoredDocument {
-        let document = try EvidenceParts(tables: tables).provenBytes(row.part)
+        let document = try EvidenceParts(tables: tables).bytes(row.part)
+        let id = EvidenceID(document, row.kind)
+        guard id.leading == row.digest else {
+            throw SQLiteErrors.damaged("A document in the ledger is not what was added")
+        }
         return StoredDocument(
-            number: row.number, id: EvidenceID(document, row.kind), kind: row.kind,
-            scope: try tables.scope(numbered: row.scope),
+            number: row.number, id: id, kind: row.kind, scope: try tables.scope(numbered: row.scope),
             signedDate: row.signedDate, receivedAt: row.receivedAt, notification: row.notification, document: document)
     }
 }
@@ -109,6 +126,7 @@ extension SQLiteTransaction {
 private struct DocumentRow {
     var number: Int64
     var part: Int64
+    var digest: Int64
     var scope: Int64
     var kind: Evidence.Kind
     var signedDate: Timestamp?
@@ -118,6 +136,7 @@ private struct DocumentRow {
     init(_ columns: inout Columns) throws {
         number = try columns.integer()
         part = try columns.integer()
+        digest = try columns.integer()
         scope = try columns.integer()
         kind = try columns.word()
         signedDate = try columns.timeIfAny()

@@ -15,9 +15,9 @@ enum Schema {
         return migrator
     }
 
-    /// Documents are made of parts, each of which is there once. A part is found by the first eight octets of its SHA-256;
-    /// whether it is the right one its content tells, so that no index holds whole digests. See ``EvidenceParts``. A document
-    /// is found by the first eight octets of its name in the same way.
+    /// Documents are made of parts, each of which is there once. A part is found by the first eight octets of a digest: of a
+    /// document or token that of its name, else of all of it. Whether it is the right one its content tells, so that no index holds
+    /// whole digests. See ``EvidenceParts``.
     private static let evidence = """
         CREATE TABLE apps (
             id INTEGER PRIMARY KEY,
@@ -40,8 +40,7 @@ enum Schema {
 
         CREATE TABLE documents (
             number INTEGER PRIMARY KEY,
-            part INTEGER NOT NULL REFERENCES parts,
-            name INTEGER NOT NULL,
+            part INTEGER NOT NULL UNIQUE REFERENCES parts,
             scope INTEGER NOT NULL REFERENCES scopes,
             kind TEXT NOT NULL,
             signedDate INTEGER,
@@ -50,7 +49,6 @@ enum Schema {
             notificationSubtype TEXT,
             notificationUUID TEXT
         ) STRICT;
-        CREATE INDEX documentsByName ON documents (name);
         """
 
     /// What one document says of one transaction is one row, beside the others of its chain: a chain is read in one piece.

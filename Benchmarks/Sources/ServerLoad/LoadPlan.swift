@@ -28,6 +28,7 @@ struct LoadPlan {
         let roots = Self.folder.appendingPathComponent("roots.json").path
         try JSONEncoder().encode(store.roots).write(to: URL(fileURLWithPath: roots))
         let ledgers = [intake, few, many]
+        try ledgers.dropFirst().forEach(Self.warm)
         let servers = try ledgers.map { try ServerProcess(ledger: $0, roots: roots) }
         var result = LoadResult(plan: self)
         do {
@@ -64,6 +65,14 @@ struct LoadPlan {
         let path = Self.folder.appendingPathComponent("\(transactions).sqlite").path
         try await FilledLedger.fill(path, customers: transactions / FilledLedger.periods)
         return path
+    }
+
+    /// Reads a file, so that the system has it in memory as it has what a server was asked about for a while. What is
+    /// measured is the server; how cold a disk's cache is, is chance.
+    private static func warm(_ path: String) throws {
+        guard let file = FileHandle(forReadingAtPath: path) else { throw LoadFailure("No ledger at \(path)") }
+        while try file.read(upToCount: 1 << 20)?.isEmpty == false {}
+        try file.close()
     }
 
     /// With what is still in the log, though a server that ended leaves nothing there.
