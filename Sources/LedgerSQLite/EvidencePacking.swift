@@ -23,8 +23,6 @@ struct Packing {
     struct Piece {
         /// Where in the packed text it was.
         var range: Range<Int>
-        /// Whether it may have pieces of its own.
-        var isToken: Bool
         var bytes: ArraySlice<UInt8>
     }
 
@@ -43,20 +41,22 @@ extension Packing {
     private static let shortestPiece = 256
 
     /// `nil` for what is neither token nor receipt.
-    init?(_ document: ArraySlice<UInt8>) {
+    ///
+    /// - Parameter isPart: Whether a token inside is kept as a part.
+    init?(_ document: ArraySlice<UInt8>, cutting isPart: (ArraySlice<UInt8>) -> Bool) {
         guard document.count <= Limits.receipt else { return nil }
-        if let token = Packing(token: document) { self = token } else { self.init(receipt: document) }
+        if let token = Packing(token: document, isPart) { self = token } else { self.init(receipt: document) }
     }
 
-    private init?(token document: ArraySlice<UInt8>) {
+    private init?(token document: ArraySlice<UInt8>, _ isPart: (ArraySlice<UInt8>) -> Bool) {
         guard let parts = Self.parts(of: document), let payload = Base64.decodeURL(parts[1]),
             let signature = Base64.decodeURL(parts[2])
         else { return nil }
         form = .token
         self.signature = signature
         text = payload
-        let header = Piece(range: 0..<0, isToken: false, bytes: parts[0])
-        pieces = [header] + Self.tokens(in: payload).map { Piece(range: $0, isToken: true, bytes: payload[$0]) }
+        let tokens = Self.tokens(in: payload).filter { isPart(payload[$0]) }
+        pieces = [Piece(range: 0..<0, bytes: parts[0])] + tokens.map { Piece(range: $0, bytes: payload[$0]) }
     }
 
     private init?(receipt document: ArraySlice<UInt8>) {
@@ -66,7 +66,7 @@ extension Packing {
         signature = []
         text = document
         pieces = certificates.filter { $0.count >= Self.shortestPiece }.map { slice in
-            Piece(range: slice.startIndex..<slice.endIndex, isToken: false, bytes: slice)
+            Piece(range: slice.startIndex..<slice.endIndex, bytes: slice)
         }
     }
 

@@ -32,7 +32,9 @@ struct EvidenceParts {
 
     /// What is kept of a document; `nil` where it does not come back from that byte for byte.
     private func pack(_ bytes: ArraySlice<UInt8>) throws -> [UInt8]? {
-        guard let packing = Packing(bytes) else { return nil }
+        // Of the tokens inside only those are cut out that were added just before, as evidence of their own. One that nobody knows
+        // goes when the document goes.
+        guard let packing = Packing(bytes, cutting: { tables.knownParts.number(of: $0) != nil }) else { return nil }
         var known: [Int64: ArraySlice<UInt8>] = [:]
         let numbers = try packing.pieces.map { piece in
             let number = try keep(piece)
@@ -46,13 +48,11 @@ struct EvidenceParts {
 
     private func keep(_ piece: Packing.Piece) throws -> Int64 {
         if let number = tables.knownParts.number(of: piece.bytes) { return number }
-        // As a document of its own a token has the name of what in it is signed.
-        let id = piece.isToken ? EvidenceID(Array(piece.bytes), .transaction) : EvidenceID(Array(piece.bytes))
+        let id = EvidenceID(Array(piece.bytes))
         if let number = try number(of: piece.bytes, id) {
             tables.knownParts.add(piece.bytes, number)
             return number
         }
-        if piece.isToken { return try keep(piece.bytes, new: id) }
         let number = try insert(Packing.plain(piece.bytes), id)
         tables.knownParts.add(piece.bytes, number)
         return number

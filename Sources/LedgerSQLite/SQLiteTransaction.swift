@@ -65,7 +65,10 @@ extension SQLiteTransaction {
             let kind = try tables.first("SELECT kind FROM documents WHERE part = ?", [.integer(number)]) {
                 try $0.word() as Evidence.Kind
             }
-            if let kind, EvidenceID(bytes, kind) == evidence.id { return nil }
+            if let kind, EvidenceID(bytes, kind) == evidence.id {
+                tables.knownParts.add(bytes[...], number)
+                return nil
+            }
             // It came inside of another.
             if kind == nil, evidence.document[...].isSame(as: bytes[...]) { part = number }
         }
@@ -83,25 +86,37 @@ extension SQLiteTransaction {
         try tables.run("DELETE FROM parts WHERE id = ?", [.integer(part)])
     }
 
-    func forget(_ key: ChainKey) throws -> (forgotten: Int, kept: Int) {
-        guard let chain = try tables.chain(key) else { return (0, 0) }
-        let documents = try tables.all("SELECT document FROM mentions WHERE chain = ?", [.integer(chain)]) {
-            try $0.integer()
-        }
-        for table in ["mentions", "statements", "renewals", "reports", "links"] {
-            try tables.run("DELETE FROM \(table) WHERE chain = ?", [.integer(chain)])
-        }
-        var forgotten = 0
-        // The last first: a notification is added after the tokens in it, of which it consists.
-        for document in documents.sorted(by: >) {
-            let other = try tables.first("SELECT 1 FROM mentions WHERE document = ?", [.integer(document)]) {
-                try $0.flag()
+    func forgottenAt(_ key: ChainKey) throws -> Timestamp? {
+        guard let chain = try tables.chain(key) else { return nil }
+        return try tables.first("SELECT at FROM forgotten WHERE chain = ?", [.integer(chain)]) { try $0.time() }
+    }
+
+    func remember(_ key: ChainKey) throws {
+        guard try forgottenAt(key) != nil else { return }
+        try tables.run("DELETE FROM forgotten WHERE chain = ?", [.integer(try tables.chain(key))])
+    }
+
+    func forget(_ keys: [ChainKey], at now: Timestamp) throws -> (forgotten: Int, kept: Int) {
+        var documents: Set<Int64> = []
+        for key in keys {
+            let chain = try tables.addedChain(key)
+            documents.formUnion(
+                try tables.all("SELECT document FROM mentions WHERE chain = ?", [.integer(chain)]) { try $0.integer() })
+            for table in ["statements", "renewals", "reports", "links"] {
+                try tables.run("DELETE FROM \(table) WHERE chain = ?", [.integer(chain)])
             }
-            guard other == nil else { continue }
-            try remove(document: document)
-            forgotten += 1
+            try tables.run("INSERT OR REPLACE INTO forgotten (chain, at) VALUES (?, ?)", [.integer(chain), .time(now)])
         }
-        return (forgotten, documents.count - forgotten)
+        // The last first: a notification is added after the tokens in it, of which it consists.
+        let unwanted = try documents.sorted(by: >).filter { document in
+            try tables.first(
+                """
+                SELECT 1 FROM mentions WHERE document = ? AND chain NOT IN (SELECT chain FROM forgotten) LIMIT 1
+                """, [.integer(document)]
+            ) { try $0.flag() } == nil
+        }
+        for document in unwanted { try remove(document: document) }
+        return (unwanted.count, documents.count - unwanted.count)
     }
 
     func proveWritable() throws {

@@ -39,7 +39,7 @@ enum Schema {
         CREATE INDEX partsByDigest ON parts (digest);
 
         CREATE TABLE documents (
-            number INTEGER PRIMARY KEY,
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
             part INTEGER NOT NULL UNIQUE REFERENCES parts,
             scope INTEGER NOT NULL REFERENCES scopes,
             kind TEXT NOT NULL,
@@ -139,8 +139,8 @@ enum Schema {
         CREATE INDEX linksByCustomer ON links (customer);
         """
 
-    /// Which document speaks of which chain, both ways, for whoever must forget one. And a row that is written to find out
-    /// whether anything can be.
+    /// Which document speaks of which chain, both ways, for whoever must forget one; which were forgotten. And a row that is
+    /// written to find out whether anything can be.
     private static let mentions = """
         CREATE TABLE mentions (
             chain INTEGER NOT NULL REFERENCES chains,
@@ -148,6 +148,11 @@ enum Schema {
             PRIMARY KEY (chain, document)
         ) STRICT, WITHOUT ROWID;
         CREATE INDEX mentionsByDocument ON mentions (document);
+
+        CREATE TABLE forgotten (
+            chain INTEGER PRIMARY KEY REFERENCES chains,
+            at INTEGER NOT NULL
+        ) STRICT;
 
         CREATE TABLE proof (
             id INTEGER PRIMARY KEY CHECK (id = 1),

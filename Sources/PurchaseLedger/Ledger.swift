@@ -57,12 +57,14 @@ extension Ledger {
     ) async throws -> Recorded {
         try await storage.write { [self] writer in
             var recorded = Recorded()
+            if let claimant, let document = evidence.first { try addCustomer(claimant, of: document.scope, to: writer) }
             for document in evidence {
-                for part in document.parts { _ = try writer.add(part, receivedAt: now) }
-                let isNew = try writer.add(document, receivedAt: now)
+                let keys = try wanted(document, isClaimed: claimant != nil, in: writer)
+                let isNew = try keys != nil && add(document, to: writer, at: now)
                 if isNew { recorded.new += 1 } else { recorded.known += 1 }
-                if isNew { try tell(of: document, to: writer, at: now) }
-                let keys = try keep(document, in: writer)
+                // What is known already was kept when it came, and is looked at again only for who presents it.
+                guard let keys, isNew || claimant != nil else { continue }
+                try keep(document, about: keys, in: writer)
                 try addCustomers(of: document, to: writer)
                 for key in keys {
                     guard let chain = try writer.chain(key) else { continue }
@@ -76,15 +78,39 @@ extension Ledger {
         }
     }
 
-    /// Keeps the facts of a document. Returns the chains that they are about, in a stable order.
-    func keep(_ document: Evidence, in writer: any LedgerWriter) throws -> [ChainKey] {
+    /// Adds a document with the tokens in it. Returns whether it is new, of which is told.
+    private func add(_ document: Evidence, to writer: any LedgerWriter, at now: Timestamp) throws -> Bool {
+        for part in document.parts { _ = try writer.add(part, receivedAt: now) }
+        guard try writer.add(document, receivedAt: now) else { return false }
+        try tell(of: document, to: writer, at: now)
+        return true
+    }
+
+    /// The chains that a document is about, in a stable order, but for those that were forgotten since it was signed, unless
+    /// somebody presents it; `nil` where nothing else is left of it.
+    private func wanted(
+        _ document: Evidence, isClaimed: Bool, in writer: any LedgerWriter
+    ) throws -> [ChainKey]? {
+        let keys = document.chains.sorted { $0.originalTransactionId < $1.originalTransactionId }
+        let wanted = try keys.filter { key in
+            guard !isClaimed, let forgotten = try writer.forgottenAt(key) else { return true }
+            return document.signedDate.map { $0 > forgotten } ?? false
+        }
+        return wanted.isEmpty && !keys.isEmpty ? nil : wanted
+    }
+
+    /// Keeps what a document says about these chains.
+    func keep(_ document: Evidence, about keys: [ChainKey], in writer: any LedgerWriter) throws {
+        let keys = Set(keys)
+        for key in keys { try writer.remember(key) }
         for statement in document.statements {
-            try writer.put(statement, in: ChainKey(statement.originalTransactionId, in: document.scope))
+            let key = ChainKey(statement.originalTransactionId, in: document.scope)
+            if keys.contains(key) { try writer.put(statement, in: key) }
         }
         for renewal in document.renewals {
-            try writer.put(renewal, in: ChainKey(renewal.originalTransactionId, in: document.scope))
+            let key = ChainKey(renewal.originalTransactionId, in: document.scope)
+            if keys.contains(key) { try writer.put(renewal, in: key) }
         }
-        return document.chains.sorted { $0.originalTransactionId < $1.originalTransactionId }
     }
 
     /// Tells of a notification that is about no purchase, or whose type is not known, so that none is ever dropped unseen.
@@ -141,13 +167,16 @@ extension Ledger {
 // MARK: - Customers
 
 extension Ledger {
+    private func addCustomer(_ id: String, of scope: LedgerScope, to writer: any LedgerWriter) throws {
+        guard try writer.customer(id.asAccount, of: scope.bundleId) == nil else { return }
+        _ = try writer.addCustomer(id.asAccount, of: scope.bundleId)
+    }
+
     /// Makes a customer of every account that a document names and that is none yet, also where a newer document names
     /// another for the purchase: who is known must not depend on which of them arrived first.
     private func addCustomers(of document: Evidence, to writer: any LedgerWriter) throws {
         let tokens = document.statements.compactMap(\.appAccountToken) + document.renewals.compactMap(\.appAccountToken)
-        for token in Set(tokens).sorted() where try writer.customer(token, of: document.scope.bundleId) == nil {
-            _ = try writer.addCustomer(token, of: document.scope.bundleId)
-        }
+        for token in Set(tokens).sorted() { try addCustomer(token, of: document.scope, to: writer) }
     }
 
     /// Links a chain to the customer whose id the `appAccountToken` of its latest purchase is, and to nobody where none is
@@ -261,10 +290,9 @@ extension Ledger {
             let keys = try Environment.allCases.flatMap { try writer.chains(of: customer, in: $0) }
             try writer.delete(customer)
             var deleted = Deleted(purchases: keys.count)
-            for key in keys where try !keepsEvidence && writer.owners(of: key).isEmpty {
-                let documents = try writer.forget(key)
-                deleted.forgottenDocuments += documents.forgotten
-                deleted.keptDocuments += documents.kept
+            if !keepsEvidence {
+                let unowned = try keys.filter { try writer.owners(of: $0).isEmpty }
+                (deleted.forgottenDocuments, deleted.keptDocuments) = try writer.forget(unowned, at: now)
             }
             try writer.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer))
             return deleted

@@ -30,7 +30,7 @@ extension Ledger {
     ) async throws -> Rebuilt {
         let checked = try await check(by: verifier, onDocuments: onDocuments) { documents in
             try await scratch.write { writer in
-                for document in documents { _ = try keep(document, in: writer) }
+                for document in documents { try keep(document, about: Array(document.chains), in: writer) }
             }
         }
         var rebuilt = Rebuilt(documents: checked.documents, faults: checked.faults)
@@ -40,7 +40,9 @@ extension Ledger {
             var last: Int64 = 0
             while case let page = try await Self.chains(in: side, after: last), let end = page.last {
                 for key in page.map(\.key) {
-                    let derived = try await scratch.read { try $0.chain(key) }
+                    // Of what was forgotten, documents may speak that are kept for others.
+                    let isForgotten = try await storage.read { try $0.forgottenAt(key) } != nil
+                    let derived = try await isForgotten ? nil : scratch.read { try $0.chain(key) }
                     guard try await storage.read({ try $0.chain(key) }) != derived else { continue }
                     try await correct(key, derived, asOf: checked.last, at: now)
                     rebuilt.differing.append(key)
@@ -62,9 +64,11 @@ extension Ledger {
         _ key: ChainKey, _ derived: Chain?, asOf last: Int64, at now: Timestamp
     ) async throws {
         try await storage.write { [self] writer in
-            guard try writer.documents(after: last, limit: 1).isEmpty else {
+            guard try writer.documents(after: last, limit: 1).isEmpty,
+                try writer.forgottenAt(key) == nil || derived == nil
+            else {
                 throw LedgerStorageError(
-                    .unavailable, "Documents arrived meanwhile: run it again, or stop the server first")
+                    .unavailable, "The ledger changed meanwhile: run it again, or stop the server first")
             }
             try writer.removeFacts(of: key)
             for fact in derived?.transactions.values ?? [:].values {

@@ -68,6 +68,9 @@ public protocol LedgerReader {
     /// subscription was migrated, the one that the newest of them names.
     func chainKey(of transaction: TransactionKey) throws -> ChainKey?
 
+    /// When a chain was forgotten; `nil` where it was not, or is remembered again.
+    func forgottenAt(_ key: ChainKey) throws -> Timestamp?
+
     /// What was last told about a chain; see ``LedgerWriter/put(_:for:)``.
     func report(_ key: ChainKey) throws -> ChainReport?
 
@@ -141,11 +144,14 @@ public protocol LedgerWriter: LedgerReader {
     /// Forgets the facts of a chain, which can be derived from the documents again. All else stays.
     func removeFacts(of key: ChainKey) throws
 
-    /// Forgets a chain: its facts, its report, whose it was, and the documents that speak of no other chain. Nothing of them
-    /// can be read from the disk by means of the storage any more.
+    /// Forgets chains: their facts, their reports, whose they were, and the documents that speak of no chain that is not
+    /// forgotten. That they were forgotten is all that is known of them then.
     ///
     /// - Returns: How many documents were forgotten, and how many stay since they speak of other chains too.
-    func forget(_ key: ChainKey) throws -> (forgotten: Int, kept: Int)
+    func forget(_ keys: [ChainKey], at now: Timestamp) throws -> (forgotten: Int, kept: Int)
+
+    /// From now on a chain counts as any other. Without effect where it was not forgotten.
+    func remember(_ key: ChainKey) throws
 
     /// Writes something that nobody reads, so that it comes to light whether writing is possible.
     func proveWritable() throws

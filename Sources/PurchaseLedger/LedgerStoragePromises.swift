@@ -364,7 +364,7 @@ extension LedgerStorageContract {
                 try writer.put(ChainReport(nextChange: Trial.time(0)), for: Trial.key(1))
                 try writer.link(Trial.key(1), to: try writer.addCustomer("a", of: "com.example.one"), .claim)
             }
-            let first = try await trial.storage.write { try $0.forget(Trial.key(1)) }
+            let first = try await trial.storage.write { try $0.forget([Trial.key(1)], at: Trial.time(5)) }
             try Trial.expect([first.forgotten, first.kept], is: [1, 1], "Documents forgotten and kept")
             try await trial.read { reader in
                 try Trial.expect(try reader.document(alone.id), is: nil, "The document that spoke of it alone")
@@ -374,11 +374,29 @@ extension LedgerStorageContract {
                 try Trial.expect(try reader.report(Trial.key(1)), is: nil, "The report")
                 try Trial.expect(try reader.chainsDue(at: Trial.time(9), limit: 9), is: [], "Chains that are due")
                 try Trial.expect(try reader.owners(of: Trial.key(1)).isEmpty, "It has an owner")
+                try Trial.expect(try reader.forgottenAt(Trial.key(1)), is: Trial.time(5), "When it was forgotten")
+                try Trial.expect(try reader.forgottenAt(Trial.key(2)), is: nil, "When the other was")
             }
-            let second = try await trial.storage.write { try $0.forget(Trial.key(2)) }
+            let second = try await trial.storage.write { try $0.forget([Trial.key(2)], at: Trial.time(6)) }
             try Trial.expect([second.forgotten, second.kept], is: [1, 0], "Documents of the second")
             let isNew = try await trial.storage.write { try $0.add(alone, receivedAt: Trial.time(1)) }
             try Trial.expect(isNew, "A document that was forgotten is said to be known")
+        },
+        Promise("A chain that is remembered again keeps its documents from being forgotten with others") { trial in
+            let both = Trial.evidence(Array("e30.two.AA".utf8), .receipt, about: [1, 2])
+            try await trial.write { writer in
+                _ = try writer.add(both, receivedAt: Trial.time(0))
+                _ = try writer.forget([Trial.key(1)], at: Trial.time(1))
+                try writer.remember(Trial.key(1))
+                try writer.remember(Trial.key(3))
+            }
+            let forgotten = try await trial.read { try $0.forgottenAt(Trial.key(1)) }
+            try Trial.expect(forgotten, is: nil, "When it was forgotten")
+            let count = try await trial.storage.write { try $0.forget([Trial.key(2)], at: Trial.time(2)) }
+            try Trial.expect([count.forgotten, count.kept], is: [0, 1], "Documents forgotten and kept")
+            let all = try await trial.storage.write { try $0.forget([Trial.key(1), Trial.key(2)], at: Trial.time(3)) }
+            try Trial.expect(
+                [all.forgotten, all.kept], is: [1, 0], "Documents forgotten with both, each counted once")
         },
         Promise("Whether writing is possible can be tried") { trial in
             for _ in 0..<2 { try await trial.write { try $0.proveWritable() } }

@@ -36,7 +36,8 @@ public final class MemoryLedgerStorage: LedgerStorage {
     fileprivate struct State {
         /// By number, which starts with 1; `nil` where one was forgotten.
         var documents: [StoredDocument?] = []
-        var mentions: [ChainKey: [EvidenceID]] = [:]
+        var mentions: [EvidenceID: Set<ChainKey>] = [:]
+        var forgotten: [ChainKey: Timestamp] = [:]
         /// In the order in which they became known; `nil` where one was forgotten.
         var order: [ChainKey?] = []
         var numbers: [EvidenceID: Int] = [:]
@@ -172,7 +173,7 @@ extension MemoryLedgerStorage.Transaction {
             signedDate: evidence.signedDate, receivedAt: receivedAt, notification: evidence.notification,
             document: evidence.document)
         append(document, to: \.documents)
-        for key in evidence.chains { set(\.mentions[key], to: (state.mentions[key] ?? []) + [evidence.id]) }
+        set(\.mentions[evidence.id], to: evidence.chains)
         return true
     }
 
@@ -216,23 +217,27 @@ extension MemoryLedgerStorage.Transaction {
         if let place = state.order.lastIndex(of: key) { set(\.order[place], to: nil) }
     }
 
-    func forget(_ key: ChainKey) -> (forgotten: Int, kept: Int) {
-        removeFacts(of: key)
-        set(\.reports[key], to: nil)
-        for owner in owners(of: key) { unlink(key, from: owner.customer) }
-        var count = (forgotten: 0, kept: 0)
-        let mentioned = state.mentions[key] ?? []
-        set(\.mentions[key], to: nil)
-        for id in mentioned {
-            guard !state.mentions.values.contains(where: { $0.contains(id) }), let place = state.numbers[id] else {
-                count.kept += 1
-                continue
-            }
-            set(\.documents[place], to: nil)
-            set(\.numbers[id], to: nil)
-            count.forgotten += 1
+    func forgottenAt(_ key: ChainKey) -> Timestamp? { state.forgotten[key] }
+
+    func remember(_ key: ChainKey) {
+        if state.forgotten[key] != nil { set(\.forgotten[key], to: nil) }
+    }
+
+    func forget(_ keys: [ChainKey], at now: Timestamp) -> (forgotten: Int, kept: Int) {
+        for key in keys {
+            removeFacts(of: key)
+            set(\.reports[key], to: nil)
+            for owner in owners(of: key) { unlink(key, from: owner.customer) }
+            set(\.forgotten[key], to: now)
         }
-        return count
+        let mentioned = Set(keys.flatMap { key in state.mentions.filter { $0.value.contains(key) }.keys })
+        let unwanted = mentioned.filter { id in (state.mentions[id] ?? []).allSatisfy { state.forgotten[$0] != nil } }
+        for id in unwanted {
+            if let place = state.numbers[id] { set(\.documents[place], to: nil) }
+            set(\.numbers[id], to: nil)
+            set(\.mentions[id], to: nil)
+        }
+        return (unwanted.count, mentioned.count - unwanted.count)
     }
 
     func proveWritable() {}

@@ -29,7 +29,9 @@ private final class TroubledServer: Sendable {
     private let server: PurchaseServer
     private let folder: URL
 
-    init(refused: Set<String> = [], keepsEvidence: Bool = false) async throws {
+    init(
+        refused: Set<String> = [], keepsEvidence: Bool = false, claimPolicy: ClaimPolicy = .transfer
+    ) async throws {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("ledger.sqlite").path)
@@ -37,6 +39,7 @@ private final class TroubledServer: Sendable {
         let roots = try authority.roots.map { try TrustRoots(reading: $0) }
         var configuration = ServerConfiguration()
         configuration.keepEvidence = keepsEvidence
+        configuration.claimPolicy = claimPolicy
         var app = AppConfiguration(AppIdentity(bundleId: "com.example"))
         app.refusedPurchases = refused
         configuration.apps = [app]
@@ -90,14 +93,19 @@ private final class TroubledServer: Sendable {
         return try authority.sign(payload)
     }
 
-    func notification(_ id: String) throws -> String {
+    var service: LedgerService? { server.ledger }
+
+    func notification(_ id: String) throws -> String { try notification(about: id, with: nil) }
+
+    func notification(about id: String?, with member: (name: String, value: String)?) throws -> String {
         var data = NotificationData()
         data.bundleId = "com.example"
         data.environment = Open(.production)
-        data.signedTransactionInfo = try token(id)
+        data.signedTransactionInfo = try id.map(token)
+        if let member { data.unknownMembers.members.append(.init(member.name, .string(member.value))) }
         var payload = ResponseBodyV2DecodedPayload()
         payload.notificationType = Open(.oneTimeCharge)
-        payload.notificationUUID = id
+        payload.notificationUUID = id ?? "none"
         payload.signedDate = Self.start
         payload.data = data
         return #"{"signedPayload":"\#(try authority.sign(payload))"}"#
@@ -217,6 +225,72 @@ private final class Log: LogHandler, Sendable {
             #expect(try await server.send(.post, "/verifyReceipt", body).json["status"]?.integer == 0)
         }
         #expect(try await server.storage.number("SELECT count(*) FROM documents") == 1)
+    }
+
+    @Test func `what was forgotten comes back with nobody but who presents it`() async throws {
+        let server = try await TroubledServer(claimPolicy: .keep)
+        let receipt = try Base64.encode(server.signedReceipt(["1", "2"]))
+        let present = #"{"document":"\#(receipt)"}"#
+        for (customer, id) in [("anna", "1"), ("bert", "2")] {
+            let body = #"{"document":"\#(try server.token(id))"}"#
+            #expect(try await server.send(.post, "/v1/customers/\(customer)/purchases", body).status == 200)
+        }
+        _ = try await server.send(.post, "/v1/customers/anna/purchases", present)
+        let deleted = try await server.send(.delete, "/v1/customers/anna")
+        // Her token; the receipt is about bert's purchase too.
+        #expect(deleted.json["forgottenDocuments"]?.integer == 1)
+        #expect(deleted.json["keptDocuments"]?.integer == 1)
+        // Anybody may send the receipt again.
+        _ = try await server.send(.post, "/verifyReceipt", #"{"receipt-data":"\#(receipt)"}"#)
+        #expect(try await server.send(.get, "/v1/transactions/1").status == 404)
+        let service = try #require(server.service)
+        let rebuilt = try await service.ledger.rebuild(
+            in: MemoryLedgerStorage(), by: service.verifier, at: TroubledServer.start)
+        #expect(rebuilt.differing == [] && rebuilt.faults == [])
+        #expect(try await server.send(.get, "/v1/transactions/1").status == 404)
+        // Who presents it has it, and keeps it when bert goes.
+        let claimed = try await server.send(.post, "/v1/customers/carl/purchases", present)
+        #expect(claimed.json["keptByOthers"]?.array?.map(\.string) == ["2"])
+        #expect(try await server.send(.delete, "/v1/customers/bert").json["keptDocuments"]?.integer == 1)
+        #expect(try await server.send(.get, "/v1/transactions/1").status == 200)
+        let again = try await service.ledger.rebuild(
+            in: MemoryLedgerStorage(), by: service.verifier, at: TroubledServer.start)
+        #expect(again.differing == [] && again.faults == [])
+    }
+
+    @Test func `a token in a member that nobody knows goes with its notification, and takes nothing along`()
+        async throws
+    {
+        let server = try await TroubledServer()
+        let token = try server.token("1")
+        _ = try await server.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+        let notification = try server.notification(about: nil, with: ("signedFooInfo", token))
+        #expect(try await server.send(.post, "/notifications/v2", notification).status == 200)
+        #expect(try await server.send(.delete, "/v1/customers/anna").status == 200)
+        #expect(try await server.send(.post, "/notifications/v2", notification).status == 200)
+        let checked = try await #require(server.service).ledger.check(by: #require(server.service).verifier)
+        #expect(checked.documents == 1 && checked.faults == [])
+    }
+
+    @Test func `a receipt without purchases makes a customer who has nothing`() async throws {
+        let server = try await TroubledServer()
+        let body = #"{"document":"\#(Base64.encode(try server.signedReceipt([])))"}"#
+        let answer = try await server.send(.post, "/v1/customers/bob/purchases", body)
+        #expect(answer.status == 200)
+        #expect(answer.json["customer"]?["purchases"]?.array == [])
+    }
+
+    @Test func `what is known already is not written again`() async throws {
+        let server = try await TroubledServer()
+        let (receipt, notification) = (try server.receipt(["1"]), try server.notification("2"))
+        for _ in 0..<3 {
+            _ = try await server.send(.post, "/verifyReceipt", receipt)
+            _ = try await server.send(.post, "/notifications/v2", notification)
+        }
+        let changes = try await server.storage.number("SELECT total_changes()")
+        _ = try await server.send(.post, "/verifyReceipt", receipt)
+        _ = try await server.send(.post, "/notifications/v2", notification)
+        #expect(try await server.storage.number("SELECT total_changes()") == changes)
     }
 
     @Test func `evidence that is to be kept outlives its customer`() async throws {
