@@ -182,7 +182,7 @@ extension SQLiteTransaction {
         guard let number = try tables.chain(key) else { return nil }
         return try tables.first(
             """
-            SELECT status, productId, transactionId, expiresDate, willRenew, revoked, nextChange
+            SELECT status, productId, transactionId, expiresDate, willRenew, revoked, isEntitling, nextChange
             FROM reports WHERE chain = ?
             """, [.integer(number)]
         ) { try ChainReport(&$0) }
@@ -192,13 +192,13 @@ extension SQLiteTransaction {
         try tables.run(
             """
             INSERT OR REPLACE INTO reports
-                (chain, status, productId, transactionId, expiresDate, willRenew, revoked, nextChange)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                (chain, status, productId, transactionId, expiresDate, willRenew, revoked, isEntitling, nextChange)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 .integer(try tables.addedChain(key)), .text(report.status?.rawValue), .text(report.productId),
                 .text(report.transactionId), .time(report.expiresDate), .flag(report.willRenew),
-                .text(report.revokedList), .time(report.nextChange),
+                .text(report.revokedList), .flag(report.isEntitling), .time(report.nextChange),
             ])
     }
 
@@ -222,6 +222,7 @@ extension ChainReport {
         expiresDate = try columns.timeIfAny()
         willRenew = try columns.flagIfAny()
         revoked = try columns.textIfAny().map(Self.revoked) ?? []
+        isEntitling = try columns.flag()
         nextChange = try columns.timeIfAny()
     }
 

@@ -124,12 +124,20 @@ extension SQLiteTransaction {
             "INSERT INTO proof (id, written) VALUES (1, 1) ON CONFLICT DO UPDATE SET written = written + 1")
     }
 
+    private func bytes(of row: DocumentRow) throws -> [UInt8] {
+        do {
+            return try EvidenceParts(tables: tables).bytes(row.part)
+        } catch let error as LedgerStorageError where error.code == .damaged {
+            throw SQLiteErrors.damaged("Document \(row.number) cannot be put together: \(error.message)")
+        }
+    }
+
     /// The document of a row, which proves by its name that it is the one that was added.
     private func stored(_ row: DocumentRow) throws -> StoredDocument {
-        let document = try EvidenceParts(tables: tables).bytes(row.part)
+        let document = try bytes(of: row)
         let id = EvidenceID(document, row.kind)
         guard id.leading == row.digest else {
-            throw SQLiteErrors.damaged("A document in the ledger is not what was added")
+            throw SQLiteErrors.damaged("Document \(row.number) is not what was added")
         }
         return StoredDocument(
             number: row.number, id: id, kind: row.kind, scope: try tables.scope(numbered: row.scope),

@@ -107,6 +107,7 @@ enum Schema {
             expiresDate INTEGER,
             willRenew INTEGER,
             revoked TEXT,
+            isEntitling INTEGER NOT NULL,
             nextChange INTEGER
         ) STRICT;
         CREATE INDEX reportsDue ON reports (nextChange) WHERE nextChange IS NOT NULL;

@@ -10,7 +10,9 @@ extension ChainReport {
         revoked = Set(purchases.lazy.filter { $0.revocation != nil }.map { $0.transactionId })
         transactionId = purchases.last?.transactionId
         productId = purchases.last?.productId
-        nextChange = Holdings([chain], catalogue: catalogue, at: now).nextChange
+        let holdings = Holdings([chain], catalogue: catalogue, at: now)
+        nextChange = holdings.nextChange
+        isEntitling = holdings.isEntitling
         guard let state = chain.subscription(at: now) else { return }
         status = state.status
         productId = state.governing.productId
@@ -30,6 +32,10 @@ extension ChainReport {
     func changes(since old: ChainReport?, _ chain: Chain) -> [Change] {
         var changes = purchases(since: old, chain)
         if status != nil { changes += subscription(since: old) }
+        // By time alone: a non-renewing subscription, or the leeway of one whose renewal did not come.
+        if changes.isEmpty, old?.isEntitling == true, !isEntitling {
+            changes.append(Change(kind: .accessEnded, transactionId: transactionId, productId: productId))
+        }
         return changes
     }
 

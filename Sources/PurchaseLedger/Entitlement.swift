@@ -47,6 +47,8 @@ public struct Holdings: Hashable, Sendable {
     public var unknownProducts: Set<String> = []
     /// When this answer will change by itself if no further fact arrives; `nil` for never.
     public var nextChange: Timestamp?
+    /// Whether any of it may be used, also where the catalogue has no name for it.
+    var isEntitling = false
 }
 
 extension Holdings {
@@ -62,7 +64,12 @@ extension Holdings {
                 if purchase.type == .consumable { consumables.append(ConsumablePurchase(purchase)) }
                 if let grant = purchase.grant(catalogue, at: now) { grants.add(grant) }
             }
-            for grant in purchases.subscriptionGrants(state, catalogue, at: now) { grants.add(grant) }
+            let group = purchases.lazy.compactMap(\.subscriptionGroup).first
+            for var grant in purchases.subscriptionGrants(state, catalogue, at: now) {
+                // A chain never leaves its group, which receipts have no word for.
+                grant.statement.subscriptionGroup = grant.statement.subscriptionGroup ?? group
+                grants.add(grant)
+            }
             subscriptions[chain.key.originalTransactionId] = state
             for purchase in purchases where catalogue.products[purchase.productId] == nil {
                 unknownProducts.insert(purchase.productId)
@@ -70,6 +77,7 @@ extension Holdings {
             changes += chain.instants(of: purchases, catalogue).filter { $0 > now }
         }
         entitlements = grants.entitlements
+        isEntitling = !grants.isEmpty
         nextChange = changes.min()
     }
 }
@@ -103,7 +111,7 @@ private struct OneGrantAGroup {
         if isBetter(grant, best) { groups[group] = grant }
     }
 
-    /// The higher level, then what is in order before what is not, then the later end, then whatever sets them apart.
+    /// The higher level, then the later end, then whatever sets them apart.
     private func isBetter(_ left: Grant, _ right: Grant) -> Bool {
         let ranks = (catalogue.rank(left.statement.productId), catalogue.rank(right.statement.productId))
         guard ranks.0 == ranks.1 else { return ranks.0 < ranks.1 }
@@ -116,6 +124,8 @@ private struct OneGrantAGroup {
             ends.1.milliseconds, right.statement.transactionId
         )
     }
+
+    var isEmpty: Bool { groups.isEmpty && others.isEmpty }
 
     /// The best of each name: what lasts longest.
     var entitlements: [Entitlement] {

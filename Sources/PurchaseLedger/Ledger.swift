@@ -172,6 +172,15 @@ extension Ledger {
         _ = try writer.addCustomer(id.asAccount, of: scope.bundleId)
     }
 
+    /// Forgets a customer who is nothing but an account that a forgotten purchase named.
+    private func forgetAccount(_ account: String, of scope: LedgerScope, in writer: any LedgerWriter) throws {
+        guard let customer = try writer.customer(account, of: scope.bundleId),
+            try writer.ids(of: customer) == [account],
+            try Environment.allCases.allSatisfy({ try writer.chains(of: customer, in: $0).isEmpty })
+        else { return }
+        try writer.delete(customer)
+    }
+
     /// Makes a customer of every account that a document names and that is none yet, also where a newer document names
     /// another for the purchase: who is known must not depend on which of them arrived first.
     private func addCustomers(of document: Evidence, to writer: any LedgerWriter) throws {
@@ -285,14 +294,16 @@ extension Ledger {
     ///
     /// - Returns: `nil` where the customer is not known.
     public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Deleted? {
-        try await storage.write { [keepsEvidence] writer in
+        try await storage.write { [self] writer in
             guard let customer = try writer.customer(id.asAccount, of: scope.bundleId) else { return nil }
             let keys = try Environment.allCases.flatMap { try writer.chains(of: customer, in: $0) }
             try writer.delete(customer)
             var deleted = Deleted(purchases: keys.count)
             if !keepsEvidence {
                 let unowned = try keys.filter { try writer.owners(of: $0).isEmpty }
+                let accounts = try Set(unowned.compactMap { try writer.chain($0)?.appAccountToken })
                 (deleted.forgottenDocuments, deleted.keptDocuments) = try writer.forget(unowned, at: now)
+                for account in accounts.sorted() { try forgetAccount(account, of: scope, in: writer) }
             }
             try writer.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer))
             return deleted

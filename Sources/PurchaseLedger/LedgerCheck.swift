@@ -6,9 +6,10 @@ public import AppStoreTrust
 extension Ledger {
     /// A document in the ledger that is not what it was when it came.
     public struct Fault: Hashable, Sendable {
-        /// Its place in the order of arrival.
+        /// Its place in the order of arrival; of one that is damaged the place behind which it is.
         public var number: Int64
-        public var document: EvidenceID
+        /// `nil` where it cannot be read.
+        public var document: EvidenceID?
         public var error: String
     }
 
@@ -30,8 +31,15 @@ extension Ledger {
     ) async throws -> (documents: Int, faults: [Fault], last: Int64) {
         var (count, faults, last) = (0, [Fault](), Int64(0))
         while true {
-            let start = last
-            let page = try await storage.read { try $0.documents(after: start, limit: Self.page) }
+            let page: [StoredDocument]
+            do {
+                page = try await documents(after: last)
+            } catch let error as LedgerStorageError where error.code == .damaged {
+                // Behind it there may be more: it is named, and passed over.
+                last += 1
+                if faults.last?.error != error.message { faults.append(Fault(number: last, error: error.message)) }
+                continue
+            }
             guard let end = page.last else { return (count, faults, last) }
             let results = await Self.verify(page, by: verifier)
             for case (let document, .failure(let fault)) in zip(page, results) {
@@ -41,6 +49,24 @@ extension Ledger {
             last = end.number
             count += page.count
             onDocuments(count)
+        }
+    }
+
+    /// The next documents; where one of them is damaged those before it, and where it is the first its error.
+    private func documents(after number: Int64) async throws -> [StoredDocument] {
+        do {
+            return try await storage.read { try $0.documents(after: number, limit: Self.page) }
+        } catch let error as LedgerStorageError where error.code == .damaged {
+            return try await storage.read { reader in
+                var found: [StoredDocument] = []
+                var last = number
+                while let next = try? reader.documents(after: last, limit: 1).first {
+                    found.append(next)
+                    last = next.number
+                }
+                guard !found.isEmpty else { throw error }
+                return found
+            }
         }
     }
 

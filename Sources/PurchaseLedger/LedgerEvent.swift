@@ -31,6 +31,8 @@ public struct LedgerEvent: Hashable, Sendable {
         case purchased = "purchase.made"
         case refunded = "purchase.refunded"
         case refundReversed = "purchase.refundReversed"
+        /// Time ended what no other event tells the end of: a non-renewing subscription, or the leeway of one that is stale.
+        case accessEnded = "purchase.accessEnded"
         /// A purchase became a customer's.
         case linked = "purchase.linked"
         case unlinked = "purchase.unlinked"

@@ -193,12 +193,15 @@ public struct ChainReport: Hashable, Sendable {
     public var willRenew: Bool?
     /// The transactions of it that were taken back.
     public var revoked: Set<String>
+    /// Whether any of it could be used.
+    public var isEntitling: Bool
     /// When to look again; `nil` for never.
     public var nextChange: Timestamp?
 
     public init(
         status: SubscriptionState.Status? = nil, productId: String? = nil, transactionId: String? = nil,
-        expiresDate: Timestamp? = nil, willRenew: Bool? = nil, revoked: Set<String> = [], nextChange: Timestamp? = nil
+        expiresDate: Timestamp? = nil, willRenew: Bool? = nil, revoked: Set<String> = [], isEntitling: Bool = false,
+        nextChange: Timestamp? = nil
     ) {
         self.status = status
         self.productId = productId
@@ -206,6 +209,7 @@ public struct ChainReport: Hashable, Sendable {
         self.expiresDate = expiresDate
         self.willRenew = willRenew
         self.revoked = revoked
+        self.isEntitling = isEntitling
         self.nextChange = nextChange
     }
 }

@@ -149,7 +149,10 @@ extension TransactionStatement {
         statement.isUpgraded = signed.isUpgraded
         // A receipt gives an upgraded period a cancellation date as if it had been refunded.
         if signed.isUpgraded, signed.revocation == nil { statement.revocation = nil }
-        if let known = signed.revocation, revocation != nil { statement.revocation = known }
+        // Nor has it a word for the refund of a consumable, so that its silence does not mean that there was none.
+        if let known = signed.revocation, revocation != nil || statement.type == .consumable {
+            statement.revocation = known
+        }
         return statement
     }
 }

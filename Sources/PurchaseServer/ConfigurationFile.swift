@@ -162,11 +162,20 @@ private struct Member {
     }
 
     func requireNames(_ known: Set<String>) throws(ConfigurationError) {
-        guard let members = value.members else { throw error("An object was expected.") }
-        for found in members where !known.contains(found.name) {
+        for found in try distinctMembers() where !known.contains(found.name) {
             throw member(found.name, found.value).error(
                 "There is no such setting; known are \(known.sorted().joined(separator: ", ")).")
         }
+    }
+
+    /// The members, of which no two have one name: which of them is meant nobody can know.
+    private func distinctMembers() throws(ConfigurationError) -> [JSONValue.Member] {
+        guard let members = value.members else { throw error("An object was expected.") }
+        var names: Set<String> = []
+        for found in members where !names.insert(found.name).inserted {
+            throw member(found.name, found.value).error("It is there twice.")
+        }
+        return members
     }
 
     func string(_ name: String) throws(ConfigurationError) -> String? {
@@ -192,7 +201,8 @@ private struct Member {
 
     func members(_ name: String) throws(ConfigurationError) -> [Member] {
         guard let found = value[name] else { return [] }
-        guard let members = found.members else { throw member(name, found).error("An object was expected.") }
-        return members.map { Member(text: text, path: path + [name, $0.name], value: $0.value) }
+        return try member(name, found).distinctMembers().map {
+            Member(text: text, path: path + [name, $0.name], value: $0.value)
+        }
     }
 }

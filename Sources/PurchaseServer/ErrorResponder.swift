@@ -18,6 +18,11 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
         do {
             return try await next(request, context)
         } catch let refusal as Refusal {
+            if refusal.status.kind == .serverError {
+                context.logger.error(
+                    "Refused for now",
+                    metadata: ["route": "\(context.endpointPath ?? "none")", "code": "\(refusal.code)"])
+            }
             return Self.response(refusal)
         } catch let error as VerificationError {
             return Self.response(Refusal(error))

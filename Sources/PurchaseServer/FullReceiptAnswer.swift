@@ -27,26 +27,33 @@ struct FullReceiptAnswer: Sendable {
         _ response: VerifyReceiptResponse, from reader: any LedgerReader, latestOnly: Bool
     ) throws -> VerifyReceiptResponse {
         var response = response
-        let chains = try chainKeys.compactMap { try reader.chain($0) }
         var receipts = KnownReceipts(receipt)
-        response.latestReceiptInfo = try chains.flatMap {
-            try rows($0, from: reader, &receipts, latestOnly: latestOnly)
+        let sent = receipt.payload.inAppPurchases
+        let newest = try newestReceipt(chains(of: sent, reader), from: reader)
+        let latest = try receipts.purchases(newest, from: reader)
+        // What was bought since stands in the newest receipt alone.
+        let chains = try chains(of: sent + latest.values, reader)
+        response.latestReceiptInfo = try chains.flatMap { chain in
+            try rows(chain, latest, from: reader, &receipts, latestOnly: latestOnly)
         }
         response.pendingRenewalInfo = try chains.compactMap { try renewal($0, from: reader) }
-        response.latestReceipt = Base64.encode(try latestReceipt(chains, from: reader))
+        response.latestReceipt = Base64.encode(try reader.document(newest)?.document ?? receipt.document)
         return response
     }
 
-    private var chainKeys: [ChainKey] {
-        let ids = receipt.payload.inAppPurchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
-        return Set(ids).sorted().map { ChainKey($0, in: scope) }
+    private func chains(of purchases: [InAppPurchase], _ reader: any LedgerReader) throws -> [Chain] {
+        let ids = purchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
+        return try Set(ids).sorted().compactMap { try reader.chain(ChainKey($0, in: scope)) }
     }
 
-    /// The transactions of a chain as verifyReceipt has them, the newest first; consumables that are used up are not there.
+    /// The transactions of a chain as verifyReceipt has them, the newest first. A consumable that is not in the newest receipt any
+    /// more is used up, and not there.
     private func rows(
-        _ chain: Chain, from reader: any LedgerReader, _ receipts: inout KnownReceipts, latestOnly: Bool
+        _ chain: Chain, _ latest: [String: InAppPurchase], from reader: any LedgerReader,
+        _ receipts: inout KnownReceipts, latestOnly: Bool
     ) throws -> [LatestReceiptInfo] {
-        let facts = chain.purchases.reversed().compactMap { chain.transactions[$0.transactionId] }
+        let purchases = chain.purchases.filter { $0.type != .consumable || latest[$0.transactionId] != nil }
+        let facts = purchases.reversed().compactMap { chain.transactions[$0.transactionId] }
         return try (latestOnly ? Array(facts.prefix(1)) : facts).compactMap { try row($0, from: reader, &receipts) }
     }
 
@@ -66,7 +73,10 @@ struct FullReceiptAnswer: Sendable {
         }
         // Where the receipt is the newer of the two, its word holds about what it has words for.
         row.expiresDate = current.expiresDate
-        row.cancellationDate = current.revocation?.date ?? (current.isUpgraded ? row.cancellationDate : nil)
+        // A receipt says of an upgraded period when it was left, which a signed transaction has no word for.
+        row.cancellationDate =
+            current.revocation?.date
+            ?? (current.isUpgraded ? row.cancellationDate ?? fact.receipt?.revocation?.date : nil)
         if row.cancellationDate == nil { row.cancellationReason = nil }
         return row
     }
@@ -87,12 +97,9 @@ struct FullReceiptAnswer: Sendable {
     }
 
     /// The newest receipt that speaks about these chains: the one that was sent, or a newer one of the same app.
-    private func latestReceipt(_ chains: [Chain], from reader: any LedgerReader) throws -> [UInt8] {
+    private func newestReceipt(_ chains: [Chain], from reader: any LedgerReader) throws -> EvidenceID {
         let newest = chains.flatMap { $0.transactions.values.compactMap(\.receipt?.provenance) }.max()
-        guard let newest, let stored = try reader.document(newest.evidence), stored.kind == .receipt else {
-            return receipt.document
-        }
-        return stored.document
+        return newest?.evidence ?? EvidenceID(receipt.document, .receipt)
     }
 }
 
@@ -106,13 +113,17 @@ private struct KnownReceipts {
 
     /// The purchase that a receipt's statement is about.
     mutating func purchase(_ statement: TransactionStatement, from reader: any LedgerReader) throws -> InAppPurchase? {
-        let id = statement.provenance.evidence
-        if purchases[id] == nil {
-            let payload = try reader.document(id).flatMap { try? SignedReceipt(decoding: $0.document).payload }
-            let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
-            purchases[id] = receipt.map(Self.byId) ?? [:]
-        }
-        return purchases[id]?[statement.transactionId]
+        try purchases(statement.provenance.evidence, from: reader)[statement.transactionId]
+    }
+
+    /// By transaction id.
+    mutating func purchases(_ id: EvidenceID, from reader: any LedgerReader) throws -> [String: InAppPurchase] {
+        if let known = purchases[id] { return known }
+        let payload = try reader.document(id).flatMap { try? SignedReceipt(decoding: $0.document).payload }
+        let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
+        let found = receipt.map(Self.byId) ?? [:]
+        purchases[id] = found
+        return found
     }
 
     /// Of two with one id the last, as in the ledger.

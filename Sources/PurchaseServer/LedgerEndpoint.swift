@@ -209,26 +209,44 @@ struct LedgerEndpoint: Sendable {
 
     // MARK: Events
 
+    /// How many pages of other apps' events are passed over for one answer.
+    private static let passedOver = 20
+
     /// A page of events after a cursor.
     func events(after cursor: Int64, limit: Int) async throws -> [UInt8] {
-        let (scope, limit) = (scope, min(max(1, limit), Self.pageLimit))
-        let (events, customers) = try await ledger.storage.read { reader in
-            let events = try reader.events(after: cursor, limit: limit)
+        let limit = min(max(1, limit), Self.pageLimit)
+        let (events, customers, next) = try await ledger.storage.read { reader in
+            let (events, next) = try page(of: reader, after: cursor, limit)
             var customers: [Customer: String] = [:]
             for customer in Set(events.compactMap(\.customer)) {
                 customers[customer] = try reader.ids(of: customer).first
             }
-            return (events, customers)
+            return (events, customers, next)
         }
         var json = JSONWriter()
         json.object { json in
             json.name("items")
-            // Another app's are none of this key's business; the cursor passes over them.
-            json.array(events.filter { $0.scope.bundleId == scope.bundleId }) { json, event in
+            json.array(events) { json, event in
                 json.event(event, customer: event.customer.flatMap { customers[$0] })
             }
-            json.member("nextCursor", "\(events.last?.sequence ?? cursor)")
+            json.member("nextCursor", "\(next)")
         }
         return json.bytes
+    }
+
+    /// This app's events after a cursor, and the cursor behind them: it passes over another app's, which are none of this key's
+    /// business.
+    private func page(
+        of reader: any LedgerReader, after cursor: Int64, _ limit: Int
+    ) throws -> ([LedgerEvent], next: Int64) {
+        var (events, next) = ([LedgerEvent](), cursor)
+        for _ in 0..<Self.passedOver where events.count < limit {
+            let page = try reader.events(after: next, limit: Self.pageLimit)
+            let own = page.filter { $0.scope.bundleId == scope.bundleId }.prefix(limit - events.count)
+            events += own
+            next = (events.count == limit ? own.last : page.last)?.sequence ?? next
+            if page.count < Self.pageLimit { break }
+        }
+        return (events, next)
     }
 }

@@ -2,6 +2,7 @@
 
 import AppStoreModel
 public import AppStoreTrust
+import Foundation
 import HTTPTypes
 import Hummingbird
 public import PurchaseLedger
@@ -81,7 +82,7 @@ extension PurchaseServer {
             try await endpoint.customer(context.customerId)
         }
         route(.get, "/v1/customers/{id}/entitlements/{name}", needs: .client, "The customer") { endpoint, _, context in
-            try await endpoint.entitlement(context.parameters.require("name"), of: context.customerId)
+            try await endpoint.entitlement(context.parameter("name"), of: context.customerId)
         }
         route(.post, "/v1/customers/{id}/purchases", needs: .client, "The customer") { endpoint, request, context in
             let body = try await request.body(upTo: LedgerEndpoint.bodyLimit, within: Self.bodyTimeout)
@@ -95,13 +96,13 @@ extension PurchaseServer {
             try await endpoint.delete(context.customerId)
         }
         route(.get, "/v1/subscriptions/{id}", needs: .server, "The subscription") { endpoint, _, context in
-            try await endpoint.subscription(context.parameters.require("id"))
+            try await endpoint.subscription(context.parameter("id"))
         }
         route(.get, "/v1/transactions/{id}", needs: .server, "The transaction") { endpoint, _, context in
-            try await endpoint.transaction(context.parameters.require("id"))
+            try await endpoint.transaction(context.parameter("id"))
         }
         route(.get, "/v1/evidence/{id}", needs: .server, "The document") { endpoint, _, context in
-            try await endpoint.evidence(context.parameters.require("id"))
+            try await endpoint.evidence(context.parameter("id"))
         }
         route(.get, "/v1/events", needs: .server, "The event") { endpoint, request, _ in
             let query = request.uri.queryParameters
@@ -116,10 +117,18 @@ extension PurchaseServer {
 }
 
 extension BasicRequestContext {
+    /// A part of the path, without percent encoding (RFC 3986 section 2.1): whether a client encodes an `@` must not matter.
+    fileprivate func parameter(_ name: String) throws -> String {
+        guard let text = try parameters.require(name).removingPercentEncoding else {
+            throw Refusal.invalid("The path has a % that is followed by something else than two hexadecimal digits.")
+        }
+        return text
+    }
+
     /// The customer in the path.
     fileprivate var customerId: String {
         get throws {
-            let id = try parameters.require("id")
+            let id = try parameter("id")
             guard !id.isEmpty, id.utf8.count <= LedgerEndpoint.customerIdLimit else {
                 throw Refusal.invalid("A customer's id has 1 to \(LedgerEndpoint.customerIdLimit) bytes.")
             }

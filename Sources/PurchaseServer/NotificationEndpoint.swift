@@ -16,12 +16,19 @@ struct NotificationEndpoint: Sendable {
     /// Takes in a version 2 notification: `{"signedPayload": …}`.
     ///
     /// - Throws: ``VerificationError`` where it can never be accepted, or may be later (`isRetryable`);
-    ///   ``LedgerStorageError`` where it could not be stored; ``Refusal`` where it is no notification at all.
+    ///   ``LedgerStorageError`` where it could not be stored; ``Refusal`` where it is no notification at all, and 503 where it is
+    ///   genuine and this version cannot read it, so that it comes again to a newer one.
     func receive(v2 body: [UInt8], at now: Timestamp) async throws {
         guard let payload = (try? JSONValue(parsing: body))?["signedPayload"]?.string else {
             throw Refusal.invalid("The body is not {\"signedPayload\": …}.")
         }
-        let notification = try await verifier.verify(notification: payload.utf8, at: now)
+        let notification: VerifiedNotification
+        do throws(VerificationError) {
+            notification = try await verifier.verify(notification: payload.utf8, at: now)
+        } catch {
+            guard error.code == .unreadable else { throw error }
+            throw Refusal.unreadable(error)
+        }
         guard let evidence = Evidence(notification) else {
             throw Refusal.invalid("The notification names no app.")
         }

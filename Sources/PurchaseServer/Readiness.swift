@@ -18,6 +18,7 @@ final class Readiness: Sendable {
 
     private struct State {
         var answer: (at: Timestamp, until: Timestamp, error: LedgerStorageError?)?
+        var trial: Task<LedgerStorageError?, Never>?
         /// The last write, if it failed.
         var failure: LedgerStorageError?
         /// Until when it is held against the storage; `nil` until somebody asks, who has a clock.
@@ -36,8 +37,20 @@ final class Readiness: Sendable {
         let last = state.withLock { $0.answer }
         if let last, now >= last.at, now < last.until { return last.error }
         let failure = remembered(at: now)
-        let fault = await tryToWrite() ?? failure
+        let fault = await trial() ?? failure
         state.withLock { $0.answer = (now, now.advanced(by: Self.validity), fault) }
+        return fault
+    }
+
+    /// Tries to write. Who asks meanwhile waits for the same trial, so that a storage that is slow is not asked more.
+    private func trial() async -> LedgerStorageError? {
+        let task = state.withLock { state in
+            let task = state.trial ?? Task { await tryToWrite() }
+            state.trial = task
+            return task
+        }
+        let fault = await task.value
+        state.withLock { if $0.trial == task { $0.trial = nil } }
         return fault
     }
 

@@ -35,6 +35,12 @@ extension Refusal {
             message: error.message, isRetryable: error.isRetryable)
     }
 
+    /// What is genuine, and too new for this version: worth sending again.
+    static func unreadable(_ error: VerificationError) -> Refusal {
+        Refusal(
+            status: .serviceUnavailable, code: error.code.rawValue, message: error.message, isRetryable: true)
+    }
+
     init(_ error: LedgerStorageError) {
         self.init(
             status: .serviceUnavailable, code: "storageUnavailable",

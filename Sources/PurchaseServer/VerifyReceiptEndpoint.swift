@@ -68,6 +68,8 @@ struct VerifyReceiptEndpoint: Sendable {
         let verified = try await verifier.verify(transactionReceipt: receipt, at: now)
         guard service.knows(verified.bundleId, environment) else { throw VerifyReceiptStatus.accountNotFound }
         let answer = OldReceiptAnswer(receipt: verified, environment: environment)
+        let ids = [verified.payload.originalTransactionId, verified.payload.transactionId].compactMap { $0 }
+        try service.requireAuthorized(ids, of: verified.bundleId)
         if answer.isSubscription { try service.requireSecret(request.password, of: verified.bundleId) }
         let ledger = service.ledger
         let catalogue = ledger.catalogue(LedgerScope(bundleId: verified.bundleId, environment: environment))
@@ -102,12 +104,14 @@ struct VerifyReceiptEndpoint: Sendable {
         }
         let response = VerifyReceiptResponse(
             status: .valid, environment: environment, receipt: Receipt(receipt.payload, requestDate: now))
-        guard let service, let full = FullReceiptAnswer(receipt), service.knows(receipt.bundleId, environment) else {
-            return response
-        }
+        guard let service, service.knows(receipt.bundleId, environment),
+            let accepted = try? await service.verifier.verify(receipt: receipt.document, at: now),
+            let full = FullReceiptAnswer(accepted)
+        else { return response }
         if full.isNeeded { try service.requireSecret(request.password, of: receipt.bundleId) }
-        try service.requireAuthorized(receipt)
-        if let evidence = Evidence(receipt) { _ = try await service.ledger.record([evidence], at: now) }
+        let ids = receipt.payload.inAppPurchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
+        try service.requireAuthorized(ids, of: receipt.bundleId)
+        if let evidence = Evidence(accepted) { _ = try await service.ledger.record([evidence], at: now) }
         guard full.isNeeded else { return response }
         let latestOnly = request.excludeOldTransactions ?? false
         return try await service.ledger.storage.read { try full.complete(response, from: $0, latestOnly: latestOnly) }
@@ -123,12 +127,9 @@ extension LedgerService {
     }
 
     /// Answers purchases that the configuration refuses as the App Store answers those of an account that is gone.
-    fileprivate func requireAuthorized(_ receipt: Verified<AppReceipt>) throws(VerifyReceiptStatus) {
-        guard let refused = receipt.bundleId.flatMap({ refusedPurchases[$0] }), !refused.isEmpty else { return }
-        let isRefused = receipt.payload.inAppPurchases.contains { purchase in
-            (purchase.originalTransactionId ?? purchase.transactionId).map(refused.contains) ?? false
-        }
-        guard !isRefused else { throw .accountNotFound }
+    fileprivate func requireAuthorized(_ ids: [String], of bundleId: String?) throws(VerifyReceiptStatus) {
+        guard let refused = bundleId.flatMap({ refusedPurchases[$0] }) else { return }
+        guard refused.isDisjoint(with: ids) else { throw .accountNotFound }
     }
 
     /// Compares the app's shared secret, where it has one, in the same time wherever the first difference is.

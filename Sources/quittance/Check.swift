@@ -86,7 +86,7 @@ struct Rebuild: AsyncParsableCommand {
 }
 
 extension Ledger.Fault {
-    fileprivate var sentence: String { "document \(number) (\(document)): \(error)" }
+    fileprivate var sentence: String { document.map { "document \(number) (\($0)): \(error)" } ?? error }
 }
 
 /// Says on standard error how far long work has come, where people look at it.

@@ -51,7 +51,7 @@ struct Keys: AsyncParsableCommand {
             guard apps.isEmpty || apps.contains(app) else {
                 throw ValidationError("The configuration has no app \(app); it has \(apps.joined(separator: ", ")).")
             }
-            let storage = try configuration.storage(mayMake: true)
+            let storage = try configuration.storage(mayMake: false)
             var random = SystemRandomNumberGenerator()
             let (key, text) = APIKey.make(name: name, role: role, bundleId: app, at: Clock.now(), using: &random)
             try await storage.write { try $0.put(key) }

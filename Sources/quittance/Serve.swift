@@ -73,6 +73,9 @@ struct Serve: AsyncParsableCommand {
                 throw ValidationError(
                     "Where to keep the purchases of these apps? Name a ledger: --database sqlite:PATH.")
             }
+            guard configuration.roots.isEmpty else {
+                throw ValidationError("Other roots are for a ledger: name one with --database sqlite:PATH.")
+            }
             return try await serve(configuration, nil, logger)
         }
         guard !configuration.apps.isEmpty else {

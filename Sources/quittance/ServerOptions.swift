@@ -63,7 +63,7 @@ extension ServerConfiguration {
         }
         let path = String(database.dropFirst("sqlite:".count))
         guard mayMake || FileManager.default.fileExists(atPath: path) else {
-            throw ValidationError("There is no ledger at \(path).")
+            throw ValidationError("There is no ledger at \(path). quittance serve makes one.")
         }
         do {
             return try SQLiteLedgerStorage(path: path)

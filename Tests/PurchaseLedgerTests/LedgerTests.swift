@@ -11,6 +11,7 @@ import Testing
     private static let catalogue = Catalogue(products: [
         "month": .init(entitlements: ["pro"], level: 2), "high": .init(entitlements: ["pro"], level: 1),
         "book": .init(entitlements: ["book"]),
+        "season": .init(entitlements: ["season"], duration: .seconds(90 * 86_400)),
     ])
 
     private static func ledger(_ policy: ClaimPolicy = .transfer) -> Ledger {
@@ -224,6 +225,40 @@ import Testing
         }
         #expect(try await Self.names(ledger, "bert", 41) == ["pro"])
         #expect(try await Self.names(ledger, "anna", 41) == [])
+    }
+
+    @Test func `the end of what time alone ends is told, once`() async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        let season = try signed.transaction(
+            "7", original: "7", product: "season", until: nil, type: .nonRenewingSubscription)
+        for token in [try signed.transaction(), season] {
+            _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(0))
+        }
+        for day in [1.0, 30, 30.5, 89, 90, 91] { _ = try await ledger.tellChanges(at: Facts.day(day)) }
+        #expect(
+            try await Self.told(ledger) == [
+                "subscription.started 1", "purchase.made 7", "subscription.stale 1", "purchase.accessEnded 1",
+                "purchase.accessEnded 7",
+            ])
+    }
+
+    @Test func `a receipt's silence about the refund of a consumable is no word of its reversal`() async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        let token = try signed.transaction(
+            "5", original: "5", product: "coins", until: nil, type: .consumable
+        ) {
+            $0.quantity = 5
+            $0.revocationDate = Facts.day(1)
+            $0.appAccountToken = "anna"
+        }
+        var purchase = InAppPurchase()
+        (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("5", "5", "coins")
+        (purchase.quantity, purchase.purchaseDate) = (5, Facts.day(0))
+        purchase.productType = Open(.consumable)
+        _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(1))
+        _ = try await ledger.record([signed.evidence(receipt: [purchase], created: 2)], at: Facts.day(2))
+        let holdings = try await ledger.holdings(of: "anna", in: Facts.scope, at: Facts.day(3))
+        #expect(holdings?.consumables.map(\.revokedQuantity) == [5])
     }
 
     @Test func `a sandbox purchase entitles nobody in production`() async throws {

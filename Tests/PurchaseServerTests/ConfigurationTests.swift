@@ -36,7 +36,7 @@ import Testing
         ("{\n\"prot\": 1}", 2, "prot: There is no such setting"),
         ("{\n\"port\": 65536}", 2, "port: Expected a number from 0 to"),
         ("{\"apps\": [],\n\n\"port\": [[]]}", 3, "port: A text"),
-        ("{\"apps\":\n 1}", 1, "apps: An array"),
+        ("{\"apps\":\n 1}", 1, "apps: An array"), ("{\"port\": 1, \"port\": 2}", 1, "port: It is there twice"),
         ("{\"apps\":[{\"bundle\":\n\"x\"}]}", 1, "apps.bundle: There is no such"),
         ("{\"apps\":[\n{}]}", 1, "bundleId is missing"),
         ("{\"apps\":[{\"bundleId\":\"x\",\n\"appAppleId\":\"7\"}]}", 2, "apps.appAppleId: A whole number"),

@@ -80,7 +80,9 @@ private final class TroubledServer: Sendable {
         }
     }
 
-    func token(_ id: String) throws -> String {
+    func token(_ id: String) throws -> String { try token(id, account: nil) }
+
+    func token(_ id: String, account: String?) throws -> String {
         var payload = JWSTransactionDecodedPayload()
         payload.transactionId = id
         payload.originalTransactionId = id
@@ -90,6 +92,7 @@ private final class TroubledServer: Sendable {
         payload.type = Open(.nonConsumable)
         payload.purchaseDate = Self.start
         payload.signedDate = Self.start
+        payload.appAccountToken = account
         return try authority.sign(payload)
     }
 
@@ -97,11 +100,27 @@ private final class TroubledServer: Sendable {
 
     func notification(_ id: String) throws -> String { try notification(about: id, with: nil) }
 
-    func notification(about id: String?, with member: (name: String, value: String)?) throws -> String {
+    func sign(_ payload: String) throws -> String {
+        try authority.sign(JSONValue(parsing: payload.utf8).decode(Payload.self))
+    }
+
+    /// As it is, whatever is in it.
+    private struct Payload: SignedPayload, Codable {
+        static let signedKind = SignedKind.transaction
+        var value: JSONValue
+        init(from decoder: any Decoder) throws { value = try JSONValue(from: decoder) }
+        func encode(to encoder: any Encoder) throws { try value.encode(to: encoder) }
+    }
+
+    func notification(token: String) throws -> String { try notification(about: nil, with: nil, token: token) }
+
+    func notification(
+        about id: String?, with member: (name: String, value: String)?, token: String? = nil
+    ) throws -> String {
         var data = NotificationData()
         data.bundleId = "com.example"
         data.environment = Open(.production)
-        data.signedTransactionInfo = try id.map(token)
+        data.signedTransactionInfo = try token ?? id.map(self.token)
         if let member { data.unknownMembers.members.append(.init(member.name, .string(member.value))) }
         var payload = ResponseBodyV2DecodedPayload()
         payload.notificationType = Open(.oneTimeCharge)
@@ -272,6 +291,15 @@ private final class Log: LogHandler, Sendable {
         #expect(checked.documents == 1 && checked.faults == [])
     }
 
+    @Test func `the account in a purchase is forgotten with the customer who presented it`() async throws {
+        let server = try await TroubledServer()
+        let token = try server.token("1", account: "7e3fb204-2a7d-41e6-b58f-0c6b8e6f4a31")
+        _ = try await server.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+        _ = try await server.send(.delete, "/v1/customers/anna")
+        #expect(try await server.storage.number("SELECT count(*) FROM customerIds") == 0)
+        #expect(try await server.storage.number("SELECT count(*) FROM statements") == 0)
+    }
+
     @Test func `a receipt without purchases makes a customer who has nothing`() async throws {
         let server = try await TroubledServer()
         let body = #"{"document":"\#(Base64.encode(try server.signedReceipt([])))"}"#
@@ -291,6 +319,42 @@ private final class Log: LogHandler, Sendable {
         _ = try await server.send(.post, "/verifyReceipt", receipt)
         _ = try await server.send(.post, "/notifications/v2", notification)
         #expect(try await server.storage.number("SELECT total_changes()") == changes)
+    }
+
+    @Test(arguments: [("a%40b%2Fc", "a@b/c"), ("a@b", "a@b"), ("%C3%A9", "é"), ("100%25", "100%")])
+    func `a customer's id is what it is, however a client encodes it`(path: String, id: String) async throws {
+        let server = try await TroubledServer()
+        let body = #"{"document":"\#(try server.token("1"))"}"#
+        let answer = try await server.send(.post, "/v1/customers/\(path)/purchases", body)
+        #expect(answer.json["customer"]?["id"]?.string == id)
+        #expect(answer.json["customer"]?["ids"]?.array?.map(\.string) == [id])
+        #expect(try await server.send(.get, "/v1/customers/%zz").status == 400)
+    }
+
+    @Test func `what is genuine and cannot be read is to be sent again`() async throws {
+        let server = try await TroubledServer()
+        let token = try server.sign(
+            """
+            {"transactionId":"1","bundleId":"com.example","environment":"Production","quantity":"many","signedDate":1700000000000}
+            """)
+        let answer = try await server.send(.post, "/notifications/v2", server.notification(token: token))
+        #expect(answer.status == 503)
+        #expect(answer.json["error"]?["code"]?.string == "unreadable")
+    }
+
+    @Test func `damage is found in every document, and the rest is looked at`() async throws {
+        let server = try await TroubledServer()
+        for id in ["1", "2", "3", "4"] {
+            _ = try await server.send(.post, "/notifications/v2", server.notification(id))
+        }
+        try await server.storage.execute(
+            "UPDATE parts SET content = x'00' WHERE id IN (SELECT part FROM documents WHERE number IN (4, 8))")
+        let service = try #require(server.service)
+        let checked = try await service.ledger.check(by: service.verifier)
+        // Four notifications with a token each.
+        #expect(checked.documents == 6)
+        #expect(checked.faults.count == 2)
+        #expect(checked.faults.allSatisfy { $0.error.contains("Document 4 ") || $0.error.contains("Document 8 ") })
     }
 
     @Test func `evidence that is to be kept outlives its customer`() async throws {

@@ -33,6 +33,8 @@ import Testing
             try Data(root).write(to: file)
             arguments += ["--root", file.path]
         }
+        let first = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder)
+        #expect(first.terminate() == 0)
         let made = try CommandLineTests.run(
             ["keys", "create", "--name", "test", "--bundle-id", Self.bundleId] + arguments)
         let key = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
