@@ -113,13 +113,21 @@ extension Catalogue.Product {
 /// A value in the file with the way to it.
 private struct Member {
     let text: [UInt8]
-    let path: [String]
+    let path: [Step]
     let value: JSONValue
 
-    var name: String { path.last ?? "" }
+    enum Step {
+        case member(String)
+        case element(Int)
+    }
+
+    var name: String {
+        guard case .member(let name) = path.last else { return "" }
+        return name
+    }
 
     func member(_ name: String, _ value: JSONValue = .null) -> Member {
-        Member(text: text, path: path + [name], value: value)
+        Member(text: text, path: path + [.member(name)], value: value)
     }
 
     /// A setting as text, whatever it is written as; several with commas between them.
@@ -152,13 +160,38 @@ private struct Member {
 
     /// What is wrong, at the line where the last name of the way to it stands, as near as can be found.
     func error(_ message: String) -> ConfigurationError {
-        var offset = 0
-        for name in path {
-            let quoted = Array("\"\(name)\"".utf8)
-            if let range = text[offset...].firstRange(of: quoted) { offset = range.lowerBound }
+        let offset = path.reduce(0) { offset, step in
+            switch step {
+            case .member(let name): text[offset...].firstRange(of: Array("\"\(name)\"".utf8))?.lowerBound ?? offset
+            case .element(let index): self.offset(ofElement: index, from: offset)
+            }
         }
-        let place = path.isEmpty ? "" : path.joined(separator: ".") + ": "
-        return ConfigurationError(text, offset: offset, place + message)
+        let place = path.reduce(into: "") { place, step in
+            switch step {
+            case .member(let name): place += place.isEmpty ? name : ".\(name)"
+            case .element(let index): place += "[\(index)]"
+            }
+        }
+        return ConfigurationError(text, offset: offset, (place.isEmpty ? "" : place + ": ") + message)
+    }
+
+    /// Where an element of the next array begins. The text is known to be JSON, so that brackets outside of strings tell.
+    private func offset(ofElement index: Int, from start: Int) -> Int {
+        var (depth, rest, isString, isEscaped) = (0, index, false, false)
+        for (offset, byte) in text.enumerated().dropFirst(start) {
+            defer { isEscaped = byte == UInt8(ascii: "\\") && !isEscaped }
+            if byte == UInt8(ascii: "\""), !isEscaped { isString.toggle() }
+            guard !isString else { continue }
+            switch byte {
+            case UInt8(ascii: "["), UInt8(ascii: "{"):
+                if depth == 1, rest == 0 { return offset }
+                depth += 1
+            case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+            case UInt8(ascii: ",") where depth == 1: rest -= 1
+            default: break
+            }
+        }
+        return start
     }
 
     func requireNames(_ known: Set<String>) throws(ConfigurationError) {
@@ -196,13 +229,15 @@ private struct Member {
     func array(_ name: String) throws(ConfigurationError) -> [Member] {
         guard let found = value[name] else { return [] }
         guard let elements = found.array else { throw member(name, found).error("An array was expected.") }
-        return elements.map { member(name, $0) }
+        return elements.enumerated().map { index, element in
+            Member(text: text, path: path + [.member(name), .element(index)], value: element)
+        }
     }
 
     func members(_ name: String) throws(ConfigurationError) -> [Member] {
         guard let found = value[name] else { return [] }
         return try member(name, found).distinctMembers().map {
-            Member(text: text, path: path + [name, $0.name], value: $0.value)
+            Member(text: text, path: path + [.member(name), .member($0.name)], value: $0.value)
         }
     }
 }

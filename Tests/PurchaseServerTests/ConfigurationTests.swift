@@ -37,14 +37,18 @@ import Testing
         ("{\n\"port\": 65536}", 2, "port: Expected a number from 0 to"),
         ("{\"apps\": [],\n\n\"port\": [[]]}", 3, "port: A text"),
         ("{\"apps\":\n 1}", 1, "apps: An array"), ("{\"port\": 1, \"port\": 2}", 1, "port: It is there twice"),
-        ("{\"apps\":[{\"bundle\":\n\"x\"}]}", 1, "apps.bundle: There is no such"),
-        ("{\"apps\":[\n{}]}", 1, "bundleId is missing"),
-        ("{\"apps\":[{\"bundleId\":\"x\",\n\"appAppleId\":\"7\"}]}", 2, "apps.appAppleId: A whole number"),
+        ("{\"apps\":[{\"bundle\":\n\"x\"}]}", 1, "apps[0].bundle: There is no such"),
+        ("{\"apps\":[\n{}]}", 2, "bundleId is missing"),
+        ("{\"apps\":[{\"bundleId\":\"x\",\n\"appAppleId\":\"7\"}]}", 2, "apps[0].appAppleId: A whole number"),
         (
             "{\"apps\":[{\"bundleId\":\"x\",\n\"products\":{\n\"pro\":{\n\"level\":0}}}]}", 4,
-            "apps.products.pro.level: A whole number from 1 to 10000"
+            "apps[0].products.pro.level: A whole number from 1 to 10000"
         ),
-        ("{\"apps\":[{\"bundleId\":\"x\"},\n{\"bundleId\":\"x\"}]}", 1, "twice"),
+        ("{\"apps\":[{\"bundleId\":\"x\"},\n{\"bundleId\":\"x\"}]}", 2, "apps[1]: bundleId x is there twice"),
+        (
+            "{\"apps\":[{\"bundleId\":\"},[\\\"\",\n\"appAppleId\":1},\n{\"bundleId\":\"y\",\n\"appAppleId\":0}]}", 4,
+            "apps[1].appAppleId: A whole number"
+        ),
         (
             "{\"apps\":[{\"bundleId\":\"x\",\"products\":{\"p\":{\"entitlements\":[1]}}}]}", 1,
             "An entitlement is a name"

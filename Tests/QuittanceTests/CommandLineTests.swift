@@ -33,6 +33,8 @@ import Testing
         let process = Process()
         process.executableURL = program
         process.arguments = arguments
+        // The suite's own variables are no settings.
+        process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("QUITTANCE_") }
         process.standardInput = try FileHandle(forReadingFrom: files[0])
         process.standardOutput = try FileHandle(forWritingTo: files[1])
         process.standardError = try FileHandle(forWritingTo: files[2])

@@ -37,6 +37,7 @@ import Testing
         #expect(first.terminate() == 0)
         let made = try CommandLineTests.run(
             ["keys", "create", "--name", "test", "--bundle-id", Self.bundleId] + arguments)
+        try #require(made.status == 0, "\(made.error)")
         let key = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
 
         let seed = UInt64.random(in: 0...UInt64.max)
