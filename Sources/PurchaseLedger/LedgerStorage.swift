@@ -10,8 +10,9 @@ public protocol LedgerStorage: Sendable {
     /// Runs `work` as one transaction: no other write happens meanwhile, and what it wrote is durable once this returns.
     /// Throws what `work` throws, or ``LedgerStorageError``; then nothing of it was written.
     ///
-    /// Many writes at once may share one flush to the disk. Work does nothing but read and write, and lets what these throw
-    /// through: a storage need not go on after it failed. Once begun, it is not cancelled.
+    /// Many writes at once may share one flush to the disk. Work does nothing but read and write, so that it may be run again
+    /// after what it wrote was taken back, and lets what these throw through: a storage need not go on after it failed. Once
+    /// begun, it is not cancelled.
     func write<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
     ) async throws -> Result
