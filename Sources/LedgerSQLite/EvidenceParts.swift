@@ -19,8 +19,10 @@ struct EvidenceParts {
     }
 
     /// Keeps bytes that are not kept yet, and returns their number.
-    func keep(_ bytes: ArraySlice<UInt8>, new id: EvidenceID) throws -> Int64 {
-        let number = try insert(try pack(bytes) ?? Packing.plain(bytes), id)
+    ///
+    /// - Parameter packing: Of these bytes, where it was made ahead.
+    func keep(_ bytes: ArraySlice<UInt8>, _ packing: Packing?, new id: EvidenceID) throws -> Int64 {
+        let number = try insert(try pack(bytes, packing) ?? Packing.plain(bytes), id)
         tables.knownParts.add(bytes, number)
         return number
     }
@@ -31,19 +33,14 @@ struct EvidenceParts {
     }
 
     /// What is kept of a document; `nil` where it does not come back from that byte for byte.
-    private func pack(_ bytes: ArraySlice<UInt8>) throws -> [UInt8]? {
+    private func pack(_ bytes: ArraySlice<UInt8>, _ prepared: Packing?) throws -> [UInt8]? {
         // Of the tokens inside only those are cut out that were added just before, as evidence of their own. One that nobody knows
         // goes when the document goes.
-        guard let packing = Packing(bytes, cutting: { tables.knownParts.number(of: $0) != nil }) else { return nil }
-        var known: [Int64: ArraySlice<UInt8>] = [:]
-        let numbers = try packing.pieces.map { piece in
-            let number = try keep(piece)
-            known[number] = piece.bytes
-            return number
-        }
-        guard let packed = packing.packed(numbers), packed.count < bytes.count else { return nil }
-        let unpacked = try Packing.unpack(packed) { known[$0].map(Array.init) ?? [] }
-        return bytes.isSame(as: unpacked[...]) ? packed : nil
+        let isKnown = { tables.knownParts.number(of: $0) != nil }
+        let usable = prepared.flatMap { $0.tokens.allSatisfy { isKnown($0.bytes) } ? $0 : nil }
+        guard let packing = usable ?? Packing(bytes, cutting: isKnown) else { return nil }
+        let packed = try packing.packed(packing.pieces.map(keep))
+        return packed.count < bytes.count ? packed : nil
     }
 
     private func keep(_ piece: Packing.Piece) throws -> Int64 {
