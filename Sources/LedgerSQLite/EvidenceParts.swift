@@ -45,13 +45,9 @@ struct EvidenceParts {
 
     private func keep(_ piece: Packing.Piece) throws -> Int64 {
         if let number = tables.knownParts.number(of: piece.bytes) { return number }
-        let id = EvidenceID(Array(piece.bytes))
-        if let number = try number(of: piece.bytes, id) {
-            tables.knownParts.add(piece.bytes, number)
-            return number
-        }
-        let number = try insert(Packing.plain(piece.bytes), id)
-        tables.knownParts.add(piece.bytes, number)
+        let id = EvidenceID(piece.bytes)
+        let number = try number(of: piece.bytes, id) ?? insert(Packing.plain(piece.bytes), id)
+        tables.knownParts.add(shared: piece.bytes, number)
         return number
     }
 
@@ -83,19 +79,41 @@ extension EvidenceID {
     }
 }
 
-/// The parts that a transaction met last. The tokens in a notification are kept before it, and all three have one header:
-/// nothing of that is hashed, looked for and put together a second time.
-struct KnownParts {
+/// The parts that were met last. The tokens in a notification are kept before it, and all three have one header: nothing
+/// of that is hashed, looked for and put together a second time.
+struct KnownParts: Sendable {
+    private typealias Part = (bytes: ArraySlice<UInt8>, number: Int64)
+
     private static let limit = 8
 
-    private var parts: [(bytes: ArraySlice<UInt8>, number: Int64)] = []
+    private var documents: [Part] = []
+    /// Headers and certificates, which stay when documents are forgotten.
+    private var shared: [Part] = []
 
-    func number(of bytes: ArraySlice<UInt8>) -> Int64? {
-        parts.first { $0.bytes.isSame(as: bytes) }?.number
+    /// What of this holds in later transactions too.
+    var lasting: KnownParts {
+        var lasting = KnownParts()
+        lasting.shared = shared
+        return lasting
     }
 
+    func number(of bytes: ArraySlice<UInt8>) -> Int64? {
+        (documents.first { $0.bytes.isSame(as: bytes) } ?? shared.first { $0.bytes.isSame(as: bytes) })?.number
+    }
+
+    /// Adds a document.
     mutating func add(_ bytes: ArraySlice<UInt8>, _ number: Int64) {
-        if parts.count == Self.limit { parts.removeFirst() }
-        parts.append((bytes, number))
+        Self.add((bytes, number), to: &documents)
+    }
+
+    /// Adds a piece that is no document.
+    mutating func add(shared bytes: ArraySlice<UInt8>, _ number: Int64) {
+        // Not the whole document that it is a slice of.
+        Self.add((Array(bytes)[...], number), to: &shared)
+    }
+
+    private static func add(_ part: Part, to parts: inout [Part]) {
+        if parts.count == limit { parts.removeFirst() }
+        parts.append(part)
     }
 }

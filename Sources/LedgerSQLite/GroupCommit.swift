@@ -23,6 +23,8 @@ final class GroupCommit: Sendable {
         var waiting: [Write] = []
         var isWriting = false
         var commits = 0
+        /// By works that were committed.
+        var met = LedgerTables.Met()
     }
 
     private let state = Mutex(State())
@@ -57,13 +59,16 @@ final class GroupCommit: Sendable {
     /// Returns what tells each caller how it went.
     private func commit(_ group: [Write], to connection: Database) -> [() -> Void] {
         do {
-            return try commit(to: connection) {
+            var met = state.withLock { $0.met }
+            let answers = try commit(to: connection) {
                 do {
-                    return try group.map { try perform($0, on: connection) }
+                    return try group.map { try perform($0, on: connection, &met) }
                 } catch {
                     throw FailedWork(cause: error)
                 }
             }
+            state.withLock { $0.met = met }
+            return answers
         } catch let failed as FailedWork where group.count == 1 {
             return group.map { write in { write.fail(SQLiteErrors.translate(failed.cause)) } }
         } catch is FailedWork {
@@ -106,10 +111,14 @@ final class GroupCommit: Sendable {
         return group.map { write in { write.fail(error) } }
     }
 
-    private func perform(_ write: Write, on connection: Database) throws -> () -> Void {
-        let transaction = SQLiteTransaction(connection)
+    /// - Parameter met: By works before this one.
+    private func perform(
+        _ write: Write, on connection: Database, _ met: inout LedgerTables.Met
+    ) throws -> () -> Void {
+        let transaction = SQLiteTransaction(connection, met: met)
         let answer = try write.work(transaction)
         if let failure = transaction.tables.failure { throw failure }
+        met = transaction.tables.met
         return answer
     }
 
@@ -117,8 +126,10 @@ final class GroupCommit: Sendable {
     private func performAlone(_ write: Write, on connection: Database) throws -> () -> Void {
         do {
             var answer: () -> Void = {}
+            // What it meets may be taken back.
+            var met = LedgerTables.Met()
             try connection.inSavepoint {
-                answer = try perform(write, on: connection)
+                answer = try perform(write, on: connection, &met)
                 return .commit
             }
             return answer

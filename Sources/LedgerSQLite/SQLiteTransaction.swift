@@ -8,8 +8,8 @@ import PurchaseLedger
 struct SQLiteTransaction: LedgerWriter {
     let tables: LedgerTables
 
-    init(_ connection: Database) {
-        tables = LedgerTables(connection)
+    init(_ connection: Database, met: LedgerTables.Met = LedgerTables.Met()) {
+        tables = LedgerTables(connection, met: met)
     }
 }
 
