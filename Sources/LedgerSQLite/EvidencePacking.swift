@@ -8,7 +8,7 @@ import ReceiptCoding
 ///
 /// Of a token the header is such a piece, which holds the same three certificates in every token of a signer, and so are
 /// the tokens in its payload. Of a receipt it is the certificates.
-struct Packing {
+struct Packing: Sendable {
     /// The first octet of what is kept. A number never gets another meaning.
     enum Form: UInt8 {
         /// The document itself follows.
@@ -20,7 +20,7 @@ struct Packing {
     }
 
     /// What stands in other documents too.
-    struct Piece {
+    struct Piece: Sendable {
         /// Where in the packed text it was.
         var range: Range<Int>
         var bytes: ArraySlice<UInt8>
@@ -28,10 +28,15 @@ struct Packing {
 
     private let form: Form
     private let signature: [UInt8]
-    /// In the order in which they stand in `text`.
+    /// In the order in which they stand in the text that they were cut from.
     let pieces: [Piece]
-    /// What the pieces were cut from.
-    private let text: [UInt8]
+    /// How much is left of the text.
+    private let count: Int
+    /// What is left of it.
+    private let compressed: [UInt8]
+
+    /// The pieces that are tokens from the payload.
+    var tokens: ArraySlice<Piece> { form == .token ? pieces.dropFirst() : [] }
 }
 
 // MARK: - Taking apart
@@ -40,34 +45,51 @@ extension Packing {
     /// Shorter tokens and certificates stay where they are: a part of its own costs some 40 bytes.
     private static let shortestPiece = 256
 
-    /// `nil` for what is neither token nor receipt.
+    /// `nil` for what is neither token nor receipt, or does not come back byte for byte from what would be kept of it.
     ///
     /// - Parameter isPart: Whether a token inside is kept as a part.
     init?(_ document: ArraySlice<UInt8>, cutting isPart: (ArraySlice<UInt8>) -> Bool) {
         guard document.count <= Limits.receipt else { return nil }
-        if let token = Packing(token: document, isPart) { self = token } else { self.init(receipt: document) }
+        guard let packing = Packing(token: document, isPart) ?? Packing(receipt: document),
+            (try? packing.document().isSame(as: document)) == true
+        else { return nil }
+        self = packing
     }
 
     private init?(token document: ArraySlice<UInt8>, _ isPart: (ArraySlice<UInt8>) -> Bool) {
         guard let parts = Self.parts(of: document), let payload = Base64.decodeURL(parts[1]),
             let signature = Base64.decodeURL(parts[2])
         else { return nil }
-        form = .token
-        self.signature = signature
-        text = payload
         let tokens = Self.tokens(in: payload).filter { isPart(payload[$0]) }
-        pieces = [Piece(range: 0..<0, bytes: parts[0])] + tokens.map { Piece(range: $0, bytes: payload[$0]) }
+        self.init(
+            .token, signature, payload,
+            [Piece(range: 0..<0, bytes: parts[0])] + tokens.map { Piece(range: $0, bytes: payload[$0]) })
     }
 
     private init?(receipt document: ArraySlice<UInt8>) {
         let document = Array(document)
         guard let certificates = try? SignedReceipt(decoding: document).certificates else { return nil }
-        form = .text
-        signature = []
-        text = document
-        pieces = certificates.filter { $0.count >= Self.shortestPiece }.map { slice in
+        let pieces = certificates.filter { $0.count >= Self.shortestPiece }.map { slice in
             Piece(range: slice.startIndex..<slice.endIndex, bytes: slice)
         }
+        self.init(.text, [], document, pieces)
+    }
+
+    /// `nil` where there is no memory to compress it.
+    private init?(_ form: Form, _ signature: [UInt8], _ text: [UInt8], _ pieces: [Piece]) {
+        var rest: [UInt8] = []
+        var end = 0
+        for piece in pieces {
+            rest += text[end..<piece.range.lowerBound]
+            end = piece.range.upperBound
+        }
+        rest += text[end...]
+        guard let compressed = Deflate.compress(rest) else { return nil }
+        self.form = form
+        self.signature = signature
+        self.pieces = pieces
+        self.compressed = compressed
+        count = rest.count
     }
 
     /// What stands before, between and behind two dots; `nil` where there are not just two.
@@ -115,11 +137,11 @@ extension Packing {
 extension Packing {
     static func plain(_ document: ArraySlice<UInt8>) -> [UInt8] { [Form.plain.rawValue] + document }
 
-    /// What is kept of the document; `nil` where there is no memory to compress it.
+    /// What is kept of the document.
     ///
     /// - Parameter numbers: Under which each piece is kept.
-    func packed(_ numbers: [Int64]) -> [UInt8]? {
-        var rest: [UInt8] = []
+    /// - Throws: Where these are not what is read from it: whether the rest of it is right was seen when this was made.
+    func packed(_ numbers: [Int64]) throws -> [UInt8] {
         var packed = [form.rawValue]
         packed.append(count: signature.count)
         packed += signature
@@ -128,13 +150,21 @@ extension Packing {
         for (piece, number) in zip(pieces, numbers) {
             packed.append(count: piece.range.lowerBound - end)
             packed.append(count: Int(number))
-            rest += text[end..<piece.range.lowerBound]
             end = piece.range.upperBound
         }
-        rest += text[end...]
-        guard let compressed = Deflate.compress(rest) else { return nil }
-        packed.append(count: rest.count)
-        return packed + compressed
+        packed.append(count: count)
+        packed += compressed
+        let kept = try Kept(packed)
+        guard kept.pieces.map(\.number) == numbers, kept.compressed.isSame(as: compressed[...]) else {
+            throw PackingReader.damaged
+        }
+        return packed
+    }
+
+    /// The document as it would come back.
+    private func document() throws -> ArraySlice<UInt8> {
+        let packed = try packed(pieces.indices.map(Int64.init))
+        return try Self.unpack(packed) { Array(pieces[Int($0)].bytes) }[...]
     }
 }
 
@@ -169,17 +199,45 @@ extension Packing {
     /// - Parameter piece: The piece that is kept under a number.
     /// - Throws: What `piece` throws, and ``LedgerStorageError`` where these are not the bytes that were kept.
     static func unpack(_ packed: [UInt8], piece: (Int64) throws -> [UInt8]) throws -> [UInt8] {
-        guard let first = packed.first, let form = Form(rawValue: first) else { throw PackingReader.damaged }
-        guard form != .plain else { return Array(packed.dropFirst()) }
-        var reader = PackingReader(packed.dropFirst())
-        let signature = try reader.bytes(try reader.count())
-        let pieces = try reader.pieces()
-        let rest = try reader.rest()
-        guard form == .token else { return try join(rest, pieces[...], piece) }
-        guard let header = pieces.first else { throw PackingReader.damaged }
-        let payload = try join(rest, pieces.dropFirst(), piece)
-        let dot = [UInt8(ascii: ".")]
-        return try piece(header.number) + dot + Base64.encodeURL(payload) + dot + Base64.encodeURL(signature)
+        guard packed.first != Form.plain.rawValue else { return Array(packed.dropFirst()) }
+        let kept = try Kept(packed)
+        let rest = try kept.rest()
+        guard kept.form == .token else { return try join(rest, kept.pieces[...], piece) }
+        guard let header = kept.pieces.first else { throw PackingReader.damaged }
+        let payload = try join(rest, kept.pieces.dropFirst(), piece)
+        var document = try piece(header.number)
+        document.append(UInt8(ascii: "."))
+        document += Base64.encodeURL(payload)
+        document.append(UInt8(ascii: "."))
+        document += Base64.encodeURL(kept.signature)
+        return document
+    }
+
+    /// What is kept of a document that was packed.
+    private struct Kept {
+        let form: Form
+        let signature: ArraySlice<UInt8>
+        let pieces: [(gap: Int, number: Int64)]
+        let count: Int
+        let compressed: ArraySlice<UInt8>
+
+        init(_ packed: [UInt8]) throws {
+            guard let form = packed.first.flatMap(Form.init), form != .plain else { throw PackingReader.damaged }
+            self.form = form
+            var reader = PackingReader(packed.dropFirst())
+            signature = try reader.bytes(try reader.count())
+            pieces = try reader.pieces()
+            count = try reader.count()
+            compressed = reader.bytes
+        }
+
+        /// What is left of the document without its pieces.
+        func rest() throws -> [UInt8] {
+            guard count <= Limits.receipt, let rest = Deflate.decompress(compressed, count: count) else {
+                throw PackingReader.damaged
+            }
+            return rest
+        }
     }
 
     private static func join(
@@ -200,7 +258,7 @@ extension Packing {
 
 /// A cursor over what was packed.
 private struct PackingReader {
-    private var bytes: ArraySlice<UInt8>
+    private(set) var bytes: ArraySlice<UInt8>
 
     static let damaged = SQLiteErrors.damaged("A document in the ledger cannot be put together")
 
@@ -231,12 +289,5 @@ private struct PackingReader {
         guard count <= bytes.count / 2 else { throw Self.damaged }
         for _ in 0..<count { pieces.append((try self.count(), Int64(try self.count()))) }
         return pieces
-    }
-
-    /// What is left of the document without its pieces.
-    mutating func rest() throws -> [UInt8] {
-        let count = try count()
-        guard count <= Limits.receipt, let rest = Deflate.decompress(bytes, count: count) else { throw Self.damaged }
-        return rest
     }
 }

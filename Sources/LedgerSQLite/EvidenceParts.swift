@@ -19,8 +19,10 @@ struct EvidenceParts {
     }
 
     /// Keeps bytes that are not kept yet, and returns their number.
-    func keep(_ bytes: ArraySlice<UInt8>, new id: EvidenceID) throws -> Int64 {
-        let number = try insert(try pack(bytes) ?? Packing.plain(bytes), id)
+    ///
+    /// - Parameter packing: Of these bytes, where it was made ahead.
+    func keep(_ bytes: ArraySlice<UInt8>, _ packing: Packing?, new id: EvidenceID) throws -> Int64 {
+        let number = try insert(try pack(bytes, packing) ?? Packing.plain(bytes), id)
         tables.knownParts.add(bytes, number)
         return number
     }
@@ -31,30 +33,21 @@ struct EvidenceParts {
     }
 
     /// What is kept of a document; `nil` where it does not come back from that byte for byte.
-    private func pack(_ bytes: ArraySlice<UInt8>) throws -> [UInt8]? {
+    private func pack(_ bytes: ArraySlice<UInt8>, _ prepared: Packing?) throws -> [UInt8]? {
         // Of the tokens inside only those are cut out that were added just before, as evidence of their own. One that nobody knows
         // goes when the document goes.
-        guard let packing = Packing(bytes, cutting: { tables.knownParts.number(of: $0) != nil }) else { return nil }
-        var known: [Int64: ArraySlice<UInt8>] = [:]
-        let numbers = try packing.pieces.map { piece in
-            let number = try keep(piece)
-            known[number] = piece.bytes
-            return number
-        }
-        guard let packed = packing.packed(numbers), packed.count < bytes.count else { return nil }
-        let unpacked = try Packing.unpack(packed) { known[$0].map(Array.init) ?? [] }
-        return bytes.isSame(as: unpacked[...]) ? packed : nil
+        let isKnown = { tables.knownParts.number(of: $0) != nil }
+        let usable = prepared.flatMap { $0.tokens.allSatisfy { isKnown($0.bytes) } ? $0 : nil }
+        guard let packing = usable ?? Packing(bytes, cutting: isKnown) else { return nil }
+        let packed = try packing.packed(packing.pieces.map(keep))
+        return packed.count < bytes.count ? packed : nil
     }
 
     private func keep(_ piece: Packing.Piece) throws -> Int64 {
         if let number = tables.knownParts.number(of: piece.bytes) { return number }
-        let id = EvidenceID(Array(piece.bytes))
-        if let number = try number(of: piece.bytes, id) {
-            tables.knownParts.add(piece.bytes, number)
-            return number
-        }
-        let number = try insert(Packing.plain(piece.bytes), id)
-        tables.knownParts.add(piece.bytes, number)
+        let id = EvidenceID(piece.bytes)
+        let number = try number(of: piece.bytes, id) ?? insert(Packing.plain(piece.bytes), id)
+        tables.knownParts.add(shared: piece.bytes, number)
         return number
     }
 
@@ -86,19 +79,41 @@ extension EvidenceID {
     }
 }
 
-/// The parts that a transaction met last. The tokens in a notification are kept before it, and all three have one header:
-/// nothing of that is hashed, looked for and put together a second time.
-struct KnownParts {
+/// The parts that were met last. The tokens in a notification are kept before it, and all three have one header: nothing
+/// of that is hashed, looked for and put together a second time.
+struct KnownParts: Sendable {
+    private typealias Part = (bytes: ArraySlice<UInt8>, number: Int64)
+
     private static let limit = 8
 
-    private var parts: [(bytes: ArraySlice<UInt8>, number: Int64)] = []
+    private var documents: [Part] = []
+    /// Headers and certificates, which stay when documents are forgotten.
+    private var shared: [Part] = []
 
-    func number(of bytes: ArraySlice<UInt8>) -> Int64? {
-        parts.first { $0.bytes.isSame(as: bytes) }?.number
+    /// What of this holds in later transactions too.
+    var lasting: KnownParts {
+        var lasting = KnownParts()
+        lasting.shared = shared
+        return lasting
     }
 
+    func number(of bytes: ArraySlice<UInt8>) -> Int64? {
+        (documents.first { $0.bytes.isSame(as: bytes) } ?? shared.first { $0.bytes.isSame(as: bytes) })?.number
+    }
+
+    /// Adds a document.
     mutating func add(_ bytes: ArraySlice<UInt8>, _ number: Int64) {
-        if parts.count == Self.limit { parts.removeFirst() }
-        parts.append((bytes, number))
+        Self.add((bytes, number), to: &documents)
+    }
+
+    /// Adds a piece that is no document.
+    mutating func add(shared bytes: ArraySlice<UInt8>, _ number: Int64) {
+        // Not the whole document that it is a slice of.
+        Self.add((Array(bytes)[...], number), to: &shared)
+    }
+
+    private static func add(_ part: Part, to parts: inout [Part]) {
+        if parts.count == limit { parts.removeFirst() }
+        parts.append(part)
     }
 }

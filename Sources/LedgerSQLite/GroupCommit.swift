@@ -9,7 +9,8 @@ import Synchronization
 final class GroupCommit: Sendable {
     /// One caller's work.
     struct Write: Sendable {
-        /// Does it. Returns what tells the caller of the success, once that is durable.
+        /// Does it, and does it again where another of its group fails. Returns what tells the caller of the success, once that
+        /// is durable.
         let work: @Sendable (any LedgerWriter) throws -> @Sendable () -> Void
         let fail: @Sendable (any Error) -> Void
     }
@@ -22,6 +23,8 @@ final class GroupCommit: Sendable {
         var waiting: [Write] = []
         var isWriting = false
         var commits = 0
+        /// By works that were committed.
+        var met = LedgerTables.Met()
     }
 
     private let state = Mutex(State())
@@ -55,30 +58,78 @@ final class GroupCommit: Sendable {
 
     /// Returns what tells each caller how it went.
     private func commit(_ group: [Write], to connection: Database) -> [() -> Void] {
-        var answers: [() -> Void] = []
         do {
-            try connection.inTransaction(.immediate) {
-                for write in group { answers.append(try perform(write, on: connection)) }
-                return .commit
+            var met = state.withLock { $0.met }
+            let answers = try commit(to: connection) {
+                do {
+                    return try group.map { try perform($0, on: connection, &met) }
+                } catch {
+                    throw FailedWork(cause: error)
+                }
             }
-            state.withLock { $0.commits += 1 }
+            state.withLock { $0.met = met }
             return answers
+        } catch let failed as FailedWork where group.count == 1 {
+            return group.map { write in { write.fail(SQLiteErrors.translate(failed.cause)) } }
+        } catch is FailedWork {
+            return commitEach(group, to: connection)
         } catch {
-            let error = SQLiteErrors.storageError(error)
-            return group.map { write in { write.fail(error) } }
+            return Self.fail(group, error)
         }
     }
 
-    /// Does one work in a savepoint of its own, so that what it wrote can be taken back without the others.
-    ///
-    /// - Throws: Where SQLite gave up the whole transaction, as it may when the disk is full.
-    private func perform(_ write: Write, on connection: Database) throws -> () -> Void {
+    /// A work of a group failed, and so far the group with it.
+    private struct FailedWork: Error {
+        let cause: any Error
+    }
+
+    /// Commits a group of which some work fails, each in a savepoint of its own, so that what it wrote is taken back without
+    /// the others. A group in which none fails, as nearly all are, does without: for each savepoint SQLite copies every page
+    /// that changes.
+    private func commitEach(_ group: [Write], to connection: Database) -> [() -> Void] {
         do {
-            var answer: @Sendable () -> Void = {}
+            return try commit(to: connection) { try group.map { try performAlone($0, on: connection) } }
+        } catch {
+            return Self.fail(group, error)
+        }
+    }
+
+    private func commit(
+        to connection: Database, _ works: () throws -> [() -> Void]
+    ) throws -> [() -> Void] {
+        var answers: [() -> Void] = []
+        try connection.inTransaction(.immediate) {
+            answers = try works()
+            return .commit
+        }
+        state.withLock { $0.commits += 1 }
+        return answers
+    }
+
+    private static func fail(_ group: [Write], _ error: any Error) -> [() -> Void] {
+        let error = SQLiteErrors.storageError(error)
+        return group.map { write in { write.fail(error) } }
+    }
+
+    /// - Parameter met: By works before this one.
+    private func perform(
+        _ write: Write, on connection: Database, _ met: inout LedgerTables.Met
+    ) throws -> () -> Void {
+        let transaction = SQLiteTransaction(connection, met: met)
+        let answer = try write.work(transaction)
+        if let failure = transaction.tables.failure { throw failure }
+        met = transaction.tables.met
+        return answer
+    }
+
+    /// - Throws: Where SQLite gave up the whole transaction, as it may when the disk is full.
+    private func performAlone(_ write: Write, on connection: Database) throws -> () -> Void {
+        do {
+            var answer: () -> Void = {}
+            // What it meets may be taken back.
+            var met = LedgerTables.Met()
             try connection.inSavepoint {
-                let transaction = SQLiteTransaction(connection)
-                answer = try write.work(transaction)
-                if let failure = transaction.tables.failure { throw failure }
+                answer = try perform(write, on: connection, &met)
                 return .commit
             }
             return answer

@@ -4,11 +4,18 @@ import AppStoreModel
 import PurchaseLedger
 
 /// The numbers by which tables refer to apps, scopes and chains, as far as a transaction has met them.
-struct KnownNumbers {
+struct KnownNumbers: Sendable {
     fileprivate var apps: [String: Int64] = [:]
     fileprivate var scopes: [LedgerScope: Int64] = [:]
     fileprivate var chains: [ChainKey: Int64] = [:]
     fileprivate var scopeOf: [Int64: LedgerScope] = [:]
+
+    /// What of this holds in later transactions too: all, as none of these is ever deleted. But chains are too many to keep.
+    var lasting: KnownNumbers {
+        var lasting = self
+        lasting.chains = [:]
+        return lasting
+    }
 
     mutating func add(_ key: ChainKey, _ number: Int64) { chains[key] = number }
 }

@@ -15,12 +15,23 @@ final class LedgerTables {
     private let connection: Database
     private(set) var failure: (any Error)?
     /// The numbers of apps, scopes and chains that this transaction has met.
-    var known = KnownNumbers()
-    var knownParts = KnownParts()
+    var known: KnownNumbers
+    var knownParts: KnownParts
 
-    init(_ connection: Database) {
+    /// - Parameter met: What transactions before this one have met, if they were committed or are part of the same.
+    init(_ connection: Database, met: Met = Met()) {
         self.connection = connection
+        known = met.numbers
+        knownParts = met.parts
     }
+
+    /// What a transaction has met and later ones need not look for.
+    struct Met: Sendable {
+        var numbers = KnownNumbers()
+        var parts = KnownParts()
+    }
+
+    var met: Met { Met(numbers: known.lasting, parts: knownParts.lasting) }
 
     /// The rows that a query finds. `read` runs no statement.
     func all<Value>(

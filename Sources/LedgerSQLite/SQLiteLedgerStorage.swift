@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import Foundation
 import GRDB
 public import PurchaseLedger
@@ -101,6 +102,11 @@ extension SQLiteLedgerStorage {
             }
             if groups.add(write) { writeGroups() }
         }
+    }
+
+    /// A document is packed, and proved to come back from that, before its turn to be written comes.
+    public func prepare(_ evidence: Evidence) -> (any Sendable)? {
+        Packing(evidence.document[...]) { token in evidence.parts.contains { token.isSame(as: $0.document[...]) } }
     }
 
     public func read<Result: Sendable>(

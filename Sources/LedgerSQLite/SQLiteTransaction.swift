@@ -8,8 +8,8 @@ import PurchaseLedger
 struct SQLiteTransaction: LedgerWriter {
     let tables: LedgerTables
 
-    init(_ connection: Database) {
-        tables = LedgerTables(connection)
+    init(_ connection: Database, met: LedgerTables.Met = LedgerTables.Met()) {
+        tables = LedgerTables(connection, met: met)
     }
 }
 
@@ -36,7 +36,11 @@ extension SQLiteTransaction {
     }
 
     func add(_ evidence: Evidence, receivedAt: Timestamp) throws -> Bool {
-        guard let part = try newPart(evidence) else { return false }
+        try add(evidence, prepared: nil, receivedAt: receivedAt)
+    }
+
+    func add(_ evidence: Evidence, prepared: (any Sendable)?, receivedAt: Timestamp) throws -> Bool {
+        guard let part = try newPart(evidence, prepared as? Packing) else { return false }
         let number = try tables.insert(
             """
             INSERT INTO documents (part, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
@@ -58,7 +62,7 @@ extension SQLiteTransaction {
     }
 
     /// The part for a document; `nil` where one of its name is there already.
-    private func newPart(_ evidence: Evidence) throws -> Int64? {
+    private func newPart(_ evidence: Evidence, _ packing: Packing?) throws -> Int64? {
         let parts = EvidenceParts(tables: tables)
         var part: Int64?
         for (number, bytes) in try parts.candidates(evidence.id) {
@@ -72,7 +76,7 @@ extension SQLiteTransaction {
             // It came inside of another.
             if kind == nil, evidence.document[...].isSame(as: bytes[...]) { part = number }
         }
-        return try part ?? parts.keep(evidence.document[...], new: evidence.id)
+        return try part ?? parts.keep(evidence.document[...], packing, new: evidence.id)
     }
 
     /// Removes a document with the part that it is. Parts that it has in common with others stay: headers, certificates, and

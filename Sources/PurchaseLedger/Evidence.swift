@@ -139,14 +139,18 @@ extension EvidenceID {
     public init(_ document: [UInt8], _ kind: Evidence.Kind) {
         switch kind {
         case .receipt:
-            self.init((try? SignedReceipt(decoding: document)).map { Array($0.payload) } ?? document)
+            self.init((try? SignedReceipt(decoding: document)).map { $0.payload } ?? document[...])
         case .transaction, .renewalInfo, .appTransaction, .notification:
-            self.init(document.lastIndex(of: UInt8(ascii: ".")).map { Array(document[..<$0]) } ?? document)
+            self.init(document.lastIndex(of: UInt8(ascii: ".")).map { document[..<$0] } ?? document[...])
         }
     }
 
     /// The SHA-256 of some bytes.
     public init(_ bytes: [UInt8]) {
+        self.init(bytes[...])
+    }
+
+    package init(_ bytes: ArraySlice<UInt8>) {
         self.init(digest: SHA256.hash(data: bytes))
     }
 

@@ -55,12 +55,14 @@ extension Ledger {
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, at now: Timestamp
     ) async throws -> Recorded {
-        try await storage.write { [self] writer in
+        let prepared = evidence.map { Prepared($0, for: storage) }
+        return try await storage.write { [self] writer in
             var recorded = Recorded()
             if let claimant, let document = evidence.first { try addCustomer(claimant, of: document.scope, to: writer) }
-            for document in evidence {
+            for prepared in prepared {
+                let document = prepared.evidence
                 let keys = try wanted(document, isClaimed: claimant != nil, in: writer)
-                let isNew = try keys != nil && add(document, to: writer, at: now)
+                let isNew = try keys != nil && add(prepared, to: writer, at: now)
                 if isNew { recorded.new += 1 } else { recorded.known += 1 }
                 // What is known already was kept when it came, and is looked at again only for who presents it.
                 guard let keys, isNew || claimant != nil else { continue }
@@ -78,11 +80,24 @@ extension Ledger {
         }
     }
 
+    /// A document with what the storage did ahead for it and for the tokens in it.
+    private struct Prepared: Sendable {
+        let evidence: Evidence
+        let form: (any Sendable)?
+        let parts: [Prepared]
+
+        init(_ evidence: Evidence, for storage: any LedgerStorage) {
+            self.evidence = evidence
+            form = storage.prepare(evidence)
+            parts = evidence.parts.map { Prepared($0, for: storage) }
+        }
+    }
+
     /// Adds a document with the tokens in it. Returns whether it is new, of which is told.
-    private func add(_ document: Evidence, to writer: any LedgerWriter, at now: Timestamp) throws -> Bool {
-        for part in document.parts { _ = try writer.add(part, receivedAt: now) }
-        guard try writer.add(document, receivedAt: now) else { return false }
-        try tell(of: document, to: writer, at: now)
+    private func add(_ document: Prepared, to writer: any LedgerWriter, at now: Timestamp) throws -> Bool {
+        for part in document.parts { _ = try writer.add(part.evidence, prepared: part.form, receivedAt: now) }
+        guard try writer.add(document.evidence, prepared: document.form, receivedAt: now) else { return false }
+        try tell(of: document.evidence, to: writer, at: now)
         return true
     }
 

@@ -10,11 +10,17 @@ public protocol LedgerStorage: Sendable {
     /// Runs `work` as one transaction: no other write happens meanwhile, and what it wrote is durable once this returns.
     /// Throws what `work` throws, or ``LedgerStorageError``; then nothing of it was written.
     ///
-    /// Many writes at once may share one flush to the disk. Work does nothing but read and write, and lets what these throw
-    /// through: a storage need not go on after it failed. Once begun, it is not cancelled.
+    /// Many writes at once may share one flush to the disk. Work does nothing but read and write, so that it may be run again
+    /// after what it wrote was taken back, and lets what these throw through: a storage need not go on after it failed. Once
+    /// begun, it is not cancelled.
     func write<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
     ) async throws -> Result
+
+    /// Does ahead what adding a document takes and needs no transaction, for which others wait: compressing it, for one.
+    ///
+    /// - Returns: What is given to ``LedgerWriter/add(_:prepared:receivedAt:)`` then; `nil` where there is nothing.
+    func prepare(_ evidence: Evidence) -> (any Sendable)?
 
     /// Runs `work` on one state of the ledger that no write changes meanwhile. It holds all that was written before.
     ///
@@ -22,6 +28,10 @@ public protocol LedgerStorage: Sendable {
     func read<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerReader) throws -> Result
     ) async throws -> Result
+}
+
+extension LedgerStorage {
+    public func prepare(_ evidence: Evidence) -> (any Sendable)? { nil }
 }
 
 /// Why a storage could not do what it was asked to. Nothing was written, and the same may succeed later.
@@ -106,6 +116,9 @@ public protocol LedgerWriter: LedgerReader {
     /// of another is not there by that.
     func add(_ evidence: Evidence, receivedAt: Timestamp) throws -> Bool
 
+    /// As ``add(_:receivedAt:)``, with what ``LedgerStorage/prepare(_:)`` made of the document.
+    func add(_ evidence: Evidence, prepared: (any Sendable)?, receivedAt: Timestamp) throws -> Bool
+
     /// Keeps what a document says about a transaction, in place of an older word from the same kind of document.
     ///
     /// - Parameter key: The chain that it names. So it is for all that is put.
@@ -155,6 +168,12 @@ public protocol LedgerWriter: LedgerReader {
 
     /// Writes something that nobody reads, so that it comes to light whether writing is possible.
     func proveWritable() throws
+}
+
+extension LedgerWriter {
+    public func add(_ evidence: Evidence, prepared: (any Sendable)?, receivedAt: Timestamp) throws -> Bool {
+        try add(evidence, receivedAt: receivedAt)
+    }
 }
 
 /// A document as it is kept.

@@ -111,10 +111,12 @@ public struct PurchaseServer: Sendable {
 }
 
 extension Request {
+    private static let deadlines = Deadlines()
+
     /// The whole body.
     ///
-    /// - Throws: `HTTPError`: 413 where it is longer than `limit`, 408 where it takes longer than `timeout`, 400 where the
-    ///   client goes away.
+    /// - Throws: `HTTPError`: 413 where it is longer than `limit`, 408 where it takes longer than `timeout` by up to a second,
+    ///   400 where the client goes away.
     func body(upTo limit: Int, within timeout: Duration) async throws -> [UInt8] {
         if let length = headers[.contentLength].flatMap({ Int($0) }), length > limit {
             throw HTTPError(.contentTooLarge)
@@ -130,7 +132,7 @@ extension Request {
                 }
             }
             group.addTask {
-                try await Task.sleep(for: timeout)
+                try await Self.deadlines.wait(for: timeout)
                 throw HTTPError(.requestTimeout)
             }
             defer { group.cancelAll() }

@@ -99,6 +99,8 @@ struct WatchedStorage: LedgerStorage {
         }
     }
 
+    func prepare(_ evidence: Evidence) -> (any Sendable)? { storage.prepare(evidence) }
+
     func read<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerReader) throws -> Result
     ) async throws -> Result {
