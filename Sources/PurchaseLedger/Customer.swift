@@ -15,10 +15,9 @@ extension String {
     /// A customer's id as the ledger compares it: a UUID, as `appAccountToken` is one, is the same in large and small letters; other
     /// ids are as they are.
     package var asAccount: String {
+        guard utf8.count == 36 else { return self }
         let digits = utf8.filter { $0 != UInt8(ascii: "-") }
-        let isUUID =
-            utf8.count == 36 && digits.count == 32
-            && digits.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit && $0 < 0x80 }
+        let isUUID = digits.count == 32 && digits.allSatisfy { $0 < 0x80 && Character(Unicode.Scalar($0)).isHexDigit }
         return isUUID ? lowercased() : self
     }
 

@@ -119,7 +119,9 @@ extension PurchaseServer {
 extension BasicRequestContext {
     /// A part of the path, without percent encoding (RFC 3986 section 2.1): whether a client encodes an `@` must not matter.
     fileprivate func parameter(_ name: String) throws -> String {
-        guard let text = try parameters.require(name).removingPercentEncoding else {
+        let encoded = try parameters.require(name)
+        guard encoded.utf8.contains(UInt8(ascii: "%")) else { return encoded }
+        guard let text = encoded.removingPercentEncoding else {
             throw Refusal.invalid("The path has a % that is followed by something else than two hexadecimal digits.")
         }
         return text
