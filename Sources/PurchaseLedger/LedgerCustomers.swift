@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// Whose purchases are.
+
+extension Ledger {
+    /// Makes a customer of an id that is nobody's yet.
+    func addCustomer(_ id: String, of scope: LedgerScope, to writer: any LedgerWriter) throws {
+        guard try writer.customer(id.asAccount, of: scope.bundleId) == nil else { return }
+        _ = try writer.addCustomer(id.asAccount, of: scope.bundleId)
+    }
+
+    /// Forgets a customer who is nothing but an account that a forgotten purchase named.
+    private func forgetAccount(_ account: String, of scope: LedgerScope, in writer: any LedgerWriter) throws {
+        guard let customer = try writer.customer(account, of: scope.bundleId),
+            try writer.ids(of: customer) == [account],
+            try Environment.allCases.allSatisfy({ try writer.chains(of: customer, in: $0).isEmpty })
+        else { return }
+        try writer.delete(customer)
+    }
+
+    /// Makes a customer of every account that a document names and that is none yet, also where a newer document names
+    /// another for the purchase: who is known must not depend on which of them arrived first.
+    func addCustomers(of document: Evidence, to writer: any LedgerWriter) throws {
+        let tokens = document.statements.compactMap(\.appAccountToken) + document.renewals.compactMap(\.appAccountToken)
+        for token in Set(tokens).sorted() { try addCustomer(token, of: document.scope, to: writer) }
+    }
+
+    /// Links a chain to the customer whose id the `appAccountToken` of its latest purchase is, and to nobody where none is
+    /// named. A customer that is not known is new.
+    func linkByToken(_ chain: Chain, in writer: any LedgerWriter, at now: Timestamp) throws {
+        let key = chain.key
+        let customer = try chain.appAccountToken.map { token in
+            try writer.customer(token, of: key.scope.bundleId) ?? writer.addCustomer(token, of: key.scope.bundleId)
+        }
+        let owners = try writer.owners(of: key)
+        guard !owners.contains(where: { $0.customer == customer }) else { return }
+        // Somebody who claimed it has it for a reason that is newer than the purchase.
+        guard !owners.contains(where: { $0.reason == .claim }) else { return }
+        for owner in owners { try unlink(key, from: owner.customer, in: writer, at: now) }
+        if let customer { try link(key, to: customer, .appAccountToken, in: writer, at: now) }
+    }
+
+    /// Gives a chain to whoever presents it, as the policy has it. Returns false where it stays another's.
+    func claim(
+        _ key: ChainKey, for id: String, in writer: any LedgerWriter, at now: Timestamp
+    ) throws -> Bool {
+        let id = id.asAccount
+        let customer =
+            try writer.customer(id, of: key.scope.bundleId) ?? writer.addCustomer(id, of: key.scope.bundleId)
+        let owners = try writer.owners(of: key).map(\.customer)
+        guard !owners.contains(customer) else { return true }
+        switch claimPolicy {
+        case .keep where !owners.isEmpty: return false
+        case .keep, .share: break
+        case .transfer: for owner in owners { try unlink(key, from: owner, in: writer, at: now) }
+        }
+        try link(key, to: customer, .claim, in: writer, at: now)
+        return true
+    }
+
+    private func link(
+        _ key: ChainKey, to customer: Customer, _ reason: LinkReason, in writer: any LedgerWriter, at now: Timestamp
+    ) throws {
+        try writer.link(key, to: customer, reason)
+        try writer.append(
+            LedgerEvent(
+                .linked, in: key.scope, at: now, customer: customer, originalTransactionId: key.originalTransactionId,
+                detail: reason.rawValue))
+    }
+
+    private func unlink(
+        _ key: ChainKey, from customer: Customer, in writer: any LedgerWriter, at now: Timestamp
+    ) throws {
+        try writer.unlink(key, from: customer)
+        try writer.append(
+            LedgerEvent(
+                .unlinked, in: key.scope, at: now, customer: customer,
+                originalTransactionId: key.originalTransactionId))
+    }
+
+    /// What a customer has at `now`; `nil` where the customer is not known.
+    public func holdings(
+        of id: String, in scope: LedgerScope, at now: Timestamp
+    ) async throws -> Holdings? {
+        try await storage.read { [self] reader in
+            guard let customer = try reader.customer(id.asAccount, of: scope.bundleId) else { return nil }
+            let keys = try reader.chains(of: customer, in: scope.environment)
+            return Holdings(try keys.compactMap { try reader.chain($0) }, catalogue: catalogue(scope), at: now)
+        }
+    }
+
+    /// Makes `alias` another id of the customer. If it was a customer of its own, the two become one.
+    ///
+    /// - Returns: False where the customer is not known.
+    public func addAlias(
+        _ alias: String, to id: String, in scope: LedgerScope, at now: Timestamp
+    ) async throws -> Bool {
+        try await storage.write { writer in
+            guard let customer = try writer.customer(id.asAccount, of: scope.bundleId) else { return false }
+            let alias = alias.asAccount
+            guard let other = try writer.customer(alias, of: scope.bundleId) else {
+                try writer.add(id: alias, to: customer)
+                return true
+            }
+            guard other != customer else { return true }
+            try writer.merge(other, into: customer)
+            try writer.append(LedgerEvent(.customersMerged, in: scope, at: now, customer: customer))
+            return true
+        }
+    }
+
+    /// What became of a customer that was deleted.
+    public struct Deleted: Hashable, Sendable {
+        /// The purchases that were the customer's, in all environments.
+        public var purchases: Int
+        /// The signed documents that were forgotten with them.
+        public var forgottenDocuments: Int
+        /// The signed documents about them that stay since they are about purchases of others too. Where the ledger is told to
+        /// keep evidence, none is counted.
+        public var keptDocuments: Int
+
+        public init(purchases: Int, forgottenDocuments: Int = 0, keptDocuments: Int = 0) {
+            self.purchases = purchases
+            self.forgottenDocuments = forgottenDocuments
+            self.keptDocuments = keptDocuments
+        }
+    }
+
+    /// Forgets a customer: its ids and links, and unless ``keepsEvidence`` what the App Store signed about its purchases.
+    /// Purchases that are somebody else's too stay that customer's. Events stay, and name nobody any more.
+    ///
+    /// - Returns: `nil` where the customer is not known.
+    public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Deleted? {
+        try await storage.write { [self] writer in
+            guard let customer = try writer.customer(id.asAccount, of: scope.bundleId) else { return nil }
+            let keys = try Environment.allCases.flatMap { try writer.chains(of: customer, in: $0) }
+            try writer.delete(customer)
+            var deleted = Deleted(purchases: keys.count)
+            if !keepsEvidence {
+                let unowned = try keys.filter { try writer.owners(of: $0).isEmpty }
+                let accounts = try Set(unowned.compactMap { try writer.chain($0)?.appAccountToken })
+                (deleted.forgottenDocuments, deleted.keptDocuments) = try writer.forget(unowned, at: now)
+                for account in accounts.sorted() { try forgetAccount(account, of: scope, in: writer) }
+            }
+            try writer.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer))
+            return deleted
+        }
+    }
+}
+
+extension Chain {
+    /// The account that the latest purchase names, of those that name one; else the renewal info's. Word of an earlier period that
+    /// was signed again, as for its refund, moves the purchase to nobody else. Receipts name no account.
+    var appAccountToken: String? {
+        let named = transactions.values.compactMap(\.signed).filter { $0.appAccountToken != nil }
+        let latest = named.max {
+            ($0.purchaseDate ?? .distantPast, $0.provenance) < ($1.purchaseDate ?? .distantPast, $1.provenance)
+        }
+        return latest?.appAccountToken ?? renewal?.appAccountToken
+    }
+}
