@@ -66,6 +66,8 @@ enum Deflate {
 
 /// A stream of zlib's, which is used again and again: making one, with the memory that it needs, takes longer than
 /// compressing a payload.
+///
+/// Sendable though it has state, since whoever uses one has taken it out of the pool.
 private class Stream: @unchecked Sendable {
     /// Where it stays: zlib's own state points back at it.
     fileprivate let state = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
