@@ -54,13 +54,15 @@ extension PurchaseServer {
         let endpoint = NotificationEndpoint(ledger: service.ledger, verifier: service.verifier)
         router.post("/notifications/v2") { request, _ in
             let body = try await request.body(upTo: NotificationEndpoint.bodyLimit, within: Self.bodyTimeout)
-            try await endpoint.receive(v2: body, at: now())
+            let now = now()
+            try await aside(body) { try await endpoint.receive(v2: $0, at: now) }
             return Response(json: [UInt8]("{}".utf8))
         }
         router.post("/notifications/v1") { request, _ in
             // A version 1 notification brings a whole receipt along.
             let body = try await request.body(upTo: LedgerEndpoint.bodyLimit, within: Self.bodyTimeout)
-            try await endpoint.receive(v1: body, at: now())
+            let now = now()
+            try await aside(body) { try await endpoint.receive(v1: $0, at: now) }
             return Response(json: [UInt8]("{}".utf8))
         }
     }
@@ -86,7 +88,8 @@ extension PurchaseServer {
         }
         route(.post, "/v1/customers/{id}/purchases", needs: .client, "The customer") { endpoint, request, context in
             let body = try await request.body(upTo: LedgerEndpoint.bodyLimit, within: Self.bodyTimeout)
-            return try await endpoint.submit(body, for: context.customerId)
+            let id = try context.customerId
+            return try await aside(body) { try await endpoint.submit($0, for: id) }
         }
         route(.post, "/v1/customers/{id}/aliases", needs: .server, "The customer") { endpoint, request, context in
             let body = try await request.body(upTo: 4096, within: Self.bodyTimeout)

@@ -33,8 +33,8 @@ public struct PurchaseServer: Sendable {
         self.logger = logger
     }
 
-    /// How long a connection may say nothing before it is closed: no caller that is still there pauses for longer.
-    private static let idleTimeout = TimeAmount.seconds(60)
+    /// How long a connection may say nothing before it is closed, also in the midst of a body.
+    private static let idleTimeout = TimeAmount.seconds(30)
 
     /// How long the body of a request may take to arrive: 3 MiB need 10 seconds over 2.5 Mbit/s.
     static let bodyTimeout = Duration.seconds(30)
@@ -55,7 +55,10 @@ public struct PurchaseServer: Sendable {
     ) async throws {
         let application = Application(
             router: router(),
-            server: .http1(configuration: .init(idleTimeout: Self.idleTimeout)),
+            server: HTTPServerBuilder { responder in
+                EventLoopChannel(
+                    http: HTTP1Channel(responder: responder, configuration: .init(idleTimeout: Self.idleTimeout)))
+            },
             configuration: .init(
                 address: .hostname(hostname, port: port),
                 availableConnectionsDelegate: MaximumAvailableConnections(Self.connectionLimit, logger: logger)),
@@ -97,7 +100,8 @@ public struct PurchaseServer: Sendable {
     private func add(_ endpoint: VerifyReceiptEndpoint, at path: RouterPath, to router: Router<BasicRequestContext>) {
         router.post(path) { request, context in
             let body = try await request.body(upTo: Limits.verifyReceiptRequest, within: Self.bodyTimeout)
-            let answer = await endpoint.answer(body, at: now())
+            let now = now()
+            let answer = await aside(body) { await endpoint.answer($0, at: now) }
             context.logger.info("verifyReceipt", metadata: ["status": "\(answer.status)"])
             return Response(json: answer.json)
         }
@@ -111,33 +115,30 @@ public struct PurchaseServer: Sendable {
 }
 
 extension Request {
-    private static let deadlines = Deadlines()
-
     /// The whole body.
     ///
-    /// - Throws: `HTTPError`: 413 where it is longer than `limit`, 408 where it takes longer than `timeout` by up to a second,
-    ///   400 where the client goes away.
-    func body(upTo limit: Int, within timeout: Duration) async throws -> [UInt8] {
+    /// Who sends nothing more is waited for until the connection counts as idle, and gets no answer.
+    ///
+    /// - Throws: `HTTPError`: 413 where it is longer than `limit`, 408 where it goes on after `timeout`, 400 where the client
+    ///   goes away.
+    package func body(upTo limit: Int, within timeout: Duration) async throws -> [UInt8] {
         if let length = headers[.contentLength].flatMap({ Int($0) }), length > limit {
             throw HTTPError(.contentTooLarge)
         }
-        return try await withThrowingTaskGroup(of: [UInt8].self) { group in
-            group.addTask {
-                do {
-                    return Array(try await body.collect(upTo: limit).readableBytesView)
-                } catch is NIOTooManyBytesError {
-                    throw HTTPError(.contentTooLarge)
-                } catch {
-                    throw HTTPError(.badRequest)
-                }
+        let end = ContinuousClock.now + timeout
+        var bytes: [UInt8] = []
+        do {
+            for try await chunk in body {
+                guard chunk.readableBytes <= limit - bytes.count else { throw HTTPError(.contentTooLarge) }
+                guard ContinuousClock.now < end else { throw HTTPError(.requestTimeout) }
+                bytes += chunk.readableBytesView
             }
-            group.addTask {
-                try await Self.deadlines.wait(for: timeout)
-                throw HTTPError(.requestTimeout)
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? []
+        } catch let error as HTTPError {
+            throw error
+        } catch {
+            throw HTTPError(.badRequest)
         }
+        return bytes
     }
 }
 

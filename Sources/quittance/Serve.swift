@@ -88,7 +88,13 @@ struct Serve: AsyncParsableCommand {
         if !configuration.roots.isEmpty {
             logger.warning("Trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
         }
-        try await serve(configuration, service, logger)
+        // However it ends, the log is brought into the file.
+        do {
+            try await serve(configuration, service, logger)
+        } catch {
+            try? storage.close()
+            throw error
+        }
         try storage.close()
     }
 
