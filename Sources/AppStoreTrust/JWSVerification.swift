@@ -15,8 +15,8 @@ extension AppStoreVerifier {
     public func verify<Payload: SignedPayload>(
         _ jws: some Collection<UInt8>, as type: Payload.Type, at now: Timestamp
     ) async throws(VerificationError) -> Verified<Payload> {
-        let (token, chain) = try await genuineToken(jws, at: now)
-        let payload = try accept(token, from: chain, expecting: type.signedKind).read(as: type)
+        let genuine = try await genuineToken(jws, at: now)
+        let payload = try accept(genuine, expecting: type.signedKind).read(as: type)
         passed(.contents, "the members of a \(type.signedKind)", found: "readable")
         return payload
     }
@@ -31,15 +31,14 @@ extension AppStoreVerifier {
     public func verify(
         jws: some Collection<UInt8>, at now: Timestamp
     ) async throws(VerificationError) -> Verified<JSONValue> {
-        let (token, chain) = try await genuineToken(jws, at: now)
-        return try accept(token, from: chain, expecting: nil)
+        try accept(try await genuineToken(jws, at: now), expecting: nil)
     }
 
     /// Signature first, payload second: until the signature is known to be right, the payload serves only to find the
     /// date at which to judge the certificates. That is safe, because whoever lies about the date still needs Apple's key.
     private func genuineToken(
         _ jws: some Collection<UInt8>, at now: Timestamp
-    ) async throws(VerificationError) -> (SignedToken, SignerChain) {
+    ) async throws(VerificationError) -> GenuineToken {
         let token = try SignedToken(jws)
         passed(.form, "three parts of base64url, JSON inside", found: "\(jws.count) bytes")
         let known = knownTokenSigners.chain { $0.isSame(as: token.jws.encodedHeader) }
@@ -48,12 +47,12 @@ extension AppStoreVerifier {
         passedChain(chain)
         try chain.requireValidity(at: token.signedDate ?? now)
         passedDates(chain, at: token.signedDate ?? now, isSigned: token.signedDate != nil)
-        try token.requireSignature(by: chain)
+        let digest = try token.requireSignature(by: chain)
         passedSignature(chain, "ES256")
         // The signature covers the header, so nobody but the signer can make another that leads to this chain.
         if known == nil { knownTokenSigners.remember(Array(token.jws.encodedHeader), chain) }
         if case .checked = revocation { try await requireUnrevoked(chain, at: now) }
-        return (token, chain)
+        return GenuineToken(token: token, digest: digest, chain: chain)
     }
 
     private func chain(behind token: SignedToken) async throws(VerificationError) -> SignerChain {
@@ -69,8 +68,9 @@ extension AppStoreVerifier {
 
     @inline(never)
     private func accept(
-        _ token: SignedToken, from chain: SignerChain, expecting expected: SignedKind?
+        _ genuine: GenuineToken, expecting expected: SignedKind?
     ) throws(VerificationError) -> Verified<JSONValue> {
+        let token = genuine.token
         guard let kind = SignedKind(recognizing: token.payload) else {
             throw VerificationError(
                 .otherKind, "The token is genuine, but nothing that the App Store is known to sign.")
@@ -83,10 +83,10 @@ extension AppStoreVerifier {
         }
         passed(.kind, expected?.rawValue ?? "anything that the App Store signs", found: kind.rawValue)
         let claims = SignedClaims(kind, token.payload)
-        let environment = try requireAccepted(claims, kind, from: chain)
+        let environment = try requireAccepted(claims, kind, from: genuine.chain)
         return Verified(
-            token.payload, kind, from: token.jws.text, environment: environment, bundleId: claims.bundleId,
-            signedDate: token.signedDate)
+            token.payload, kind, from: token.jws.text, digest: genuine.digest, environment: environment,
+            bundleId: claims.bundleId, signedDate: token.signedDate)
     }
 }
 
@@ -113,6 +113,14 @@ extension Verified<JSONValue> {
         guard let error = error as? DecodingError else { return "\(error)" }
         return error.sentence
     }
+}
+
+/// A token that one of the App Store's signers signed.
+private struct GenuineToken {
+    let token: SignedToken
+    /// Of what is signed.
+    let digest: SHA256Digest
+    let chain: SignerChain
 }
 
 /// A token whose parts have the form that the App Store gives them. Nothing in it is trusted.
@@ -169,8 +177,9 @@ private struct SignedToken {
         case selfSigned(Certificate)
     }
 
+    /// - Returns: The digest that was signed.
     @inline(never)
-    func requireSignature(by chain: SignerChain) throws(VerificationError) {
+    func requireSignature(by chain: SignerChain) throws(VerificationError) -> SHA256Digest {
         guard let key = P256.Signing.PublicKey(chain.leaf.publicKey) else {
             throw VerificationError(
                 .unsupportedAlgorithm, "The signer's key is not on the curve P-256, as ES256 needs.")
@@ -178,10 +187,12 @@ private struct SignedToken {
         guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature) else {
             throw VerificationError(.invalidSignature, "The signature has \(jws.signature.count) bytes, ES256 has 64.")
         }
-        guard key.isValidSignature(signature, for: SHA256.hash(data: jws.signingInput)) else {
+        let digest = SHA256.hash(data: jws.signingInput)
+        guard key.isValidSignature(signature, for: digest) else {
             throw VerificationError(
                 .invalidSignature, "The signature is not of this header and payload by this signer.")
         }
+        return digest
     }
 
     /// `signedDate`, or what an app transaction has in its place.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import AppStoreModel
+package import Crypto
 
 /// A payload whose signature, signer and app were checked. Only ``AppStoreVerifier`` makes one.
 public struct Verified<Payload: Sendable>: Sendable {
@@ -22,13 +23,17 @@ public struct Verified<Payload: Sendable>: Sendable {
     /// they were judged at the time that the caller gave.
     public let signedDate: Timestamp?
 
+    /// The SHA-256 of what is signed, where the signature was checked with it: of a token.
+    package let digest: SHA256Digest?
+
     init(
-        _ payload: Payload, _ kind: SignedKind, from document: [UInt8], environment: Environment, bundleId: String?,
-        signedDate: Timestamp?
+        _ payload: Payload, _ kind: SignedKind, from document: [UInt8], digest: SHA256Digest? = nil,
+        environment: Environment, bundleId: String?, signedDate: Timestamp?
     ) {
         self.payload = payload
         self.kind = kind
         self.document = document
+        self.digest = digest
         self.environment = environment
         self.bundleId = bundleId
         self.signedDate = signedDate
@@ -39,7 +44,7 @@ public struct Verified<Payload: Sendable>: Sendable {
         _ transform: (Payload) throws(VerificationError) -> Other
     ) throws(VerificationError) -> Verified<Other> {
         Verified<Other>(
-            try transform(payload), kind, from: document, environment: environment, bundleId: bundleId,
-            signedDate: signedDate)
+            try transform(payload), kind, from: document, digest: digest, environment: environment,
+            bundleId: bundleId, signedDate: signedDate)
     }
 }

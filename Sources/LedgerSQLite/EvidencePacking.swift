@@ -4,7 +4,7 @@ import AppStoreModel
 import ReceiptCoding
 
 /// A document taken apart to be kept in less room: the pieces of it that also stand in others are kept by themselves, once,
-/// and what is left is compressed.
+/// and what is left of a receipt is compressed.
 ///
 /// Of a token the header is such a piece, which holds the same three certificates in every token of a signer, and so are
 /// the tokens in its payload. Of a receipt it is the certificates.
@@ -33,34 +33,37 @@ struct Packing: Sendable {
     /// How much is left of the text.
     private let count: Int
     /// What is left of it.
-    private let compressed: [UInt8]
+    private let kept: [UInt8]
 
-    /// The pieces that are tokens from the payload.
+    /// The pieces that are kept as such: a header, or certificates.
+    var shared: ArraySlice<Piece> { form == .token ? pieces.prefix(1) : pieces[...] }
+
+    /// The pieces behind them that are documents: tokens from the payload.
     var tokens: ArraySlice<Piece> { form == .token ? pieces.dropFirst() : [] }
 }
 
 // MARK: - Taking apart
 
 extension Packing {
-    /// Shorter tokens and certificates stay where they are: a part of its own costs some 40 bytes.
+    /// Shorter tokens and certificates stay where they are: a row of its own costs some 40 bytes.
     private static let shortestPiece = 256
 
     /// `nil` for what is neither token nor receipt, or does not come back byte for byte from what would be kept of it.
     ///
-    /// - Parameter isPart: Whether a token inside is kept as a part.
-    init?(_ document: ArraySlice<UInt8>, cutting isPart: (ArraySlice<UInt8>) -> Bool) {
+    /// - Parameter isDocument: Whether a token inside is a document of its own.
+    init?(_ document: ArraySlice<UInt8>, cutting isDocument: (ArraySlice<UInt8>) -> Bool) {
         guard document.count <= Limits.receipt else { return nil }
-        guard let packing = Packing(token: document, isPart) ?? Packing(receipt: document),
+        guard let packing = Packing(token: document, isDocument) ?? Packing(receipt: document),
             (try? packing.document().isSame(as: document)) == true
         else { return nil }
         self = packing
     }
 
-    private init?(token document: ArraySlice<UInt8>, _ isPart: (ArraySlice<UInt8>) -> Bool) {
+    private init?(token document: ArraySlice<UInt8>, _ isDocument: (ArraySlice<UInt8>) -> Bool) {
         guard let parts = Self.parts(of: document), let payload = Base64.decodeURL(parts[1]),
             let signature = Base64.decodeURL(parts[2])
         else { return nil }
-        let tokens = Self.tokens(in: payload).filter { isPart(payload[$0]) }
+        let tokens = Self.strings(in: payload).filter { isDocument(payload[$0]) }
         self.init(
             .token, signature, payload,
             [Piece(range: 0..<0, bytes: parts[0])] + tokens.map { Piece(range: $0, bytes: payload[$0]) })
@@ -84,11 +87,13 @@ extension Packing {
             end = piece.range.upperBound
         }
         rest += text[end...]
-        guard let compressed = Deflate.compress(rest) else { return nil }
+        // Not what is left of a token, mostly less than a kilobyte: for a notification zlib, with the memory that it goes through,
+        // took as long as two of the three signatures.
+        guard let kept = form == .token ? rest : Deflate.compress(rest) else { return nil }
         self.form = form
         self.signature = signature
         self.pieces = pieces
-        self.compressed = compressed
+        self.kept = kept
         count = rest.count
     }
 
@@ -103,32 +108,18 @@ extension Packing {
         return parts.count == 2 ? parts + [rest] : nil
     }
 
-    /// Where whole strings look like tokens: letters of base64url with two dots among them. Whether this is JSON does not
-    /// matter, as every piece comes back where it was.
-    private static func tokens(in text: [UInt8]) -> [Range<Int>] {
+    /// Where there are strings that may be tokens. Whether this is JSON does not matter, as every piece comes back where it
+    /// was.
+    private static func strings(in text: [UInt8]) -> [Range<Int>] {
         var found: [Range<Int>] = []
         var rest = text[...]
         var start: Int?
         while let quote = rest.place(of: UInt8(ascii: "\"")) {
-            if let start, quote - start >= shortestPiece, isToken(text[start..<quote]) { found.append(start..<quote) }
+            if let start, quote - start >= shortestPiece { found.append(start..<quote) }
             start = quote + 1
             rest = text[(quote + 1)...]
         }
         return found
-    }
-
-    private static func isToken(_ text: ArraySlice<UInt8>) -> Bool {
-        guard let parts = parts(of: text) else { return false }
-        // One look at the global, which is not free.
-        let isLetter = isLetter
-        return isLetter.withUnsafeBufferPointer { isLetter in
-            parts.allSatisfy { part in part.withUnsafeBufferPointer { $0.allSatisfy { isLetter[Int($0)] } } }
-        }
-    }
-
-    /// Of base64url.
-    private static let isLetter = (UInt8.min...UInt8.max).map { byte in
-        byte.isLetterOrDigit || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
     }
 }
 
@@ -153,9 +144,9 @@ extension Packing {
             end = piece.range.upperBound
         }
         packed.append(count: count)
-        packed += compressed
-        let kept = try Kept(packed)
-        guard kept.pieces.map(\.number) == numbers, kept.compressed.isSame(as: compressed[...]) else {
+        packed += kept
+        let read = try Kept(packed)
+        guard read.pieces.map(\.number) == numbers, read.bytes.isSame(as: kept[...]) else {
             throw PackingReader.damaged
         }
         return packed
@@ -164,18 +155,11 @@ extension Packing {
     /// The document as it would come back.
     private func document() throws -> ArraySlice<UInt8> {
         let packed = try packed(pieces.indices.map(Int64.init))
-        return try Self.unpack(packed) { Array(pieces[Int($0)].bytes) }[...]
-    }
-}
-
-extension UInt8 {
-    fileprivate var isLetterOrDigit: Bool {
-        switch self {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: false
-        }
+        return try Self.unpack(packed) { place in
+            switch place {
+            case .pieces(let index), .documents(let index): Array(pieces[Int(index)].bytes)
+            }
+        }[...]
     }
 }
 
@@ -194,18 +178,24 @@ extension [UInt8] {
 // MARK: - Reading
 
 extension Packing {
+    /// Where something that was cut out is kept, and under which number.
+    enum Place {
+        case pieces(Int64)
+        case documents(Int64)
+    }
+
     /// Puts a document together again.
     ///
-    /// - Parameter piece: The piece that is kept under a number.
-    /// - Throws: What `piece` throws, and ``LedgerStorageError`` where these are not the bytes that were kept.
-    static func unpack(_ packed: [UInt8], piece: (Int64) throws -> [UInt8]) throws -> [UInt8] {
+    /// - Parameter bytes: What is kept in a place.
+    /// - Throws: What `bytes` throws, and ``LedgerStorageError`` where these are not the bytes that were kept.
+    static func unpack(_ packed: [UInt8], bytes: (Place) throws -> [UInt8]) throws -> [UInt8] {
         guard packed.first != Form.plain.rawValue else { return Array(packed.dropFirst()) }
         let kept = try Kept(packed)
         let rest = try kept.rest()
-        guard kept.form == .token else { return try join(rest, kept.pieces[...], piece) }
+        guard kept.form == .token else { return try join(rest, kept.pieces[...]) { try bytes(.pieces($0)) } }
         guard let header = kept.pieces.first else { throw PackingReader.damaged }
-        let payload = try join(rest, kept.pieces.dropFirst(), piece)
-        var document = try piece(header.number)
+        let payload = try join(rest, kept.pieces.dropFirst()) { try bytes(.documents($0)) }
+        var document = try bytes(.pieces(header.number))
         document.append(UInt8(ascii: "."))
         document += Base64.encodeURL(payload)
         document.append(UInt8(ascii: "."))
@@ -219,7 +209,7 @@ extension Packing {
         let signature: ArraySlice<UInt8>
         let pieces: [(gap: Int, number: Int64)]
         let count: Int
-        let compressed: ArraySlice<UInt8>
+        let bytes: ArraySlice<UInt8>
 
         init(_ packed: [UInt8]) throws {
             guard let form = packed.first.flatMap(Form.init), form != .plain else { throw PackingReader.damaged }
@@ -228,14 +218,14 @@ extension Packing {
             signature = try reader.bytes(try reader.count())
             pieces = try reader.pieces()
             count = try reader.count()
-            compressed = reader.bytes
+            bytes = reader.bytes
         }
 
         /// What is left of the document without its pieces.
         func rest() throws -> [UInt8] {
-            guard count <= Limits.receipt, let rest = Deflate.decompress(compressed, count: count) else {
-                throw PackingReader.damaged
-            }
+            guard count <= Limits.receipt else { throw PackingReader.damaged }
+            let rest = form == .token ? Array(bytes) : Deflate.decompress(bytes, count: count)
+            guard let rest, rest.count == count else { throw PackingReader.damaged }
             return rest
         }
     }

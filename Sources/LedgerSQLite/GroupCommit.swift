@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import GRDB
 import PurchaseLedger
 import Synchronization
 
 /// Writes that wait for the writer. While one group is on its way to the disk the next gathers, so that the more there is
-/// to write, the more share one flush, and a write that is alone waits for nobody.
+/// to write, the more share one flush. A group that is smaller than the last waits a moment for others; a write that was alone
+/// waits for nobody.
 final class GroupCommit: Sendable {
     /// One caller's work.
     struct Write: Sendable {
@@ -19,9 +21,15 @@ final class GroupCommit: Sendable {
     /// nothing, as by then the flush is a small part.
     private static let largestGroup = 200
 
+    /// How long a group waits that is smaller than the last, in seconds: about a flush, so that there are half as many of them
+    /// under load, and nobody notices.
+    private static let moment = 0.0006
+
     private struct State {
         var waiting: [Write] = []
         var isWriting = false
+        /// How many the last group had.
+        var lastCount = 1
         var commits = 0
         /// By works that were committed.
         var met = LedgerTables.Met()
@@ -45,7 +53,9 @@ final class GroupCommit: Sendable {
     ///
     /// - Returns: Whether more have gathered meanwhile, so that this has to run again.
     func writeNext(to connection: Database) -> Bool {
+        if state.withLock({ $0.waiting.count < $0.lastCount }) { Thread.sleep(forTimeInterval: Self.moment) }
         let group = state.withLock { state in
+            state.lastCount = min(Self.largestGroup, state.waiting.count)
             defer { state.waiting.removeFirst(min(Self.largestGroup, state.waiting.count)) }
             return Array(state.waiting.prefix(Self.largestGroup))
         }
@@ -59,15 +69,15 @@ final class GroupCommit: Sendable {
     /// Returns what tells each caller how it went.
     private func commit(_ group: [Write], to connection: Database) -> [() -> Void] {
         do {
-            var met = state.withLock { $0.met }
+            let transaction = SQLiteTransaction(connection, met: state.withLock { $0.met })
             let answers = try commit(to: connection) {
                 do {
-                    return try group.map { try perform($0, on: connection, &met) }
+                    return try group.map { try perform($0, in: transaction) }
                 } catch {
                     throw FailedWork(cause: error)
                 }
             }
-            state.withLock { $0.met = met }
+            state.withLock { $0.met = transaction.tables.met }
             return answers
         } catch let failed as FailedWork where group.count == 1 {
             return group.map { write in { write.fail(SQLiteErrors.translate(failed.cause)) } }
@@ -111,14 +121,10 @@ final class GroupCommit: Sendable {
         return group.map { write in { write.fail(error) } }
     }
 
-    /// - Parameter met: By works before this one.
-    private func perform(
-        _ write: Write, on connection: Database, _ met: inout LedgerTables.Met
-    ) throws -> () -> Void {
-        let transaction = SQLiteTransaction(connection, met: met)
+    private func perform(_ write: Write, in transaction: SQLiteTransaction) throws -> () -> Void {
+        transaction.tables.beginWork()
         let answer = try write.work(transaction)
         if let failure = transaction.tables.failure { throw failure }
-        met = transaction.tables.met
         return answer
     }
 
@@ -126,10 +132,9 @@ final class GroupCommit: Sendable {
     private func performAlone(_ write: Write, on connection: Database) throws -> () -> Void {
         do {
             var answer: () -> Void = {}
-            // What it meets may be taken back.
-            var met = LedgerTables.Met()
             try connection.inSavepoint {
-                answer = try perform(write, on: connection, &met)
+                // What it meets may be taken back, so that nobody else gets to know.
+                answer = try perform(write, in: SQLiteTransaction(connection))
                 return .commit
             }
             return answer

@@ -5,7 +5,7 @@ import GRDB
 import GRDBSQLite
 import PurchaseLedger
 
-/// A connection within one transaction: runs statements, each of which is prepared once per connection.
+/// A connection within one transaction, of one work or of a whole group: runs statements, each of which is prepared once per connection.
 ///
 /// The statements are GRDB's, but bound and read with SQLite's own functions: a notification takes some thirty, and GRDB's
 /// values, which are made for any type and checked row by row, cost more than what SQLite does.
@@ -18,11 +18,16 @@ final class LedgerTables {
     var known: KnownNumbers
     var knownParts: KnownParts
 
-    /// - Parameter met: What transactions before this one have met, if they were committed or are part of the same.
+    /// - Parameter met: What transactions before this one have met, if they were committed.
     init(_ connection: Database, met: Met = Met()) {
         self.connection = connection
         known = met.numbers
         knownParts = met.parts
+    }
+
+    /// Nothing that was added before may be relied on any more: for another work, or where documents went.
+    func beginWork() {
+        knownParts.documents = []
     }
 
     /// What a transaction has met and later ones need not look for.
@@ -31,7 +36,11 @@ final class LedgerTables {
         var parts = KnownParts()
     }
 
-    var met: Met { Met(numbers: known.lasting, parts: knownParts.lasting) }
+    var met: Met {
+        var met = Met(numbers: known.lasting, parts: knownParts)
+        met.parts.documents = []
+        return met
+    }
 
     /// The rows that a query finds. `read` runs no statement.
     func all<Value>(

@@ -55,7 +55,7 @@ extension SQLiteTransaction {
 
 extension SQLiteTransaction {
     func owners(of key: ChainKey) throws -> [(customer: Customer, reason: LinkReason)] {
-        guard let chain = try tables.chain(key) else { return [] }
+        guard let chain = try tables.chain(key, with: .links) else { return [] }
         return try tables.all(
             "SELECT customer, reason FROM links WHERE chain = ? ORDER BY place", [.integer(chain)]
         ) { (Customer(number: try $0.integer(), bundleId: key.scope.bundleId), try $0.word()) }
@@ -76,7 +76,7 @@ extension SQLiteTransaction {
     }
 
     func link(_ key: ChainKey, to customer: Customer, _ reason: LinkReason) throws {
-        try link(try tables.addedChain(key), to: customer, reason.rawValue)
+        try link(try tables.addedChain(key, with: .links), to: customer, reason.rawValue)
     }
 
     func unlink(_ key: ChainKey, from customer: Customer) throws {

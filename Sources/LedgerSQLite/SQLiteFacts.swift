@@ -8,7 +8,7 @@ import PurchaseLedger
 
 extension SQLiteTransaction {
     func chain(_ key: ChainKey) throws -> Chain? {
-        guard let number = try tables.chain(key) else { return nil }
+        guard let number = try tables.chain(key, with: .facts) else { return nil }
         let statements = try tables.all(Self.statements, [.integer(number)]) {
             try TransactionStatement(&$0, originalTransactionId: key.originalTransactionId)
         }
@@ -82,7 +82,7 @@ extension SQLiteTransaction {
         try tables.run(
             Self.putStatement,
             [
-                .integer(try tables.addedChain(key)), .text(statement.transactionId),
+                .integer(try tables.addedChain(key, with: .facts)), .text(statement.transactionId),
                 .number(statement.source.rawValue), .time(provenance.signedDate), .octets(provenance.evidence.octets),
                 .text(statement.productId), .text(statement.type?.rawValue), .text(statement.subscriptionGroup),
                 .time(statement.purchaseDate), .time(statement.expiresDate), .number(statement.quantity),
@@ -151,7 +151,7 @@ extension SQLiteTransaction {
         try tables.run(
             Self.putRenewal,
             [
-                .integer(try tables.addedChain(key)), .time(renewal.provenance.signedDate),
+                .integer(try tables.addedChain(key, with: .facts)), .time(renewal.provenance.signedDate),
                 .octets(renewal.provenance.evidence.octets), .text(renewal.productId),
                 .text(renewal.autoRenewProductId), .flag(renewal.willRenew),
                 .number(renewal.expirationIntent?.rawValue), .flag(renewal.isInBillingRetry),
@@ -179,7 +179,7 @@ extension RenewalFact {
 
 extension SQLiteTransaction {
     func report(_ key: ChainKey) throws -> ChainReport? {
-        guard let number = try tables.chain(key) else { return nil }
+        guard let number = try tables.chain(key, with: .report) else { return nil }
         return try tables.first(
             """
             SELECT status, productId, transactionId, expiresDate, willRenew, revoked, isEntitling, nextChange
@@ -196,7 +196,8 @@ extension SQLiteTransaction {
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                .integer(try tables.addedChain(key)), .text(report.status?.rawValue), .text(report.productId),
+                .integer(try tables.addedChain(key, with: .report)), .text(report.status?.rawValue),
+                .text(report.productId),
                 .text(report.transactionId), .time(report.expiresDate), .flag(report.willRenew),
                 .text(report.revokedList), .flag(report.isEntitling), .time(report.nextChange),
             ])

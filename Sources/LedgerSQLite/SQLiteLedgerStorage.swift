@@ -100,7 +100,10 @@ extension SQLiteLedgerStorage {
                 if (error as? LedgerStorageError)?.code == .readOnly { reopenNext() }
                 continuation.resume(throwing: error)
             }
-            if groups.add(write) { writeGroups() }
+            if groups.add(write) { beginWriting() }
+            // Whoever hands over a write lets the writer have the core, for which all of them wait: else it got one up to four
+            // milliseconds after its flush was done.
+            sched_yield()
         }
     }
 
@@ -140,11 +143,18 @@ extension SQLiteLedgerStorage {
         connection.withLock { $0.mayBeReadOnly = true }
     }
 
+    /// Opening the file again takes a while, for which no caller waits.
+    private func beginWriting() {
+        guard connection.withLock({ $0.mayBeReadOnly }) else { return writeGroups() }
+        DispatchQueue.global().async { self.writeGroups() }
+    }
+
     private func writableDatabase() -> any DatabaseWriter {
-        connection.withLock { connection in
-            if connection.mayBeReadOnly, let path, let database = try? Self.open(path) {
-                connection = Connection(database: database)
-            }
+        // Only who writes comes here, one at a time, and meanwhile others read.
+        let mayBeReadOnly = connection.withLock { $0.mayBeReadOnly }
+        let new = mayBeReadOnly ? path.flatMap { try? Self.open($0) } : nil
+        return connection.withLock { connection in
+            if let new { connection = Connection(database: new) }
             return connection.database
         }
     }

@@ -17,16 +17,26 @@ struct SQLiteTransaction: LedgerWriter {
 
 extension SQLiteTransaction {
     private static let documents = """
-        SELECT number, part, digest, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
-               notificationUUID
-        FROM documents JOIN parts ON parts.id = part
+        SELECT number, digest, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype, notificationUUID,
+               content
+        FROM documents
         """
 
-    func document(_ id: EvidenceID) throws -> StoredDocument? {
-        let found = try tables.all(Self.documents + " WHERE digest = ?", [.integer(id.leading)]) {
-            try DocumentRow(&$0)
+    private static let named = documents + " WHERE signedDate IS ? AND digest = ?"
+
+    func document(_ source: Provenance) throws -> StoredDocument? {
+        var damage: LedgerStorageError?
+        for row in try rows(source) {
+            do {
+                let found = try stored(row)
+                if found.id == source.evidence { return found }
+            } catch let error as LedgerStorageError where error.code == .damaged {
+                // The same document may have come again since.
+                damage = error
+            }
         }
-        return try found.lazy.map { try stored($0) }.first { $0.id == id }
+        if let damage { throw damage }
+        return nil
     }
 
     func documents(after number: Int64, limit: Int) throws -> [StoredDocument] {
@@ -40,58 +50,50 @@ extension SQLiteTransaction {
     }
 
     func add(_ evidence: Evidence, prepared: (any Sendable)?, receivedAt: Timestamp) throws -> Bool {
-        guard let part = try newPart(evidence, prepared as? Packing) else { return false }
+        guard try !isThere(evidence) else { return false }
+        let chains = try evidence.chains.map(tables.addedChain)
+        let content = try EvidenceParts(tables: tables).content(of: evidence.document[...], prepared as? Packing)
         let number = try tables.insert(
             """
-            INSERT INTO documents (part, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype,
-                                   notificationUUID)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO documents (digest, scope, chain, kind, signedDate, receivedAt, notificationType,
+                                   notificationSubtype, notificationUUID, content)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                .integer(part), .integer(try tables.addedScope(evidence.scope)),
-                .text(evidence.kind.rawValue),
+                .integer(evidence.id.leading), .integer(try tables.addedScope(evidence.scope)),
+                .integer(chains.count == 1 ? chains[0] : nil), .text(evidence.kind.rawValue),
                 .time(evidence.signedDate), .time(receivedAt), .text(evidence.notification?.type),
-                .text(evidence.notification?.subtype), .text(evidence.notification?.uuid),
+                .text(evidence.notification?.subtype), .text(evidence.notification?.uuid), .octets(content),
             ])
-        for key in evidence.chains {
+        tables.knownParts.add(document: evidence.document, number)
+        for chain in chains where chains.count > 1 {
             try tables.run(
-                "INSERT INTO mentions (chain, document) VALUES (?, ?)",
-                [.integer(try tables.addedChain(key)), .integer(number)])
+                "INSERT INTO mentions (chain, document) VALUES (?, ?)", [.integer(chain), .integer(number)])
         }
         return true
     }
 
-    /// The part for a document; `nil` where one of its name is there already.
-    private func newPart(_ evidence: Evidence, _ packing: Packing?) throws -> Int64? {
-        let parts = EvidenceParts(tables: tables)
-        var part: Int64?
-        for (number, bytes) in try parts.candidates(evidence.id) {
-            let kind = try tables.first("SELECT kind FROM documents WHERE part = ?", [.integer(number)]) {
-                try $0.word() as Evidence.Kind
+    /// Whether a document of this name is there and not damaged.
+    private func isThere(_ evidence: Evidence) throws -> Bool {
+        for row in try rows(evidence.provenance) {
+            do {
+                let document = try EvidenceParts(tables: tables).document(row.content)
+                guard EvidenceID(document, row.kind) == evidence.id else { continue }
+                tables.knownParts.add(document: document, row.number)
+                return true
+            } catch let error as LedgerStorageError where error.code == .damaged {
+                continue
             }
-            if let kind, EvidenceID(bytes, kind) == evidence.id {
-                tables.knownParts.add(bytes[...], number)
-                return nil
-            }
-            // It came inside of another.
-            if kind == nil, evidence.document[...].isSame(as: bytes[...]) { part = number }
         }
-        return try part ?? parts.keep(evidence.document[...], packing, new: evidence.id)
+        return false
     }
 
-    /// Removes a document with the part that it is. Parts that it has in common with others stay: headers, certificates, and
-    /// tokens that are documents too.
-    private func remove(document number: Int64) throws {
-        let part = try tables.first("SELECT part FROM documents WHERE number = ?", [.integer(number)]) {
-            try $0.integer()
-        }
-        try tables.run("DELETE FROM mentions WHERE document = ?", [.integer(number)])
-        try tables.run("DELETE FROM documents WHERE number = ?", [.integer(number)])
-        try tables.run("DELETE FROM parts WHERE id = ?", [.integer(part)])
+    private func rows(_ source: Provenance) throws -> [DocumentRow] {
+        try tables.all(Self.named, [.time(source.date), .integer(source.evidence.leading)]) { try DocumentRow(&$0) }
     }
 
     func forgottenAt(_ key: ChainKey) throws -> Timestamp? {
-        guard let chain = try tables.chain(key) else { return nil }
+        guard let chain = try tables.chain(key, with: .forgetting) else { return nil }
         return try tables.first("SELECT at FROM forgotten WHERE chain = ?", [.integer(chain)]) { try $0.time() }
     }
 
@@ -103,23 +105,31 @@ extension SQLiteTransaction {
     func forget(_ keys: [ChainKey], at now: Timestamp) throws -> (forgotten: Int, kept: Int) {
         var documents: Set<Int64> = []
         for key in keys {
-            let chain = try tables.addedChain(key)
+            let chain = try tables.addedChain(key, with: .forgetting)
             documents.formUnion(
-                try tables.all("SELECT document FROM mentions WHERE chain = ?", [.integer(chain)]) { try $0.integer() })
+                try tables.all(
+                    """
+                    SELECT number FROM documents WHERE chain = ?1 UNION ALL SELECT document FROM mentions WHERE chain = ?1
+                    """, [.integer(chain)]
+                ) { try $0.integer() })
             for table in ["statements", "renewals", "reports", "links"] {
                 try tables.run("DELETE FROM \(table) WHERE chain = ?", [.integer(chain)])
             }
             try tables.run("INSERT OR REPLACE INTO forgotten (chain, at) VALUES (?, ?)", [.integer(chain), .time(now)])
         }
-        // The last first: a notification is added after the tokens in it, of which it consists.
-        let unwanted = try documents.sorted(by: >).filter { document in
+        let unwanted = try documents.filter { document in
             try tables.first(
                 """
                 SELECT 1 FROM mentions WHERE document = ? AND chain NOT IN (SELECT chain FROM forgotten) LIMIT 1
                 """, [.integer(document)]
             ) { try $0.flag() } == nil
         }
-        for document in unwanted { try remove(document: document) }
+        for document in unwanted {
+            // What it has in common with others stays: headers, certificates, and tokens that are documents too.
+            try tables.run("DELETE FROM mentions WHERE document = ?", [.integer(document)])
+            try tables.run("DELETE FROM documents WHERE number = ?", [.integer(document)])
+        }
+        tables.beginWork()
         return (unwanted.count, documents.count - unwanted.count)
     }
 
@@ -128,9 +138,9 @@ extension SQLiteTransaction {
             "INSERT INTO proof (id, written) VALUES (1, 1) ON CONFLICT DO UPDATE SET written = written + 1")
     }
 
-    private func bytes(of row: DocumentRow) throws -> [UInt8] {
+    private func document(_ row: DocumentRow) throws -> [UInt8] {
         do {
-            return try EvidenceParts(tables: tables).bytes(row.part)
+            return try EvidenceParts(tables: tables).document(row.content)
         } catch let error as LedgerStorageError where error.code == .damaged {
             throw SQLiteErrors.damaged("Document \(row.number) cannot be put together: \(error.message)")
         }
@@ -138,7 +148,7 @@ extension SQLiteTransaction {
 
     /// The document of a row, which proves by its name that it is the one that was added.
     private func stored(_ row: DocumentRow) throws -> StoredDocument {
-        let document = try bytes(of: row)
+        let document = try document(row)
         let id = EvidenceID(document, row.kind)
         guard id.leading == row.digest else {
             throw SQLiteErrors.damaged("Document \(row.number) is not what was added")
@@ -152,25 +162,24 @@ extension SQLiteTransaction {
 /// A row of `documents`.
 private struct DocumentRow {
     var number: Int64
-    var part: Int64
     var digest: Int64
     var scope: Int64
     var kind: Evidence.Kind
     var signedDate: Timestamp?
     var receivedAt: Timestamp
     var notification: Evidence.Notification?
+    var content: [UInt8]
 
     init(_ columns: inout Columns) throws {
         number = try columns.integer()
-        part = try columns.integer()
         digest = try columns.integer()
         scope = try columns.integer()
         kind = try columns.word()
         signedDate = try columns.timeIfAny()
         receivedAt = try columns.time()
-        guard let type = try columns.textIfAny() else { return }
-        let subtype = try columns.textIfAny()
-        notification = Evidence.Notification(uuid: try columns.textIfAny(), type: type, subtype: subtype)
+        let (type, subtype, uuid) = (try columns.textIfAny(), try columns.textIfAny(), try columns.textIfAny())
+        notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
+        content = try columns.octets()
     }
 }
 

@@ -2,7 +2,8 @@
 
 import GRDB
 
-/// The tables of a ledger, as numbered steps. A step that was released is never changed: what changes is a new step.
+/// The tables of a ledger, as numbered steps. A step that was released is never changed: what changes is a new step. None was
+/// released so far.
 enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
@@ -11,13 +12,18 @@ enum Schema {
         migrator.registerMigration("003 customers") { try $0.execute(sql: customers) }
         migrator.registerMigration("004 events") { try $0.execute(sql: events) }
         migrator.registerMigration("005 API keys") { try $0.execute(sql: apiKeys) }
-        migrator.registerMigration("006 mentions") { try $0.execute(sql: mentions) }
+        migrator.registerMigration("006 forgetting") { try $0.execute(sql: forgetting) }
         return migrator
     }
 
-    /// Documents are made of parts, each of which is there once. A part is found by the first eight octets of a digest: of a
-    /// document or token that of its name, else of all of it. Whether it is the right one its content tells, so that no index holds
-    /// whole digests. See ``EvidenceParts``.
+    /// Documents without what they have in common with others: of that, tokens are documents too, and the rest are pieces. Both
+    /// are found by the first eight octets of a digest, a document by when it was signed and that of its name. Whether it is the
+    /// right one its content tells, so that no index holds whole digests. See ``EvidenceParts``.
+    ///
+    /// By digest alone every new document would change another page of a large index; by date the new ones are at its end. So the
+    /// date that is read from a document is part of its name: another reading of it would not find what is there.
+    ///
+    /// Nearly every document speaks of one chain or of none; those that speak of more are in `mentions`.
     private static let evidence = """
         CREATE TABLE apps (
             id INTEGER PRIMARY KEY,
@@ -31,28 +37,6 @@ enum Schema {
             UNIQUE (app, environment)
         ) STRICT;
 
-        CREATE TABLE parts (
-            id INTEGER PRIMARY KEY,
-            digest INTEGER NOT NULL,
-            content BLOB NOT NULL
-        ) STRICT;
-        CREATE INDEX partsByDigest ON parts (digest);
-
-        CREATE TABLE documents (
-            number INTEGER PRIMARY KEY AUTOINCREMENT,
-            part INTEGER NOT NULL UNIQUE REFERENCES parts,
-            scope INTEGER NOT NULL REFERENCES scopes,
-            kind TEXT NOT NULL,
-            signedDate INTEGER,
-            receivedAt INTEGER NOT NULL,
-            notificationType TEXT,
-            notificationSubtype TEXT,
-            notificationUUID TEXT
-        ) STRICT;
-        """
-
-    /// What one document says of one transaction is one row, beside the others of its chain: a chain is read in one piece.
-    private static let facts = """
         CREATE TABLE chains (
             id INTEGER PRIMARY KEY,
             scope INTEGER NOT NULL REFERENCES scopes,
@@ -60,6 +44,39 @@ enum Schema {
             UNIQUE (originalTransactionId, scope)
         ) STRICT;
 
+        CREATE TABLE pieces (
+            id INTEGER PRIMARY KEY,
+            digest INTEGER NOT NULL,
+            content BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX piecesByDigest ON pieces (digest);
+
+        CREATE TABLE documents (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            digest INTEGER NOT NULL,
+            scope INTEGER NOT NULL REFERENCES scopes,
+            chain INTEGER REFERENCES chains,
+            kind TEXT NOT NULL,
+            signedDate INTEGER,
+            receivedAt INTEGER NOT NULL,
+            notificationType TEXT,
+            notificationSubtype TEXT,
+            notificationUUID TEXT,
+            content BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX documentsByName ON documents (signedDate, digest);
+        CREATE INDEX documentsByChain ON documents (chain) WHERE chain IS NOT NULL;
+
+        CREATE TABLE mentions (
+            chain INTEGER NOT NULL REFERENCES chains,
+            document INTEGER NOT NULL REFERENCES documents,
+            PRIMARY KEY (chain, document)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX mentionsByDocument ON mentions (document);
+        """
+
+    /// What one document says of one transaction is one row, beside the others of its chain: a chain is read in one piece.
+    private static let facts = """
         CREATE TABLE statements (
             chain INTEGER NOT NULL REFERENCES chains,
             transactionId TEXT NOT NULL,
@@ -140,16 +157,8 @@ enum Schema {
         CREATE INDEX linksByCustomer ON links (customer);
         """
 
-    /// Which document speaks of which chain, both ways, for whoever must forget one; which were forgotten. And a row that is
-    /// written to find out whether anything can be.
-    private static let mentions = """
-        CREATE TABLE mentions (
-            chain INTEGER NOT NULL REFERENCES chains,
-            document INTEGER NOT NULL REFERENCES documents,
-            PRIMARY KEY (chain, document)
-        ) STRICT, WITHOUT ROWID;
-        CREATE INDEX mentionsByDocument ON mentions (document);
-
+    /// Which chains were forgotten. And a row that is written to find out whether anything can be.
+    private static let forgetting = """
         CREATE TABLE forgotten (
             chain INTEGER PRIMARY KEY REFERENCES chains,
             at INTEGER NOT NULL
@@ -175,10 +184,11 @@ enum Schema {
         ) STRICT;
         """
 
-    /// Events name customers that may have been deleted since, so that this is no reference.
+    /// Events name customers that may have been deleted since, so that this is no reference. They themselves are never
+    /// deleted, so that no number is given twice.
     private static let events = """
         CREATE TABLE events (
-            sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+            sequence INTEGER PRIMARY KEY,
             kind TEXT NOT NULL,
             scope INTEGER NOT NULL REFERENCES scopes,
             recordedAt INTEGER NOT NULL,

@@ -16,13 +16,27 @@ extension String {
     /// ids are as they are.
     package var asAccount: String {
         guard utf8.count == 36 else { return self }
-        let digits = utf8.filter { $0 != UInt8(ascii: "-") }
-        let isUUID = digits.count == 32 && digits.allSatisfy { $0 < 0x80 && Character(Unicode.Scalar($0)).isHexDigit }
-        return isUUID ? lowercased() : self
+        var digits = 0
+        for byte in utf8 where byte != UInt8(ascii: "-") {
+            guard byte.isHexDigit else { return self }
+            digits += 1
+        }
+        return digits == 32 ? lowercased() : self
     }
 
     /// An account that a document names; `nil` where that is nobody.
     var accountIfAny: String? { isEmpty ? nil : asAccount }
+}
+
+extension UInt8 {
+    fileprivate var isHexDigit: Bool {
+        switch self {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+            UInt8(ascii: "A")...UInt8(ascii: "F"):
+            true
+        default: false
+        }
+    }
 }
 
 /// Why a purchase counts as a customer's.

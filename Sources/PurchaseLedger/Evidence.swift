@@ -34,13 +34,11 @@ public struct Evidence: Hashable, Sendable {
     /// Of a notification: its `notificationUUID`, type and subtype, whatever they are.
     public let notification: Notification?
 
-    /// The chains that it speaks of.
-    public var chains: Set<ChainKey> {
-        Set(
-            (statements.map(\.originalTransactionId) + renewals.map(\.originalTransactionId)).map {
-                ChainKey($0, in: scope)
-            })
-    }
+    /// Its name and when it was signed: what a fact that it states refers to, and where it is found.
+    public var provenance: Provenance { Provenance(id, signed: signedDate) }
+
+    /// The chains that it speaks of, each once, in an order that follows from their ids.
+    public let chains: [ChainKey]
 
     public struct Notification: Hashable, Sendable {
         public var uuid: String?
@@ -55,26 +53,33 @@ public struct Evidence: Hashable, Sendable {
     }
 
     /// For ourselves and for tests of storages: what gets into a ledger was verified.
+    ///
+    /// - Parameter id: The document's name, where it is known.
     package init(
-        _ kind: Kind, _ document: [UInt8], _ scope: LedgerScope, _ signedDate: Timestamp?,
+        _ kind: Kind, _ document: [UInt8], id: EvidenceID? = nil, _ scope: LedgerScope, _ signedDate: Timestamp?,
         parts: [Evidence] = [], notification: Notification? = nil,
         says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
-        id = EvidenceID(document, kind)
+        let id = id ?? EvidenceID(document, kind)
+        self.id = id
         self.kind = kind
         self.scope = scope
-        self.signedDate = signedDate
+        // What is signed at the beginning of time is not dated.
+        self.signedDate = signedDate == .distantPast ? nil : signedDate
         self.document = document
         self.parts = parts
         self.notification = notification
-        (statements, renewals) = says(Provenance(signedDate: signedDate ?? .distantPast, evidence: id))
+        (statements, renewals) = says(Provenance(id, signed: signedDate))
+        let ids = Set(statements.map(\.originalTransactionId) + renewals.map(\.originalTransactionId))
+        chains = ids.sorted().map { ChainKey($0, in: scope) }
     }
 }
 
 extension Evidence {
     public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
         guard let scope = transaction.scope else { return nil }
-        self.init(.transaction, transaction.document, scope, transaction.signedDate) { provenance in
+        self.init(.transaction, transaction.document, id: transaction.name, scope, transaction.signedDate) {
+            provenance in
             (
                 [TransactionStatement(transaction.payload, source: .signedTransaction, provenance: provenance)]
                     .compactMap { $0 }, []
@@ -92,14 +97,17 @@ extension Evidence {
             let subscription = renewalInfo.payload.originalTransactionId,
             subscription == transaction.payload.originalTransactionId
         else { return nil }
-        self.init(.renewalInfo, renewalInfo.document, scope, renewalInfo.signedDate) { provenance in
+        self.init(.renewalInfo, renewalInfo.document, id: renewalInfo.name, scope, renewalInfo.signedDate) {
+            provenance in
             ([], [RenewalFact(renewalInfo.payload, provenance: provenance)].compactMap { $0 })
         }
     }
 
     public init?(_ appTransaction: Verified<AppTransaction>) {
         guard let scope = appTransaction.scope else { return nil }
-        self.init(.appTransaction, appTransaction.document, scope, appTransaction.signedDate) { _ in ([], []) }
+        self.init(.appTransaction, appTransaction.document, id: appTransaction.name, scope, appTransaction.signedDate) {
+            _ in ([], [])
+        }
     }
 
     /// A notification. What its parts say counts from when each part was signed.
@@ -117,7 +125,8 @@ extension Evidence {
             notification.appTransaction.flatMap(Evidence.init),
         ].compactMap { $0 }
         self.init(
-            .notification, envelope.document, scope, envelope.signedDate, parts: parts, notification: about
+            .notification, envelope.document, id: envelope.name, scope, envelope.signedDate, parts: parts,
+            notification: about
         ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
     }
 
@@ -154,7 +163,7 @@ extension EvidenceID {
         self.init(digest: SHA256.hash(data: bytes))
     }
 
-    private init(digest: SHA256.Digest) {
+    fileprivate init(digest: SHA256Digest) {
         octets = Array(digest)
     }
 }
@@ -163,4 +172,7 @@ extension Verified {
     fileprivate var scope: LedgerScope? {
         bundleId.map { LedgerScope(bundleId: $0, environment: environment) }
     }
+
+    /// The name of a token, whose signature was checked with the digest that it is.
+    fileprivate var name: EvidenceID? { digest.map(EvidenceID.init(digest:)) }
 }

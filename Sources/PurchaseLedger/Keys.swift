@@ -84,6 +84,40 @@ public struct Provenance: Hashable, Sendable {
     }
 }
 
+extension Provenance {
+    /// - Parameter date: `nil` where the document does not say when it was signed: that counts from the beginning of time.
+    package init(_ evidence: EvidenceID, signed date: Timestamp?) {
+        self.init(signedDate: date ?? .distantPast, evidence: evidence)
+    }
+
+    /// ``signedDate``, or `nil` where the document does not say when it was signed.
+    package var date: Timestamp? { signedDate == .distantPast ? nil : signedDate }
+
+    /// Reads what ``description`` writes.
+    ///
+    /// - Returns: `nil` where it is something else.
+    public init?(_ text: String) {
+        // The date may have a hyphen too, before 1970.
+        guard let hyphen = text.lastIndex(of: "-"),
+            let evidence = EvidenceID(hexadecimal: String(text[hyphen...].dropFirst()))
+        else { return nil }
+        let date = String(text[..<hyphen])
+        self.init(signedDate: .distantPast, evidence: evidence)
+        guard date != Self.undated else { return }
+        // One document has one name.
+        guard let milliseconds = Int64(date), "\(milliseconds)" == date else { return nil }
+        signedDate = Timestamp(milliseconds: milliseconds)
+    }
+
+    private static let undated = "undated"
+}
+
+extension Provenance: CustomStringConvertible {
+    /// When the document was signed, in milliseconds, and its name in hexadecimal: `1749923628492-9f86…`. So it is found among
+    /// those of the same time, however many there are.
+    public var description: String { "\(date.map { "\($0.milliseconds)" } ?? Self.undated)-\(evidence)" }
+}
+
 extension Provenance: Comparable {
     public static func < (left: Provenance, right: Provenance) -> Bool {
         (left.signedDate, left.evidence) < (right.signedDate, right.evidence)

@@ -66,13 +66,15 @@ extension Ledger {
                 if isNew { recorded.new += 1 } else { recorded.known += 1 }
                 // What is known already was kept when it came, and is looked at again only for who presents it.
                 guard let keys, isNew || claimant != nil else { continue }
+                let chains = try chains(keys, with: document, in: writer)
                 try keep(document, about: keys, in: writer)
                 try addCustomers(of: document, to: writer)
-                for key in keys {
-                    guard let chain = try writer.chain(key) else { continue }
+                for chain in chains {
                     // In this order, so that a change is told to whom it now concerns.
                     try linkByToken(chain, in: writer, at: now)
-                    if let claimant, try !claim(key, for: claimant, in: writer, at: now) { recorded.kept.insert(key) }
+                    if let claimant, try !claim(chain.key, for: claimant, in: writer, at: now) {
+                        recorded.kept.insert(chain.key)
+                    }
                     try report(chain, in: writer, at: now)
                 }
             }
@@ -101,17 +103,28 @@ extension Ledger {
         return true
     }
 
-    /// The chains that a document is about, in a stable order, but for those that were forgotten since it was signed, unless
+    /// The chains that a document is about, but for those that were forgotten since it was signed, unless
     /// somebody presents it; `nil` where nothing else is left of it.
     private func wanted(
         _ document: Evidence, isClaimed: Bool, in writer: any LedgerWriter
     ) throws -> [ChainKey]? {
-        let keys = document.chains.sorted { $0.originalTransactionId < $1.originalTransactionId }
-        let wanted = try keys.filter { key in
+        let wanted = try document.chains.filter { key in
             guard !isClaimed, let forgotten = try writer.forgottenAt(key) else { return true }
             return document.signedDate.map { $0 > forgotten } ?? false
         }
-        return wanted.isEmpty && !keys.isEmpty ? nil : wanted
+        return wanted.isEmpty && !document.chains.isEmpty ? nil : wanted
+    }
+
+    /// What is known of these chains with what a document says about them. The storage comes to the same once it is kept, and need
+    /// not be asked again.
+    private func chains(
+        _ keys: [ChainKey], with document: Evidence, in reader: any LedgerReader
+    ) throws -> [Chain] {
+        var chains: [String: Chain] = [:]
+        for key in keys { chains[key.originalTransactionId] = try reader.chain(key) ?? Chain(key) }
+        for statement in document.statements { chains[statement.originalTransactionId]?.merge(statement) }
+        for renewal in document.renewals { chains[renewal.originalTransactionId]?.merge(renewal) }
+        return keys.compactMap { chains[$0.originalTransactionId] }
     }
 
     /// Keeps what a document says about these chains.

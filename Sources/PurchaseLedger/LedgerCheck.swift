@@ -9,7 +9,7 @@ extension Ledger {
         /// Its place in the order of arrival; of one that is damaged the place behind which it is.
         public var number: Int64
         /// `nil` where it cannot be read.
-        public var document: EvidenceID?
+        public var document: Provenance?
         public var error: String
     }
 
@@ -43,7 +43,10 @@ extension Ledger {
             guard let end = page.last else { return (count, faults, last) }
             let results = await Self.verify(page, by: verifier)
             for case (let document, .failure(let fault)) in zip(page, results) {
-                faults.append(Fault(number: document.number, document: document.id, error: fault.message))
+                faults.append(
+                    Fault(
+                        number: document.number, document: Provenance(document.id, signed: document.signedDate),
+                        error: fault.message))
             }
             try await work(results.compactMap { try? $0.get() ?? nil })
             last = end.number

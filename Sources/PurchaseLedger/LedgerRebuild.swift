@@ -30,7 +30,7 @@ extension Ledger {
     ) async throws -> Rebuilt {
         let checked = try await check(by: verifier, onDocuments: onDocuments) { documents in
             try await scratch.write { writer in
-                for document in documents { try keep(document, about: Array(document.chains), in: writer) }
+                for document in documents { try keep(document, about: document.chains, in: writer) }
             }
         }
         var rebuilt = Rebuilt(documents: checked.documents, faults: checked.faults)

@@ -61,8 +61,8 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
 
 /// What can be found in a ledger. A `limit` of 0 or less finds nothing.
 public protocol LedgerReader {
-    /// The document with this name, as it arrived, byte for byte.
-    func document(_ id: EvidenceID) throws -> StoredDocument?
+    /// The document of this name that was signed then, as it arrived, byte for byte.
+    func document(_ source: Provenance) throws -> StoredDocument?
 
     /// The documents that arrived after the one with this number, in the order of their arrival, at most `limit`.
     func documents(after number: Int64, limit: Int) throws -> [StoredDocument]

@@ -79,7 +79,7 @@ extension LedgerStorageContract {
 
     @Sendable private static func expectNothing(_ reader: any LedgerReader) throws {
         try Trial.expect(try reader.documents(after: 0, limit: 9), is: [], "Documents")
-        try Trial.expect(try reader.document(Trial.evidence([1, 2, 3]).id), is: nil, "The document")
+        try Trial.expect(try reader.document(Trial.evidence([1, 2, 3]).provenance), is: nil, "The document")
         try Trial.expect(try reader.chain(Trial.key(1)), is: nil, "The chain")
         let transaction = TransactionKey("1", in: Trial.production)
         try Trial.expect(try reader.chainKey(of: transaction), is: nil, "The transaction's chain")
@@ -148,7 +148,7 @@ extension LedgerStorageContract {
             try Trial.expect(all.map(\.document.count), is: evidence.map(\.document.count), "Bytes of the documents")
             for (number, (found, expected)) in zip(all, evidence).enumerated() {
                 try expect(found, is: expected, receivedAt: Trial.time(Int64(number)))
-                let alone = try await trial.read { try $0.document(expected.id) }
+                let alone = try await trial.read { try $0.document(expected.provenance) }
                 try Trial.expect(alone, is: found, "Document \(number) by its name")
             }
         },
@@ -181,7 +181,7 @@ extension LedgerStorageContract {
                 _ = try writer.add(Trial.evidence(first, .transaction), receivedAt: Trial.time(1))
                 let again = try writer.add(Trial.evidence(second, .transaction), receivedAt: Trial.time(2))
                 try Trial.expect(!again, "With another signature it is said to be new")
-                let found = try writer.document(EvidenceID(second, .transaction))
+                let found = try writer.document(Trial.evidence(second, .transaction).provenance)
                 try Trial.expect(found?.document, is: first, "What is there under the name of both")
             }
             let again = try await trial.storage.write { try $0.add(Trial.evidence([1]), receivedAt: Trial.time(3)) }
@@ -194,7 +194,7 @@ extension LedgerStorageContract {
             let inner = token(#"{"name":"inner"}"#)
             let outer = token(#"{"name":"outer","token":""# + String(decoding: inner, as: UTF8.self) + #""}"#)
             try await trial.write { _ = try $0.add(Trial.evidence(outer), receivedAt: Trial.time(0)) }
-            let missing = try await trial.read { try $0.document(EvidenceID(inner, .receipt)) }
+            let missing = try await trial.read { try $0.document(Trial.evidence(inner).provenance) }
             try Trial.expect(missing, is: nil, "The inner one before it came")
             let isNew = try await trial.storage.write { try $0.add(Trial.evidence(inner), receivedAt: Trial.time(1)) }
             try Trial.expect(isNew, "The inner one is said to be known")
@@ -367,8 +367,9 @@ extension LedgerStorageContract {
             let first = try await trial.storage.write { try $0.forget([Trial.key(1)], at: Trial.time(5)) }
             try Trial.expect([first.forgotten, first.kept], is: [1, 1], "Documents forgotten and kept")
             try await trial.read { reader in
-                try Trial.expect(try reader.document(alone.id), is: nil, "The document that spoke of it alone")
-                try Trial.expect(try reader.document(both.id)?.document, is: both.document, "The other document")
+                try Trial.expect(try reader.document(alone.provenance), is: nil, "The document that spoke of it alone")
+                try Trial.expect(
+                    try reader.document(both.provenance)?.document, is: both.document, "The other document")
                 try Trial.expect(try reader.chain(Trial.key(1)), is: nil, "The chain")
                 try Trial.expect(try reader.chain(Trial.key(2)) != nil, "The other chain is forgotten too")
                 try Trial.expect(try reader.report(Trial.key(1)), is: nil, "The report")

@@ -93,8 +93,9 @@ public final class MemoryLedgerStorage: LedgerStorage {
 // MARK: - Finding
 
 extension MemoryLedgerStorage.Transaction {
-    func document(_ id: EvidenceID) -> StoredDocument? {
-        state.numbers[id].flatMap { state.documents[$0] }
+    func document(_ source: Provenance) -> StoredDocument? {
+        let named = state.numbers[source.evidence].flatMap { state.documents[$0] }
+        return named?.signedDate == source.date ? named : nil
     }
 
     func documents(after number: Int64, limit: Int) -> [StoredDocument] {
@@ -173,7 +174,7 @@ extension MemoryLedgerStorage.Transaction {
             signedDate: evidence.signedDate, receivedAt: receivedAt, notification: evidence.notification,
             document: evidence.document)
         append(document, to: \.documents)
-        set(\.mentions[evidence.id], to: evidence.chains)
+        set(\.mentions[evidence.id], to: Set(evidence.chains))
         return true
     }
 

@@ -64,7 +64,7 @@ struct FullReceiptAnswer: Sendable {
     ) throws -> LatestReceiptInfo? {
         guard let current = fact.current else { return nil }
         var row: LatestReceiptInfo
-        if let signed = fact.signed, let payload = try transaction(signed.provenance.evidence, from: reader) {
+        if let signed = fact.signed, let payload = try transaction(signed.provenance, from: reader) {
             row = payload.legacy().value
         } else if let purchase = try receipts.purchase(current, from: reader) {
             row = LatestReceiptInfo(purchase)
@@ -82,7 +82,7 @@ struct FullReceiptAnswer: Sendable {
     }
 
     private func renewal(_ chain: Chain, from reader: any LedgerReader) throws -> PendingRenewalInfo? {
-        guard let evidence = chain.renewal?.provenance.evidence, let stored = try reader.document(evidence),
+        guard let source = chain.renewal?.provenance, let stored = try reader.document(source),
             let payload = try? JSONValue(parsing: JWS(stored.document).payload).decode(
                 JWSRenewalInfoDecodedPayload.self)
         else { return nil }
@@ -90,16 +90,16 @@ struct FullReceiptAnswer: Sendable {
     }
 
     private func transaction(
-        _ evidence: EvidenceID, from reader: any LedgerReader
+        _ source: Provenance, from reader: any LedgerReader
     ) throws -> JWSTransactionDecodedPayload? {
-        guard let stored = try reader.document(evidence) else { return nil }
+        guard let stored = try reader.document(source) else { return nil }
         return try? JSONValue(parsing: JWS(stored.document).payload).decode(JWSTransactionDecodedPayload.self)
     }
 
     /// The newest receipt that speaks about these chains: the one that was sent, or a newer one of the same app.
-    private func newestReceipt(_ chains: [Chain], from reader: any LedgerReader) throws -> EvidenceID {
+    private func newestReceipt(_ chains: [Chain], from reader: any LedgerReader) throws -> Provenance {
         let newest = chains.flatMap { $0.transactions.values.compactMap(\.receipt?.provenance) }.max()
-        return newest?.evidence ?? EvidenceID(receipt.document, .receipt)
+        return newest ?? KnownReceipts.provenance(receipt)
     }
 }
 
@@ -108,21 +108,26 @@ private struct KnownReceipts {
     private var purchases: [EvidenceID: [String: InAppPurchase]]
 
     init(_ receipt: Verified<AppReceipt>) {
-        purchases = [EvidenceID(receipt.document, .receipt): Self.byId(receipt.payload)]
+        purchases = [Self.provenance(receipt).evidence: Self.byId(receipt.payload)]
+    }
+
+    /// As it is or would be in the ledger.
+    static func provenance(_ receipt: Verified<AppReceipt>) -> Provenance {
+        Provenance(EvidenceID(receipt.document, .receipt), signed: receipt.signedDate)
     }
 
     /// The purchase that a receipt's statement is about.
     mutating func purchase(_ statement: TransactionStatement, from reader: any LedgerReader) throws -> InAppPurchase? {
-        try purchases(statement.provenance.evidence, from: reader)[statement.transactionId]
+        try purchases(statement.provenance, from: reader)[statement.transactionId]
     }
 
     /// By transaction id.
-    mutating func purchases(_ id: EvidenceID, from reader: any LedgerReader) throws -> [String: InAppPurchase] {
-        if let known = purchases[id] { return known }
-        let payload = try reader.document(id).flatMap { try? SignedReceipt(decoding: $0.document).payload }
+    mutating func purchases(_ source: Provenance, from reader: any LedgerReader) throws -> [String: InAppPurchase] {
+        if let known = purchases[source.evidence] { return known }
+        let payload = try reader.document(source).flatMap { try? SignedReceipt(decoding: $0.document).payload }
         let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
         let found = receipt.map(Self.byId) ?? [:]
-        purchases[id] = found
+        purchases[source.evidence] = found
         return found
     }
 

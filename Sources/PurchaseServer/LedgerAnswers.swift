@@ -96,7 +96,7 @@ extension JSONWriter {
 
     private mutating func evidence(_ provenance: Provenance, _ source: TransactionStatement.Source) {
         object { json in
-            json.member("id", "\(provenance.evidence)")
+            json.member("id", "\(provenance)")
             json.member("kind", source == .receipt ? "receipt" : "signedTransaction")
             json.instant("signedDate", provenance.signedDate)
         }

@@ -158,7 +158,7 @@ struct LedgerEndpoint: Sendable {
             json.name("renewalInfo")
             if let renewal = chain.renewal {
                 json.object { json in
-                    json.member("id", "\(renewal.provenance.evidence)")
+                    json.member("id", "\(renewal.provenance)")
                     json.instant("signedDate", renewal.provenance.signedDate)
                 }
             } else {
@@ -183,14 +183,16 @@ struct LedgerEndpoint: Sendable {
     /// A signed document as it arrived, by the name that answers give for their evidence; `nil` where it is not known, or is
     /// another app's.
     func evidence(_ id: String) async throws -> [UInt8]? {
-        guard let id = EvidenceID(hexadecimal: id) else {
-            throw Refusal.invalid("The name of a document is 64 hexadecimal digits.")
+        guard let source = Provenance(id) else {
+            throw Refusal.invalid(
+                "A document's name is as answers give it: when it was signed, a hyphen and 64 hexadecimal digits.")
         }
-        guard let found = try await ledger.storage.read({ try $0.document(id) }), found.scope.bundleId == scope.bundleId
+        guard let found = try await ledger.storage.read({ try $0.document(source) }),
+            found.scope.bundleId == scope.bundleId
         else { return nil }
         var json = JSONWriter()
         json.object { json in
-            json.member("id", "\(found.id)")
+            json.member("id", "\(source)")
             json.member("kind", found.kind.rawValue)
             json.member("environment", found.scope.environment.rawValue)
             json.instant("signedDate", found.signedDate)

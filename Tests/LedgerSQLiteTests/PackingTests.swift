@@ -24,7 +24,7 @@ import Testing
         }
         #expect(new.count == count ?? Set(documents.map { EvidenceID($0, .notification) }).count)
         for document in new {
-            let found = try await storage.read { try $0.document(EvidenceID(document, .notification)) }
+            let found = try await storage.read { try $0.document(Evidence.unverified(document).provenance) }
             #expect(found?.document == document)
         }
     }
@@ -37,12 +37,18 @@ import Testing
         let notifications = try ["A", "B"].map { try appStore.sign(#"{"\#($0)":"\#(transaction)"}"#) }
         // Header, token, and what is left of the notification.
         try await expectBack([Self.bytes(transaction), Self.bytes(notifications[0])], in: storage)
-        #expect(try await storage.number("SELECT count(*) FROM parts") == 3)
+        try await expectRows(documents: 2, pieces: 1, in: storage)
         try await expectBack([Self.bytes(transaction), Self.bytes(notifications[1])], in: storage, new: 1)
-        #expect(try await storage.number("SELECT count(*) FROM parts") == 4)
+        try await expectRows(documents: 3, pieces: 1, in: storage)
+        #expect(try await storage.number("SELECT max(length(content)) FROM documents") < 200)
         // A token that is no evidence of its own goes with what it came in.
         try await expectBack([Self.bytes(appStore.notification(&random))], in: storage)
-        #expect(try await storage.number("SELECT count(*) FROM parts") == 5)
+        try await expectRows(documents: 4, pieces: 1, in: storage)
+    }
+
+    private func expectRows(documents: Int, pieces: Int, in storage: SQLiteLedgerStorage) async throws {
+        #expect(try await storage.number("SELECT count(*) FROM documents") == documents)
+        #expect(try await storage.number("SELECT count(*) FROM pieces") == pieces)
     }
 
     @Test func `a receipt's certificates are there once`() async throws {
@@ -52,10 +58,8 @@ import Testing
         let first = try plan.signed()
         plan.payload = Array(repeating: 9, count: 5000)
         try await expectBack([first, plan.signed()], in: storage)
-        #expect(try await storage.number("SELECT count(*) FROM parts") == 5)
-        #expect(
-            try await storage.number("SELECT sum(length(content)) FROM parts WHERE id IN (SELECT part FROM documents)")
-                < 1500)
+        try await expectRows(documents: 2, pieces: 3, in: storage)
+        #expect(try await storage.number("SELECT sum(length(content)) FROM documents") < 1500)
     }
 
     @Test(.enabled(if: TestData.isThere, Comment(rawValue: TestData.whyNot)))
@@ -162,16 +166,32 @@ import Testing
             "content = x'02ffffffffffffffffff'",
             "content = x'02000100010000'", "content = x'020001000100ff7f'",
             "content = substr(content, 1, length(content) - 1)",
-            "content = x'00616263' WHERE id = 1", "content = CAST(content || 'a' AS BLOB)",
+            "content = x'00616263' WHERE number = 1", "content = CAST(content || 'a' AS BLOB)",
         ] {
             let storage = try SQLiteLedgerStorage.inMemory()
             try await expectBack([document], in: storage)
-            try await storage.execute("UPDATE parts SET \(damage)")
+            // Of both tables, since documents consist of pieces.
+            for table in ["documents", "pieces"] {
+                try await storage.execute(
+                    "UPDATE \(table) SET \(damage)".replacing("number", with: table == "pieces" ? "id" : "number"))
+            }
             await #expect(throws: LedgerStorageError.self, "\(damage)") {
-                guard try await storage.read({ try $0.document(EvidenceID(document, .notification)) }) != nil else {
+                guard try await storage.read({ try $0.document(Evidence.unverified(document).provenance) }) != nil
+                else {
                     throw LedgerStorageError(.damaged, "not found under its name any more")
                 }
             }
+        }
+    }
+
+    @Test(arguments: ["content = x'00616263'", "content = x'07'", "content = x''"])
+    func `a document that was damaged is there again once it comes again`(damage: String) async throws {
+        let storage = try SQLiteLedgerStorage.inMemory()
+        let document = Self.bytes(try AppStore().sign("{}"))
+        for _ in 0..<2 {
+            try await expectBack([document], in: storage)
+            try await expectBack([document], in: storage, new: 0)
+            try await storage.execute("UPDATE documents SET \(damage)")
         }
     }
 }

@@ -48,8 +48,10 @@ import Testing
         #expect(
             try await Self.told(ledger)
                 == ["purchase.linked \(token.lowercased())", "subscription.started 1 \(token.lowercased())"])
-        let kept = try await ledger.storage.read { try $0.document(evidence.id) }
+        let kept = try await ledger.storage.read { try $0.document(evidence.provenance) }
         #expect(kept?.document == Array(transaction.utf8))
+        // The digest that its signature was checked with is the one that whoever has the document comes to.
+        #expect(evidence.id == EvidenceID(Array(transaction.utf8), .transaction))
     }
 
     @Test func `a life is told as it went, and what time alone changes is told once, also after downtime`() async throws
@@ -159,7 +161,7 @@ import Testing
         let events = try await ledger.storage.read { try $0.events(after: 0, limit: 10) }
         #expect(events.map(\.kind) == [.notificationReceived])
         #expect(events.map(\.detail) == [type == "TEST" ? "TEST" : "FROM_THE_FUTURE/NEW"])
-        #expect(try await ledger.storage.read { try $0.document(evidence.id)?.notification?.type } == type)
+        #expect(try await ledger.storage.read { try $0.document(evidence.provenance)?.notification?.type } == type)
     }
 
     @Test(arguments: 0..<UInt64(10))
@@ -271,5 +273,27 @@ import Testing
         #expect(try await Self.names(ledger, "anna", 1) == [])
         let scope = LedgerScope(bundleId: Facts.scope.bundleId, environment: .sandbox)
         #expect(try await ledger.holdings(of: "anna", in: scope, at: Facts.day(1))?.entitlements.map(\.name) == ["pro"])
+    }
+}
+
+/// How answers name documents.
+@Suite struct ProvenanceTextTests {
+    private static let name = EvidenceID([1, 2, 3])
+
+    @Test(arguments: [1_749_923_628_492, 0, -1, nil])
+    func `a document's name says when it was signed and what it is`(milliseconds: Int64?) {
+        let date = milliseconds.map(Timestamp.init(milliseconds:))
+        let source = Provenance(Self.name, signed: date)
+        #expect("\(source)" == "\(date.map { "\($0.milliseconds)" } ?? "undated")-\(Self.name)")
+        #expect(Provenance("\(source)") == source)
+        #expect(source.date == date)
+    }
+
+    @Test(arguments: [
+        "", "-", "1-", "-\(name)", "\(name)", "1-2-\(name)", "one-\(name)", "1.5-\(name)", "1-\(name)0", " 1-\(name)",
+        "99999999999999999999-\(name)", "+5-\(name)", "05-\(name)", "undated", "Undated-\(name)",
+    ])
+    func `anything else names no document`(text: String) {
+        #expect(Provenance(text) == nil)
     }
 }

@@ -494,8 +494,8 @@ extension SignedHistory {
             #expect(found?.subscriptions.mapValues(\.status) == story.statuses)
             #expect(found?.entitlements.map { "\($0.name) \($0.productId)" } == story.entitled)
             // Nothing that arrived is lost, whatever came of it.
-            let ids = evidence.map(\.id)
-            let kept = try await ledger.storage.read { reader in try ids.map { try reader.document($0)?.document } }
+            let sources = evidence.map(\.provenance)
+            let kept = try await ledger.storage.read { reader in try sources.map { try reader.document($0)?.document } }
             #expect(kept == evidence.map(\.document))
         }
     }
@@ -671,8 +671,8 @@ extension SignedHistory {
         _ = try await ledger.record([signed.evidence(document)], at: Facts.day(0))
         let stored = try await ledger.storage.read { reader in
             [
-                try reader.chain(Facts.key)?.purchases.first?.provenance.evidence,
-                try reader.chain(Facts.key)?.renewal?.provenance.evidence,
+                try reader.chain(Facts.key)?.purchases.first?.provenance,
+                try reader.chain(Facts.key)?.renewal?.provenance,
             ]
             .compactMap { $0 }.compactMap { try? reader.document($0)?.document }
         }

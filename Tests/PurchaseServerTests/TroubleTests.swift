@@ -224,7 +224,12 @@ private final class Log: LogHandler, Sendable {
         let evidence = try await server.send(.get, "/v1/evidence/\(name)")
         #expect(evidence.json["document"]?.string == token)
         #expect(evidence.json["kind"]?.string == "transaction")
-        for (name, status) in [("0", 400), (String(repeating: "z", count: 64), 400), (String(name.reversed()), 404)] {
+        let (date, digest) = (name.prefix { $0 != "-" }, name.drop { $0 != "-" }.dropFirst())
+        for (name, status) in [
+            ("0", 400), ("\(date)-\(String(repeating: "z", count: 64))", 400), (String(digest), 400),
+            ("-\(digest)", 400), ("\(date)-\(String(digest.reversed()))", 404), ("1\(date)-\(digest)", 404),
+            ("undated-\(digest)", 404),
+        ] {
             #expect(try await server.send(.get, "/v1/evidence/\(name)").status == status)
         }
         let deleted = try await server.send(.delete, "/v1/customers/anna")
@@ -348,7 +353,7 @@ private final class Log: LogHandler, Sendable {
             _ = try await server.send(.post, "/notifications/v2", server.notification(id))
         }
         try await server.storage.execute(
-            "UPDATE parts SET content = x'00' WHERE id IN (SELECT part FROM documents WHERE number IN (4, 8))")
+            "UPDATE documents SET content = x'00' WHERE number IN (4, 8)")
         let service = try #require(server.service)
         let checked = try await service.ledger.check(by: service.verifier)
         // Four notifications with a token each.
