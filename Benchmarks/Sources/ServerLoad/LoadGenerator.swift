@@ -124,18 +124,32 @@ struct Connection {
         sent += count
     }
 
+    /// Without Foundation's texts, which took as long as sending a request.
     private func isComplete() throws -> Bool {
-        let text = answer.prefix(1024)
-        guard let end = text.firstRange(of: Self.endOfHead)?.upperBound else { return false }
-        let head = String(decoding: text[..<end], as: UTF8.self)
-        guard head.hasPrefix("HTTP/1.1 200 ") else { throw LoadFailure(String(decoding: answer, as: UTF8.self)) }
-        guard let member = head.range(of: "content-length: ", options: .caseInsensitive),
-            let length = Int(head[member.upperBound...].prefix { $0.isNumber })
-        else { throw LoadFailure("An answer without its length: \(head)") }
-        return answer.count >= end + length
+        try answer.withUnsafeBytes { answer in
+            guard let end = Self.end(of: Self.endOfHead, in: answer[answer.startIndex...]) else { return false }
+            guard answer.starts(with: Self.success) else { throw failure }
+            guard let member = Self.end(of: Self.lengthMember, in: answer[..<end]),
+                let length = Int(String(decoding: answer[member...].prefix { $0 != 13 }, as: UTF8.self))
+            else { throw failure }
+            return answer.count >= end + length
+        }
     }
 
+    private var failure: LoadFailure { LoadFailure(String(decoding: answer, as: UTF8.self)) }
+
+    /// Where the first occurrence ends.
+    private static func end(of text: [UInt8], in bytes: Slice<UnsafeRawBufferPointer>) -> Int? {
+        guard bytes.count >= text.count else { return nil }
+        return (bytes.startIndex...bytes.endIndex - text.count).first { place in
+            bytes[place] == text[0] && bytes[place...].starts(with: text)
+        }.map { $0 + text.count }
+    }
+
+    private static let success = Array("HTTP/1.1 200 ".utf8)
     private static let endOfHead = Array("\r\n\r\n".utf8)
+    /// As our server writes it.
+    private static let lengthMember = Array("Content-Length: ".utf8)
 }
 
 /// Why a measurement came to nothing.

@@ -33,31 +33,43 @@ struct LoadPlan {
         var result = LoadResult(plan: self)
         do {
             defer { for server in servers { server.end() } }
-            try await measure(try await store.notifications(notifications), store, servers, &result)
+            let notifications = try await store.notifications(notifications)
+            try await measure(notifications, store, servers, &result)
+            result.notificationsKept = [notifications.before, notifications.stream, notifications.firstPurchases]
+                .map(\.count).reduce(0, +)
         }
-        result.bytesOnDisk = try Self.size(intake) / notifications
+        result.bytesKept = try Self.size(intake)
         return result
     }
 
     private func measure(
-        _ notifications: [String], _ store: SimulatedStore, _ servers: [ServerProcess], _ result: inout LoadResult
+        _ notifications: SimulatedStore.Notifications, _ store: SimulatedStore, _ servers: [ServerProcess],
+        _ result: inout LoadResult
     ) async throws {
         let verifier = try SimulatedStore.verifier(store.roots)
         let load = try servers.map { try LoadGenerator($0, connections: Self.connections) }
         let health = [HTTPRequest.get("/health/live")]
         let reads = [Self.fewTransactions, transactions].map { HTTPRequest.entitlements($0 / FilledLedger.periods) }
         var random = SeededRandom(seed: 7)
-        result.notificationSize = notifications[0].utf8.count
+        result.notificationSize = notifications.stream[0].utf8.count
+        ServerLoad.say("Sending what is known before …")
+        _ = try load[0].run(notifications.before.map(HTTPRequest.notification))
         for round in 0..<rounds {
             ServerLoad.say("Round \(round + 1) of \(rounds) …")
-            let size = notifications.count / rounds
-            let share = Array(notifications[round * size..<(round + 1) * size])
+            let share = share(of: notifications.stream, round)
             result.verified.append(try await Verifying.rate(of: share, verifier, for: Self.turn))
             result.intake.append(try load[0].run(share.map(HTTPRequest.notification)))
+            result.firstPurchases.append(
+                try load[0].run(self.share(of: notifications.firstPurchases, round).map(HTTPRequest.notification)))
             result.health.append(try load[2].run(health, for: Self.turn, &random))
             result.readsOfMany.append(try load[2].run(reads[1], for: Self.turn, &random))
             result.readsOfFew.append(try load[1].run(reads[0], for: Self.turn, &random))
         }
+    }
+
+    private func share(of notifications: [String], _ round: Int) -> [String] {
+        let size = notifications.count / rounds
+        return Array(notifications[round * size..<(round + 1) * size])
     }
 
     private func filled(_ transactions: Int) async throws -> String {

@@ -11,7 +11,7 @@ struct SimulatedStore: Sendable {
     static let product = "com.example.notes.premium.monthly"
     static let entitlement = "premium"
 
-    /// The instant at which everything here is signed, verified and asked for.
+    /// The instant at which everything here is verified and asked for.
     static let now = Timestamp(milliseconds: 1_750_000_000_000)
 
     /// As DER.
@@ -19,7 +19,7 @@ struct SimulatedStore: Sendable {
     private let signer: TokenSigner
 
     init() throws {
-        let authority = try CertificateAuthority(from: Timestamp(milliseconds: Self.now.milliseconds - 86_400_000))
+        let authority = try CertificateAuthority(from: Timestamp(milliseconds: Self.now.milliseconds - 40 * day))
         roots = try authority.roots
         // A header as long as Apple's of 4.4 KB, whose certificates are larger.
         signer = try authority.tokenSigner(
@@ -32,85 +32,159 @@ struct SimulatedStore: Sendable {
             apps: .any, environments: [scope.environment], roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
     }
 
-    /// Signs on both cores; it takes as long as verifying.
-    func notifications(_ count: Int) async throws -> [String] {
-        try await withThrowingTaskGroup(of: [String].self) { group in
-            for part in 0..<2 {
-                group.addTask {
-                    var random = SeededRandom(seed: UInt64(part))
-                    return try (0..<count / 2).map { _ in try notification(&random) }
-                }
-            }
-            return try await group.reduce(into: []) { $0 += $1 }
-        }
+    /// What a server is sent.
+    struct Notifications {
+        /// The first purchases of the subscribers that it knows when it is measured.
+        var before: [String]
+        /// What comes in while it is measured, in the order of events: of six, one is the first purchase of somebody new, and of
+        /// five subscribers that are known three are renewed, one turns renewal off and one expires.
+        var stream: [String]
+        /// First purchases by new customers only: all that a server can be given to do.
+        var firstPurchases: [String]
     }
 
-    /// A first purchase by a new customer, with every member that a subscription with an offer has.
-    private func notification(_ random: inout SeededRandom) throws -> String {
-        let purchase = Purchase(&random)
-        let payload = """
-            {"notificationType":"SUBSCRIBED","subtype":"INITIAL_BUY","notificationUUID":"\(Purchase.uuid(&random))",\
-            "data":{"appAppleId":1234567890,"bundleId":"\(Self.scope.bundleId)","bundleVersion":"1234",\
-            "environment":"Production","signedTransactionInfo":"\(try sign(purchase.transaction))",\
-            "signedRenewalInfo":"\(try sign(purchase.renewal))","status":1},"version":"2.0",\
-            "signedDate":\(purchase.start + 5_130)}
-            """
-        return try sign(payload)
+    func notifications(_ count: Int) async throws -> Notifications {
+        var random = SeededRandom(seed: 1)
+        let start = Self.now.milliseconds - Int64(count)
+        let events: [Event] = [.subscribed, .renewed, .renewed, .renewalDisabled, .renewed, .expired]
+        let stream = (0..<count).map { index in
+            Subscriber(&random).notification(events[index % events.count], at: start + Int64(index), &random)
+        }
+        let before = stream.filter { $0.event != .subscribed }.map { later in
+            later.subscriber.notification(.subscribed, at: later.subscriber.start(before: later), &random)
+        }
+        let firstPurchases = (0..<count / 3).map { index in
+            Subscriber(&random).notification(.subscribed, at: start + Int64(index), &random)
+        }
+        return Notifications(
+            before: try await sign(before), stream: try await sign(stream),
+            firstPurchases: try await sign(firstPurchases))
+    }
+
+    /// Signs on both cores; it takes as long as verifying.
+    private func sign(_ notifications: [Notification]) async throws -> [String] {
+        let middle = notifications.count / 2
+        async let first = notifications[..<middle].map(sign)
+        async let second = notifications[middle...].map(sign)
+        return try await first + second
+    }
+
+    private func sign(_ notification: Notification) throws -> String {
+        try sign(
+            notification.payload(
+                transaction: try sign(notification.transaction), renewal: try sign(notification.renewal)))
     }
 
     private func sign(_ payload: String) throws -> String { try signer.sign(Array(payload.utf8)) }
 }
 
-/// What a notification is about.
-private struct Purchase {
+private let day: Int64 = 86_400_000
+private let month = 30 * day
+
+/// What happens to a subscription.
+private enum Event {
+    case subscribed, renewed, renewalDisabled, expired
+
+    var type: String {
+        switch self {
+        case .subscribed: #""SUBSCRIBED","subtype":"INITIAL_BUY""#
+        case .renewed: #""DID_RENEW""#
+        case .renewalDisabled: #""DID_CHANGE_RENEWAL_STATUS","subtype":"AUTO_RENEW_DISABLED""#
+        case .expired: #""EXPIRED","subtype":"VOLUNTARY""#
+        }
+    }
+
+    /// What has passed of the first period when it happens.
+    var age: Int64 {
+        switch self {
+        case .subscribed: 0
+        case .renewed, .expired: month
+        case .renewalDisabled: 10 * day
+        }
+    }
+}
+
+/// Somebody with a monthly subscription. The ids come in no order, as those of many people's purchases do.
+private struct Subscriber {
     let id: String
-    let lineItem: String
     let appTransaction: String
     let account: String
-    let start: Int64
 
     init(_ random: inout SeededRandom) {
         id = Self.digits(&random)
-        lineItem = Self.digits(&random)
         appTransaction = "70" + Self.digits(&random)
         account = Self.uuid(&random)
-        start = SimulatedStore.now.milliseconds - Int64.random(in: 10_000..<80_000_000, using: &random)
     }
 
-    var transaction: String {
-        """
-        {"transactionId":"\(id)","originalTransactionId":"\(id)","webOrderLineItemId":"\(lineItem)",\
-        "bundleId":"\(SimulatedStore.scope.bundleId)","productId":"\(SimulatedStore.product)",\
-        "subscriptionGroupIdentifier":"21034567","purchaseDate":\(start),"originalPurchaseDate":\(start + 1000),\
-        "expiresDate":\(start + 2_592_000_000),"quantity":1,"type":"Auto-Renewable Subscription",\
-        "appAccountToken":"\(account)","inAppOwnershipType":"PURCHASED","signedDate":\(start + 5_123),\
-        "offerType":2,"offerIdentifier":"autumn.campaign","environment":"Production",\
-        "transactionReason":"PURCHASE","storefront":"USA","storefrontId":"143441","price":9990,"currency":"USD",\
-        "offerDiscountType":"PAY_AS_YOU_GO","appTransactionId":"\(appTransaction)","offerPeriod":"P1M",\
-        "billingPlanType":"MONTHLY","commitmentInfo":{"billingPeriodNumber":1,"totalBillingPeriods":12,\
-        "commitmentExpiresDate":\(start + 31_536_000_000),"commitmentPrice":119880}}
-        """
-    }
+    /// When the first period began, given what came of it.
+    func start(before later: Notification) -> Int64 { later.date - later.event.age }
 
-    var renewal: String {
-        """
-        {"originalTransactionId":"\(id)","autoRenewProductId":"\(SimulatedStore.product)",\
-        "productId":"\(SimulatedStore.product)","autoRenewStatus":1,"renewalPrice":9990,"currency":"USD",\
-        "signedDate":\(start + 5_124),"environment":"Production","recentSubscriptionStartDate":\(start),\
-        "renewalDate":\(start + 2_592_000_000),"offerType":2,"offerIdentifier":"autumn.campaign",\
-        "offerDiscountType":"PAY_AS_YOU_GO","offerPeriod":"P1M","appAccountToken":"\(account)",\
-        "appTransactionId":"\(appTransaction)","renewalBillingPlanType":"MONTHLY"}
-        """
+    func notification(_ event: Event, at date: Int64, _ random: inout SeededRandom) -> Notification {
+        Notification(
+            subscriber: self, event: event, date: date,
+            transactionId: event == .renewed ? Self.digits(&random) : id, lineItem: Self.digits(&random),
+            uuid: Self.uuid(&random))
     }
 
     private static func digits(_ random: inout SeededRandom) -> String {
         "\(Int64.random(in: 100_000_000_000_000..<1_000_000_000_000_000, using: &random))"
     }
 
-    static func uuid(_ random: inout SeededRandom) -> String {
+    private static func uuid(_ random: inout SeededRandom) -> String {
         let digits = Array("0123456789abcdef")
         return [8, 4, 4, 4, 12].map { count in
             String((0..<count).map { _ in digits[Int.random(in: 0..<16, using: &random)] })
         }.joined(separator: "-")
+    }
+}
+
+/// A notification before it is signed, with every member that a subscription with an offer has.
+private struct Notification {
+    let subscriber: Subscriber
+    let event: Event
+    let date: Int64
+    let transactionId: String
+    let lineItem: String
+    let uuid: String
+
+    /// Of the period that it is about.
+    private var purchased: Int64 { event == .renewed ? date : date - event.age }
+
+    var transaction: String {
+        """
+        {"transactionId":"\(transactionId)","originalTransactionId":"\(subscriber.id)",\
+        "webOrderLineItemId":"\(lineItem)","bundleId":"\(SimulatedStore.scope.bundleId)",\
+        "productId":"\(SimulatedStore.product)","subscriptionGroupIdentifier":"21034567","purchaseDate":\(purchased),\
+        "originalPurchaseDate":\(date - event.age),"expiresDate":\(purchased + month),"quantity":1,\
+        "type":"Auto-Renewable Subscription","appAccountToken":"\(subscriber.account)",\
+        "inAppOwnershipType":"PURCHASED","signedDate":\(date),"offerType":2,"offerIdentifier":"autumn.campaign",\
+        "environment":"Production","transactionReason":"\(event == .renewed ? "RENEWAL" : "PURCHASE")",\
+        "storefront":"USA","storefrontId":"143441","price":9990,"currency":"USD",\
+        "offerDiscountType":"PAY_AS_YOU_GO","appTransactionId":"\(subscriber.appTransaction)","offerPeriod":"P1M",\
+        "billingPlanType":"MONTHLY","commitmentInfo":{"billingPeriodNumber":1,"totalBillingPeriods":12,\
+        "commitmentExpiresDate":\(purchased + 12 * month),"commitmentPrice":119880}}
+        """
+    }
+
+    var renewal: String {
+        let renews = event == .subscribed || event == .renewed
+        return """
+            {"originalTransactionId":"\(subscriber.id)","autoRenewProductId":"\(SimulatedStore.product)",\
+            "productId":"\(SimulatedStore.product)","autoRenewStatus":\(renews ? 1 : 0),\
+            \(event == .expired ? #""expirationIntent":1,"# : "")"renewalPrice":9990,"currency":"USD",\
+            "signedDate":\(date),"environment":"Production","recentSubscriptionStartDate":\(date - event.age),\
+            "renewalDate":\(purchased + month),"offerType":2,"offerIdentifier":"autumn.campaign",\
+            "offerDiscountType":"PAY_AS_YOU_GO","offerPeriod":"P1M","appAccountToken":"\(subscriber.account)",\
+            "appTransactionId":"\(subscriber.appTransaction)","renewalBillingPlanType":"MONTHLY"}
+            """
+    }
+
+    func payload(transaction: String, renewal: String) -> String {
+        """
+        {"notificationType":\(event.type),"notificationUUID":"\(uuid)",\
+        "data":{"appAppleId":1234567890,"bundleId":"\(SimulatedStore.scope.bundleId)","bundleVersion":"1234",\
+        "environment":"Production","signedTransactionInfo":"\(transaction)","signedRenewalInfo":"\(renewal)",\
+        "status":\(event == .expired ? 2 : 1)},"version":"2.0","signedDate":\(date)}
+        """
     }
 }
