@@ -68,14 +68,15 @@ extension Ledger {
                 guard let keys, isNew || claimant != nil else { continue }
                 let chains = try chains(keys, with: document, in: writer)
                 try keep(document, about: keys, in: writer)
-                try addCustomers(of: document, to: writer)
+                let customers = try addCustomers(of: document, to: writer)
                 for chain in chains {
                     // In this order, so that a change is told to whom it now concerns.
-                    try linkByToken(chain, in: writer, at: now)
-                    if let claimant, try !claim(chain.key, for: claimant, in: writer, at: now) {
-                        recorded.kept.insert(chain.key)
+                    var owners = try linkByToken(chain, customers, in: writer, at: now)
+                    if let claimant {
+                        if try !claim(chain.key, for: claimant, in: writer, at: now) { recorded.kept.insert(chain.key) }
+                        owners = try writer.owners(of: chain.key).map(\.customer)
                     }
-                    try report(chain, in: writer, at: now)
+                    try report(chain, of: owners, in: writer, at: now)
                 }
             }
             return recorded
@@ -83,7 +84,7 @@ extension Ledger {
     }
 
     /// A document with what the storage did ahead for it and for the tokens in it.
-    private struct Prepared: Sendable {
+    private final class Prepared: Sendable {
         let evidence: Evidence
         let form: (any Sendable)?
         let parts: [Prepared]
@@ -166,19 +167,20 @@ extension Ledger {
     /// Compares what is with what was last told, and tells the difference. About a chain of which nothing is known any more
     /// there is nothing to tell, and no reason to look again.
     func report(_ key: ChainKey, in writer: any LedgerWriter, at now: Timestamp) throws {
-        if let chain = try writer.chain(key) { return try report(chain, in: writer, at: now) }
+        if let chain = try writer.chain(key) {
+            return try report(chain, of: writer.owners(of: key).map(\.customer), in: writer, at: now)
+        }
         guard var last = try writer.report(key), last.nextChange != nil else { return }
         last.nextChange = nil
         try writer.put(last, for: key)
     }
 
     /// Compares what is with what was last told, and tells the difference.
-    func report(_ chain: Chain, in writer: any LedgerWriter, at now: Timestamp) throws {
+    func report(_ chain: Chain, of owners: [Customer], in writer: any LedgerWriter, at now: Timestamp) throws {
         let key = chain.key
         let old = try writer.report(key)
         let new = ChainReport(chain, catalogue(key.scope), at: now)
         guard new != old else { return }
-        let owners = try writer.owners(of: key).map(\.customer)
         for change in new.changes(since: old, chain) {
             for owner in owners.isEmpty ? [nil] : owners.map(Optional.some) {
                 try writer.append(

@@ -7,8 +7,7 @@ public import AppStoreModel
 extension Ledger {
     /// Makes a customer of an id that is nobody's yet.
     func addCustomer(_ id: String, of scope: LedgerScope, to writer: any LedgerWriter) throws {
-        guard try writer.customer(id.asAccount, of: scope.bundleId) == nil else { return }
-        _ = try writer.addCustomer(id.asAccount, of: scope.bundleId)
+        _ = try customer(id.asAccount, of: scope, in: writer)
     }
 
     /// Forgets a customer who is nothing but an account that a forgotten purchase named.
@@ -22,33 +21,46 @@ extension Ledger {
 
     /// Makes a customer of every account that a document names and that is none yet, also where a newer document names
     /// another for the purchase: who is known must not depend on which of them arrived first.
-    func addCustomers(of document: Evidence, to writer: any LedgerWriter) throws {
+    ///
+    /// - Returns: Those customers, by account.
+    func addCustomers(of document: Evidence, to writer: any LedgerWriter) throws -> [String: Customer] {
         let tokens = document.statements.compactMap(\.appAccountToken) + document.renewals.compactMap(\.appAccountToken)
-        for token in Set(tokens).sorted() { try addCustomer(token, of: document.scope, to: writer) }
+        var customers: [String: Customer] = [:]
+        for token in Set(tokens).sorted() { customers[token] = try customer(token, of: document.scope, in: writer) }
+        return customers
+    }
+
+    /// The customer that has an id. One that is not known is new.
+    private func customer(_ id: String, of scope: LedgerScope, in writer: any LedgerWriter) throws -> Customer {
+        try writer.customer(id, of: scope.bundleId) ?? writer.addCustomer(id, of: scope.bundleId)
     }
 
     /// Links a chain to the customer whose id the `appAccountToken` of its latest purchase is, and to nobody where none is
     /// named. A customer that is not known is new.
-    func linkByToken(_ chain: Chain, in writer: any LedgerWriter, at now: Timestamp) throws {
+    ///
+    /// - Parameter customers: Some that are known, by account.
+    /// - Returns: Whose the chain is then.
+    func linkByToken(
+        _ chain: Chain, _ customers: [String: Customer], in writer: any LedgerWriter, at now: Timestamp
+    ) throws -> [Customer] {
         let key = chain.key
         let customer = try chain.appAccountToken.map { token in
-            try writer.customer(token, of: key.scope.bundleId) ?? writer.addCustomer(token, of: key.scope.bundleId)
+            try customers[token] ?? self.customer(token, of: key.scope, in: writer)
         }
         let owners = try writer.owners(of: key)
-        guard !owners.contains(where: { $0.customer == customer }) else { return }
+        guard !owners.contains(where: { $0.customer == customer }) else { return owners.map(\.customer) }
         // Somebody who claimed it has it for a reason that is newer than the purchase.
-        guard !owners.contains(where: { $0.reason == .claim }) else { return }
+        guard !owners.contains(where: { $0.reason == .claim }) else { return owners.map(\.customer) }
         for owner in owners { try unlink(key, from: owner.customer, in: writer, at: now) }
         if let customer { try link(key, to: customer, .appAccountToken, in: writer, at: now) }
+        return customer.map { [$0] } ?? []
     }
 
     /// Gives a chain to whoever presents it, as the policy has it. Returns false where it stays another's.
     func claim(
         _ key: ChainKey, for id: String, in writer: any LedgerWriter, at now: Timestamp
     ) throws -> Bool {
-        let id = id.asAccount
-        let customer =
-            try writer.customer(id, of: key.scope.bundleId) ?? writer.addCustomer(id, of: key.scope.bundleId)
+        let customer = try customer(id.asAccount, of: key.scope, in: writer)
         let owners = try writer.owners(of: key).map(\.customer)
         guard !owners.contains(customer) else { return true }
         switch claimPolicy {
