@@ -32,8 +32,7 @@ package enum Base64 {
     /// Encodes base64url without padding: what ``decodeURL(_:)`` reads.
     ///
     /// In buffers, as decoding is: Foundation knows one alphabet, so that every letter would be looked at once more.
-    package static func encodeURL(_ bytes: some Collection<UInt8>) -> [UInt8] {
-        let bytes = ContiguousArray(bytes)
+    package static func encodeURL(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
         let (blocks, rest) = bytes.count.quotientAndRemainder(dividingBy: 3)
         return bytes.withUnsafeBufferPointer { bytes in
             letters.withUnsafeBufferPointer { letters in

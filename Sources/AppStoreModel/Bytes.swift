@@ -18,11 +18,13 @@ extension [UInt8] {
         return difference == 0
     }
 
-    /// Where the first of these bytes is. The C library looks at many at once.
-    package func place(of byte: UInt8) -> Int? {
+    /// The index of the first of these bytes from `start` on. The C library looks at many at once.
+    package func place(of byte: UInt8, from start: Int = 0) -> Int? {
         withUnsafeBytes { bytes in
-            guard let start = bytes.baseAddress, let found = memchr(start, Int32(byte), count) else { return nil }
-            return UnsafeRawPointer(found) - start
+            guard start < bytes.count, let base = bytes.baseAddress,
+                let found = memchr(base + start, Int32(byte), bytes.count - start)
+            else { return nil }
+            return UnsafeRawPointer(found) - base
         }
     }
 }

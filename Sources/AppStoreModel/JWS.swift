@@ -3,7 +3,7 @@
 /// A JSON Web Signature in compact serialization (RFC 7515 section 3.1), taken apart and not trusted.
 ///
 /// Whoever wants to rely on the payload verifies it (`AppStoreTrust`).
-public struct JWS: Sendable {
+public struct JWS: Hashable, Sendable {
     /// `header.payload` exactly as received: the bytes that the signature covers.
     public let signingInput: ArraySlice<UInt8>
 

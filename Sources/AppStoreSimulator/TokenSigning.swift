@@ -36,7 +36,7 @@ package struct TokenPlan: Sendable {
     }
 
     package static func base64URL(_ bytes: [UInt8]) -> String {
-        String(decoding: Base64.encodeURL(bytes), as: UTF8.self)
+        String(decoding: Base64.encodeURL(bytes[...]), as: UTF8.self)
     }
 }
 

@@ -85,7 +85,7 @@ extension AppStoreVerifier {
         let claims = SignedClaims(kind, token.payload)
         let environment = try requireAccepted(claims, kind, from: genuine.chain)
         return Verified(
-            token.payload, kind, from: token.jws.text, digest: genuine.digest, environment: environment,
+            token.payload, kind, from: token.jws.text, token: (token.jws, genuine.digest), environment: environment,
             bundleId: claims.bundleId, signedDate: token.signedDate)
     }
 }

@@ -23,17 +23,17 @@ public struct Verified<Payload: Sendable>: Sendable {
     /// they were judged at the time that the caller gave.
     public let signedDate: Timestamp?
 
-    /// The SHA-256 of what is signed, where the signature was checked with it: of a token.
-    package let digest: SHA256Digest?
+    /// Of a token: its parts, and the SHA-256 of what is signed, with which the signature was checked.
+    package let token: (jws: JWS, digest: SHA256Digest)?
 
     init(
-        _ payload: Payload, _ kind: SignedKind, from document: [UInt8], digest: SHA256Digest? = nil,
+        _ payload: Payload, _ kind: SignedKind, from document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil,
         environment: Environment, bundleId: String?, signedDate: Timestamp?
     ) {
         self.payload = payload
         self.kind = kind
         self.document = document
-        self.digest = digest
+        self.token = token
         self.environment = environment
         self.bundleId = bundleId
         self.signedDate = signedDate
@@ -44,7 +44,7 @@ public struct Verified<Payload: Sendable>: Sendable {
         _ transform: (Payload) throws(VerificationError) -> Other
     ) throws(VerificationError) -> Verified<Other> {
         Verified<Other>(
-            try transform(payload), kind, from: document, digest: digest, environment: environment,
+            try transform(payload), kind, from: document, token: token, environment: environment,
             bundleId: bundleId, signedDate: signedDate)
     }
 }

@@ -50,27 +50,27 @@ extension Packing {
 
     /// `nil` for what is neither token nor receipt, or does not come back byte for byte from what would be kept of it.
     ///
-    /// - Parameter isDocument: Whether a token inside is a document of its own.
-    init?(_ document: ArraySlice<UInt8>, cutting isDocument: (ArraySlice<UInt8>) -> Bool) {
+    /// - Parameters:
+    ///   - jws: Its parts, where they are known.
+    ///   - isDocument: Whether a token inside is a document of its own.
+    init?(_ document: [UInt8], _ jws: JWS?, cutting isDocument: (ArraySlice<UInt8>) -> Bool) {
         guard document.count <= Limits.receipt else { return nil }
-        guard let packing = Packing(token: document, isDocument) ?? Packing(receipt: document),
-            (try? packing.document().isSame(as: document)) == true
+        let token = (jws ?? (try? JWS(document))).flatMap { Packing($0, isDocument) }
+        guard let packing = token ?? Packing(receipt: document),
+            (try? packing.document().isSame(as: document[...])) == true
         else { return nil }
         self = packing
     }
 
-    private init?(token document: ArraySlice<UInt8>, _ isDocument: (ArraySlice<UInt8>) -> Bool) {
-        guard let parts = Self.parts(of: document), let payload = Base64.decodeURL(parts[1]),
-            let signature = Base64.decodeURL(parts[2])
-        else { return nil }
-        let tokens = Self.strings(in: payload).filter { isDocument(payload[$0]) }
+    private init?(_ jws: JWS, _ isDocument: (ArraySlice<UInt8>) -> Bool) {
+        let tokens = Self.strings(in: jws.payload).filter { isDocument(jws.payload[$0]) }
         self.init(
-            .token, signature, payload,
-            [Piece(range: 0..<0, bytes: parts[0])] + tokens.map { Piece(range: $0, bytes: payload[$0]) })
+            .token, jws.signature, jws.payload,
+            [Piece(range: 0..<0, bytes: jws.encodedHeader)]
+                + tokens.map { Piece(range: $0, bytes: jws.payload[$0]) })
     }
 
-    private init?(receipt document: ArraySlice<UInt8>) {
-        let document = Array(document)
+    private init?(receipt document: [UInt8]) {
         guard let certificates = try? SignedReceipt(decoding: document).certificates else { return nil }
         let pieces = certificates.filter { $0.count >= Self.shortestPiece }.map { slice in
             Piece(range: slice.startIndex..<slice.endIndex, bytes: slice)
@@ -97,27 +97,15 @@ extension Packing {
         count = rest.count
     }
 
-    /// What stands before, between and behind two dots; `nil` where there are not just two.
-    private static func parts(of token: ArraySlice<UInt8>) -> [ArraySlice<UInt8>]? {
-        var parts: [ArraySlice<UInt8>] = []
-        var rest = token
-        while parts.count < 3, let dot = rest.place(of: UInt8(ascii: ".")) {
-            parts.append(rest[..<dot])
-            rest = rest[(dot + 1)...]
-        }
-        return parts.count == 2 ? parts + [rest] : nil
-    }
-
     /// Where there are strings that may be tokens. Whether this is JSON does not matter, as every piece comes back where it
     /// was.
     private static func strings(in text: [UInt8]) -> [Range<Int>] {
+        let quote = UInt8(ascii: "\"")
         var found: [Range<Int>] = []
-        var rest = text[...]
-        var start: Int?
-        while let quote = rest.place(of: UInt8(ascii: "\"")) {
-            if let start, quote - start >= shortestPiece { found.append(start..<quote) }
-            start = quote + 1
-            rest = text[(quote + 1)...]
+        var start = text.place(of: quote).map { $0 + 1 } ?? text.count
+        while let end = text.place(of: quote, from: start) {
+            if end - start >= shortestPiece { found.append(start..<end) }
+            start = end + 1
         }
         return found
     }
@@ -126,14 +114,17 @@ extension Packing {
 // MARK: - Writing
 
 extension Packing {
-    static func plain(_ document: ArraySlice<UInt8>) -> [UInt8] { [Form.plain.rawValue] + document }
+    static func plain(_ document: [UInt8]) -> [UInt8] { [Form.plain.rawValue] + document }
 
     /// What is kept of the document.
     ///
     /// - Parameter numbers: Under which each piece is kept.
     /// - Throws: Where these are not what is read from it: whether the rest of it is right was seen when this was made.
     func packed(_ numbers: [Int64]) throws -> [UInt8] {
-        var packed = [form.rawValue]
+        var packed: [UInt8] = []
+        // No count takes more than ten octets.
+        packed.reserveCapacity(1 + signature.count + kept.count + 10 * (3 + 2 * pieces.count))
+        packed.append(form.rawValue)
         packed.append(count: signature.count)
         packed += signature
         packed.append(count: pieces.count)
@@ -157,7 +148,7 @@ extension Packing {
         let packed = try packed(pieces.indices.map(Int64.init))
         return try Self.unpack(packed) { place in
             switch place {
-            case .pieces(let index), .documents(let index): Array(pieces[Int(index)].bytes)
+            case .pieces(let index), .documents(let index): pieces[Int(index)].bytes
             }
         }[...]
     }
@@ -188,19 +179,18 @@ extension Packing {
     ///
     /// - Parameter bytes: What is kept in a place.
     /// - Throws: What `bytes` throws, and ``LedgerStorageError`` where these are not the bytes that were kept.
-    static func unpack(_ packed: [UInt8], bytes: (Place) throws -> [UInt8]) throws -> [UInt8] {
+    static func unpack(_ packed: [UInt8], bytes: (Place) throws -> ArraySlice<UInt8>) throws -> [UInt8] {
         guard packed.first != Form.plain.rawValue else { return Array(packed.dropFirst()) }
         let kept = try Kept(packed)
         let rest = try kept.rest()
         guard kept.form == .token else { return try join(rest, kept.pieces[...]) { try bytes(.pieces($0)) } }
         guard let header = kept.pieces.first else { throw PackingReader.damaged }
         let payload = try join(rest, kept.pieces.dropFirst()) { try bytes(.documents($0)) }
-        var document = try bytes(.pieces(header.number))
-        document.append(UInt8(ascii: "."))
-        document += Base64.encodeURL(payload)
-        document.append(UInt8(ascii: "."))
-        document += Base64.encodeURL(kept.signature)
-        return document
+        let dot = [UInt8(ascii: ".")][...]
+        return concatenate([
+            try bytes(.pieces(header.number)), dot, Base64.encodeURL(payload[...])[...], dot,
+            Base64.encodeURL(kept.signature)[...],
+        ])
     }
 
     /// What is kept of a document that was packed.
@@ -231,18 +221,26 @@ extension Packing {
     }
 
     private static func join(
-        _ rest: [UInt8], _ pieces: ArraySlice<(gap: Int, number: Int64)>, _ piece: (Int64) throws -> [UInt8]
+        _ rest: [UInt8], _ pieces: ArraySlice<(gap: Int, number: Int64)>, _ piece: (Int64) throws -> ArraySlice<UInt8>
     ) throws -> [UInt8] {
-        var text: [UInt8] = []
-        var position = 0
+        var parts: [ArraySlice<UInt8>] = []
+        var (position, count) = (0, rest.count)
         for (gap, number) in pieces {
             guard gap <= rest.count - position else { throw PackingReader.damaged }
-            text += rest[position..<position + gap]
+            parts.append(rest[position..<position + gap])
             position += gap
-            text += try piece(number)
-            guard text.count <= Limits.receipt else { throw PackingReader.damaged }
+            parts.append(try piece(number))
+            count += parts[parts.count - 1].count
+            guard count <= Limits.receipt else { throw PackingReader.damaged }
         }
-        return text + rest[position...]
+        return concatenate(parts + [rest[position...]])
+    }
+
+    private static func concatenate(_ parts: [ArraySlice<UInt8>]) -> [UInt8] {
+        var whole: [UInt8] = []
+        whole.reserveCapacity(parts.reduce(0) { $0 + $1.count })
+        for part in parts { whole += part }
+        return whole
     }
 }
 

@@ -15,17 +15,19 @@ struct EvidenceParts {
     /// What is kept of a document.
     ///
     /// - Parameter prepared: Its packing, where it was made ahead.
-    func content(of bytes: ArraySlice<UInt8>, _ prepared: Packing?) throws -> [UInt8] {
+    func content(of evidence: Evidence, _ prepared: Packing?) throws -> [UInt8] {
         // Of the tokens inside only those are cut out that were added just before, as evidence of their own. One that nobody knows
         // goes when the document goes.
         let isKnown = { tables.knownParts.document($0) != nil }
         let usable = prepared.flatMap { $0.tokens.allSatisfy { isKnown($0.bytes) } ? $0 : nil }
         // What does not come back from its packing byte for byte has none.
-        guard let packing = usable ?? Packing(bytes, cutting: isKnown) else { return Packing.plain(bytes) }
+        guard let packing = usable ?? Packing(evidence.document, evidence.jws, cutting: isKnown) else {
+            return Packing.plain(evidence.document)
+        }
         let tokens = packing.tokens.compactMap { tables.knownParts.document($0.bytes) }
-        guard tokens.count == packing.tokens.count else { return Packing.plain(bytes) }
+        guard tokens.count == packing.tokens.count else { return Packing.plain(evidence.document) }
         let packed = try packing.packed(packing.shared.map(number) + tokens)
-        return packed.count < bytes.count ? packed : Packing.plain(bytes)
+        return packed.count < evidence.document.count ? packed : Packing.plain(evidence.document)
     }
 
     /// The number of a piece that is no document. One that is not kept yet is now.
@@ -55,9 +57,9 @@ struct EvidenceParts {
         return try Packing.unpack(content) { place in
             switch place {
             case .pieces(let number):
-                try kept("SELECT content FROM pieces WHERE id = ?", number)
+                try kept("SELECT content FROM pieces WHERE id = ?", number)[...]
             case .documents(let number):
-                try document(kept("SELECT content FROM documents WHERE number = ?", number), depth: depth + 1)
+                try document(kept("SELECT content FROM documents WHERE number = ?", number), depth: depth + 1)[...]
             }
         }
     }

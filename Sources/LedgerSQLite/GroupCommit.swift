@@ -124,7 +124,7 @@ final class GroupCommit: Sendable {
     private func perform(_ write: Write, in transaction: SQLiteTransaction) throws -> () -> Void {
         transaction.tables.beginWork()
         let answer = try write.work(transaction)
-        if let failure = transaction.tables.failure { throw failure }
+        try transaction.tables.endWork()
         return answer
     }
 

@@ -13,10 +13,14 @@ import PurchaseLedger
 /// After an error of SQLite's it does nothing more. A work that goes on all the same must not commit half of what it did.
 final class LedgerTables {
     private let connection: Database
-    private(set) var failure: (any Error)?
-    /// The numbers of apps, scopes and chains that this transaction has met.
+    /// Where texts and octets stand while a statement runs, so that SQLite need not copy each by itself.
+    private var room: [UInt8] = []
+    private var failure: (any Error)?
+    /// The apps and scopes that were met.
     var known: KnownNumbers
     var knownParts: KnownParts
+    /// The chains that this work has met; `nil` for one that is not there.
+    var chains: [ChainKey: ChainRow?] = [:]
 
     /// - Parameter met: What transactions before this one have met, if they were committed.
     init(_ connection: Database, met: Met = Met()) {
@@ -25,9 +29,15 @@ final class LedgerTables {
         knownParts = met.parts
     }
 
-    /// Nothing that was added before may be relied on any more: for another work, or where documents went.
     func beginWork() {
         knownParts.documents = []
+        chains.removeAll(keepingCapacity: true)
+    }
+
+    /// - Throws: What the work met with, though it may have gone on.
+    func endWork() throws {
+        if let failure { throw failure }
+        try writeChains()
     }
 
     /// What a transaction has met and later ones need not look for.
@@ -37,7 +47,7 @@ final class LedgerTables {
     }
 
     var met: Met {
-        var met = Met(numbers: known.lasting, parts: knownParts)
+        var met = Met(numbers: known, parts: knownParts)
         met.parts.documents = []
         return met
     }
@@ -76,21 +86,38 @@ final class LedgerTables {
         if let failure { throw failure }
         do {
             let statement = try connection.cachedStatement(sql: sql).sqliteStatement
+            var bytes: [UInt8] = []
+            swap(&bytes, &room)
             defer {
-                sqlite3_reset(statement)
-                sqlite3_clear_bindings(statement)
+                bytes.removeAll(keepingCapacity: true)
+                swap(&bytes, &room)
             }
-            for (index, argument) in zip(Int32(1)..., arguments) { try check(argument.bind(to: statement, at: index)) }
-            while true {
-                let code = sqlite3_step(statement)
-                if code == SQLITE_DONE { return }
-                guard code == SQLITE_ROW else { throw error(code) }
-                try row(statement)
+            let ends = arguments.map { $0.append(to: &bytes) }
+            try bytes.withUnsafeBytes { bytes in
+                defer {
+                    sqlite3_reset(statement)
+                    sqlite3_clear_bindings(statement)
+                }
+                for (index, argument) in arguments.enumerated() {
+                    let bytes = bytes[(index == 0 ? 0 : ends[index - 1])..<ends[index]]
+                    try check(
+                        argument.bind(UnsafeRawBufferPointer(rebasing: bytes), to: statement, at: Int32(index + 1)))
+                }
+                try stepAll(statement, row)
             }
         } catch {
             let failure = SQLiteErrors.translate(error)
             self.failure = failure
             throw failure
+        }
+    }
+
+    private func stepAll(_ statement: OpaquePointer, _ row: (OpaquePointer) throws -> Void) throws {
+        while true {
+            let code = sqlite3_step(statement)
+            if code == SQLITE_DONE { return }
+            guard code == SQLITE_ROW else { throw error(code) }
+            try row(statement)
         }
     }
 
@@ -120,31 +147,34 @@ enum Argument {
 
     static func flag(_ value: Bool?) -> Argument { integer(value.map { $0 ? 1 : 0 }) }
 
-    static func text(_ value: String?) -> Argument { value.map { .string(StoredText.escape($0)) } ?? .null }
+    static func text(_ value: String?) -> Argument { value.map(Argument.string) ?? .null }
 
     static func time(_ value: Timestamp?) -> Argument { integer(value?.milliseconds) }
 
-    static func octets(_ value: [UInt8]) -> Argument { .bytes(value) }
+    static func octets(_ value: [UInt8]?) -> Argument { value.map(Argument.bytes) ?? .null }
 
-    /// SQLite copies texts and octets.
-    fileprivate func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+    /// Appends a text or octets as they are kept. Returns where they end.
+    fileprivate func append(to room: inout [UInt8]) -> Int {
+        switch self {
+        case .null, .int: break
+        case .string(let text): StoredText.append(text, to: &room)
+        case .bytes(let bytes): room += bytes
+        }
+        return room.count
+    }
+
+    /// - Parameter bytes: Of a text or octets, which stay where they are while the statement runs.
+    fileprivate func bind(_ bytes: UnsafeRawBufferPointer, to statement: OpaquePointer, at index: Int32) -> Int32 {
         switch self {
         case .null: return sqlite3_bind_null(statement, index)
         case .int(let value): return sqlite3_bind_int64(statement, index, value)
-        case .string(""): return sqlite3_bind_text(statement, index, "", 0, copied)
-        case .string(var text):
-            return text.withUTF8 { text in
-                text.withMemoryRebound(to: CChar.self) {
-                    sqlite3_bind_text(statement, index, $0.baseAddress, Int32($0.count), copied)
-                }
-            }
-        case .bytes(let bytes):
-            return bytes.withUnsafeBytes {
-                $0.isEmpty
-                    ? sqlite3_bind_zeroblob(statement, index, 0)
-                    : sqlite3_bind_blob(statement, index, $0.baseAddress, Int32($0.count), copied)
-            }
+        case .string where bytes.isEmpty:
+            return sqlite3_bind_text(statement, index, "", 0, unsafeBitCast(-1, to: sqlite3_destructor_type.self))
+        case .string:
+            let text = bytes.assumingMemoryBound(to: CChar.self)
+            return sqlite3_bind_text(statement, index, text.baseAddress, Int32(text.count), nil)
+        case .bytes where bytes.isEmpty: return sqlite3_bind_zeroblob(statement, index, 0)
+        case .bytes: return sqlite3_bind_blob(statement, index, bytes.baseAddress, Int32(bytes.count), nil)
         }
     }
 }
@@ -229,13 +259,21 @@ struct Columns {
         return try known(octets)
     }
 
-    mutating func provenance() throws -> Provenance {
-        let signedDate = try time()
+    mutating func provenance() throws -> Provenance { try known(provenanceIfAny()) }
+
+    /// Two columns.
+    mutating func provenanceIfAny() throws -> Provenance? {
+        guard let signedDate = try timeIfAny() else {
+            skip(1)
+            return nil
+        }
         guard let evidence = EvidenceID(octets: try octets()) else {
             throw SQLiteErrors.damaged("The ledger names a document by something else than its digest")
         }
         return Provenance(signedDate: signedDate, evidence: evidence)
     }
+
+    mutating func skip(_ count: Int32) { index += count }
 }
 
 /// SQLite's texts end at a NUL, so that two texts which begin alike could be taken for one: NUL is written as U+0001 `0`, and
@@ -243,10 +281,12 @@ struct Columns {
 private enum StoredText {
     private static let mark: UInt8 = 1
 
-    static func escape(_ text: String) -> String {
-        guard text.utf8.contains(where: { $0 <= mark }) else { return text }
-        let bytes = text.utf8.flatMap { $0 <= mark ? [mark, UInt8(ascii: "0") + $0] : [$0] }
-        return String(decoding: bytes, as: UTF8.self)
+    static func append(_ text: String, to bytes: inout [UInt8]) {
+        var text = text
+        text.withUTF8 { text in
+            guard text.contains(where: { $0 <= mark }) else { return bytes.append(contentsOf: text) }
+            for byte in text { bytes += byte <= mark ? [mark, UInt8(ascii: "0") + byte] : [byte] }
+        }
     }
 
     static func unescape(_ text: String) -> String {

@@ -30,8 +30,10 @@ extension SQLiteTransaction {
 
     func add(id: String, to customer: Customer) throws {
         try tables.run(
-            "INSERT INTO customerIds (customer, app, id) VALUES (?, ?, ?)",
-            [.integer(customer.number), .integer(try tables.addedApp(customer.bundleId)), .text(id)])
+            """
+            INSERT INTO customerIds (customer, place, app, id)
+            VALUES (?1, (SELECT coalesce(max(place), 0) + 1 FROM customerIds WHERE customer = ?1), ?2, ?3)
+            """, [.integer(customer.number), .integer(try tables.addedApp(customer.bundleId)), .text(id)])
     }
 
     func merge(_ other: Customer, into customer: Customer) throws {
@@ -55,34 +57,39 @@ extension SQLiteTransaction {
 
 extension SQLiteTransaction {
     func owners(of key: ChainKey) throws -> [(customer: Customer, reason: LinkReason)] {
-        guard let chain = try tables.chain(key, with: .links) else { return [] }
+        guard let chain = try tables.chain(key), chain.mayHaveLinks else { return [] }
         return try tables.all(
-            "SELECT customer, reason FROM links WHERE chain = ? ORDER BY place", [.integer(chain)]
+            "SELECT customer, reason FROM links WHERE chain = ? ORDER BY place", [.integer(chain.number)]
         ) { (Customer(number: try $0.integer(), bundleId: key.scope.bundleId), try $0.word()) }
     }
+
+    private static let chainsOfCustomer = """
+        SELECT originalTransactionId, \(ChainRow.columns) FROM links JOIN chains ON chains.id = links.chain
+        WHERE customer = ? AND scope = ? ORDER BY place
+        """
 
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainKey] {
         let scope = LedgerScope(bundleId: customer.bundleId, environment: environment)
         guard let number = try tables.scope(scope) else { return [] }
-        let found = try tables.all(
-            """
-            SELECT chains.id, originalTransactionId FROM links JOIN chains ON chains.id = links.chain
-            WHERE customer = ? AND scope = ? ORDER BY place
-            """, [.integer(customer.number), .integer(number)]
-        ) { (number: try $0.integer(), key: ChainKey(try $0.text(), in: scope)) }
-        // Whoever asks for the chains looks at them next, and need not search for them.
-        for chain in found { tables.known.add(chain.key, chain.number) }
-        return found.map { $0.key }
+        return try tables.all(Self.chainsOfCustomer, [.integer(customer.number), .integer(number)]) { columns in
+            let key = ChainKey(try columns.text(), in: scope)
+            let row = try ChainRow(&columns, originalTransactionId: key.originalTransactionId)
+            // Whoever asks for the chains looks at them next, and need not search for them.
+            if tables.chains[key] == nil { tables.chains[key] = row }
+            return key
+        }
     }
 
     func link(_ key: ChainKey, to customer: Customer, _ reason: LinkReason) throws {
-        try link(try tables.addedChain(key, with: .links), to: customer, reason.rawValue)
+        let chain = try tables.addedChain(key)
+        chain.mayHaveLinks = true
+        try link(chain.number, to: customer, reason.rawValue)
     }
 
     func unlink(_ key: ChainKey, from customer: Customer) throws {
         guard let chain = try tables.chain(key) else { return }
         try tables.run(
-            "DELETE FROM links WHERE chain = ? AND customer = ?", [.integer(chain), .integer(customer.number)])
+            "DELETE FROM links WHERE chain = ? AND customer = ?", [.integer(chain.number), .integer(customer.number)])
     }
 
     private func links(of customer: Customer) throws -> [(chain: Int64, reason: String)] {

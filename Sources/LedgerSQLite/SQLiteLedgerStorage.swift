@@ -77,12 +77,27 @@ extension SQLiteLedgerStorage {
                 let references = try Row.fetchAll(connection, sql: "PRAGMA foreign_key_check").map { row in
                     "A row of \(row[0] as String? ?? "a table") refers to a row of \(row[2] as String? ?? "another") that is not there"
                 }
-                return structure + references
+                return try structure + references + String.fetchAll(connection, sql: Self.brokenLists)
             }
         } catch {
             throw SQLiteErrors.translate(error)
         }
     }
+}
+
+extension SQLiteLedgerStorage {
+    /// Where the documents that speak of one chain are not each found from it, which deleting them relies on.
+    private static let brokenLists = """
+        SELECT 'Document ' || number || ' is not in its place among those about one purchase' FROM (
+            SELECT number, previous, lastDocument, lag(number) OVER list AS before, lead(number) OVER list AS next
+            FROM documents JOIN chains ON chains.id = documents.chain
+            WINDOW list AS (PARTITION BY chain ORDER BY number))
+        WHERE previous IS NOT before OR (next IS NULL AND lastDocument IS NOT number)
+        UNION ALL
+        SELECT 'The last document about ' || originalTransactionId || ' is not about it' FROM chains
+        LEFT JOIN documents ON number = lastDocument AND chain = chains.id
+        WHERE lastDocument IS NOT NULL AND number IS NULL
+        """
 }
 
 // MARK: - Transactions
@@ -109,7 +124,9 @@ extension SQLiteLedgerStorage {
 
     /// A document is packed, and proved to come back from that, before its turn to be written comes.
     public func prepare(_ evidence: Evidence) -> (any Sendable)? {
-        Packing(evidence.document[...]) { token in evidence.parts.contains { token.isSame(as: $0.document[...]) } }
+        Packing(evidence.document, evidence.jws) { token in
+            evidence.parts.contains { token.isSame(as: $0.document[...]) }
+        }
     }
 
     public func read<Result: Sendable>(
@@ -177,12 +194,13 @@ extension SQLiteLedgerStorage {
     /// to read ends the process then.
     private static let mapped = 0x7fff_0000
 
-    /// Pages after which the log is brought into the file: 16 MiB. At 1,000, SQLite's own, a busy server would do little
+    /// Pages after which the log is brought into the file: 64 MiB. At 1,000, SQLite's own, a busy server would do little
     /// else.
-    private static let checkpoint = 4_000
+    private static let checkpoint = 16_000
 
-    /// Bytes that are left of the log after it was longer, as it gets while a long read goes on.
-    private static let keptLog = 64 << 20
+    /// Bytes that are left of the log after it was longer, as it gets while a long read goes on: above what is usual, so that it
+    /// is not cut and made longer again and again.
+    private static let keptLog = 96 << 20
 
     private static var configuration: Configuration {
         var configuration = Configuration()

@@ -17,26 +17,22 @@ struct SQLiteTransaction: LedgerWriter {
 
 extension SQLiteTransaction {
     private static let documents = """
-        SELECT number, digest, scope, kind, signedDate, receivedAt, notificationType, notificationSubtype, notificationUUID,
-               content
+        SELECT number, signedDate, digest, scope, kind, receivedAt, notificationType, notificationSubtype,
+               notificationUUID, content
         FROM documents
         """
 
-    private static let named = documents + " WHERE signedDate IS ? AND digest = ?"
+    private static let named = documents + " WHERE signedDate = ? AND digest = ?"
 
     func document(_ source: Provenance) throws -> StoredDocument? {
-        var damage: LedgerStorageError?
-        for row in try rows(source) {
-            do {
-                let found = try stored(row)
-                if found.id == source.evidence { return found }
-            } catch let error as LedgerStorageError where error.code == .damaged {
-                // The same document may have come again since.
-                damage = error
-            }
+        let found = try row(source).map(stored)
+        return found?.id == source.evidence ? found : nil
+    }
+
+    private func row(_ source: Provenance) throws -> DocumentRow? {
+        try tables.first(Self.named, [.time(source.signedDate), .octets(source.evidence.beginning)]) {
+            try DocumentRow(&$0)
         }
-        if let damage { throw damage }
-        return nil
     }
 
     func documents(after number: Int64, limit: Int) throws -> [StoredDocument] {
@@ -50,77 +46,104 @@ extension SQLiteTransaction {
     }
 
     func add(_ evidence: Evidence, prepared: (any Sendable)?, receivedAt: Timestamp) throws -> Bool {
-        guard try !isThere(evidence) else { return false }
+        let name: [Argument] = [.time(evidence.provenance.signedDate), .octets(evidence.id.beginning)]
+        let number = try tables.first(Self.number, name) { try $0.integer() }
+        if let number { return try repair(evidence, number) }
         let chains = try evidence.chains.map(tables.addedChain)
-        let content = try EvidenceParts(tables: tables).content(of: evidence.document[...], prepared as? Packing)
-        let number = try tables.insert(
-            """
-            INSERT INTO documents (digest, scope, chain, kind, signedDate, receivedAt, notificationType,
-                                   notificationSubtype, notificationUUID, content)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            [
-                .integer(evidence.id.leading), .integer(try tables.addedScope(evidence.scope)),
-                .integer(chains.count == 1 ? chains[0] : nil), .text(evidence.kind.rawValue),
-                .time(evidence.signedDate), .time(receivedAt), .text(evidence.notification?.type),
+        let only = chains.count == 1 ? chains[0] : nil
+        let content = try EvidenceParts(tables: tables).content(of: evidence, prepared as? Packing)
+        let added = try tables.insert(
+            Self.addDocument,
+            name + [
+                .integer(try tables.addedScope(evidence.scope)), .integer(only?.number), .integer(only?.lastDocument),
+                .text(evidence.kind.rawValue), .time(receivedAt), .text(evidence.notification?.type),
                 .text(evidence.notification?.subtype), .text(evidence.notification?.uuid), .octets(content),
             ])
-        tables.knownParts.add(document: evidence.document, number)
+        tables.knownParts.add(document: evidence.document, added)
+        only?.lastDocument = added
+        only?.documentCount += 1
         for chain in chains where chains.count > 1 {
             try tables.run(
-                "INSERT INTO mentions (chain, document) VALUES (?, ?)", [.integer(chain), .integer(number)])
+                "INSERT INTO mentions (chain, document) VALUES (?, ?)", [.integer(chain.number), .integer(added)])
         }
         return true
     }
 
-    /// Whether a document of this name is there and not damaged.
-    private func isThere(_ evidence: Evidence) throws -> Bool {
-        for row in try rows(evidence.provenance) {
-            do {
-                let document = try EvidenceParts(tables: tables).document(row.content)
-                guard EvidenceID(document, row.kind) == evidence.id else { continue }
-                tables.knownParts.add(document: document, row.number)
-                return true
-            } catch let error as LedgerStorageError where error.code == .damaged {
-                continue
-            }
+    /// Which the index alone tells.
+    private static let number = "SELECT number FROM documents WHERE signedDate = ? AND digest = ?"
+
+    private static let addDocument = """
+        INSERT INTO documents (signedDate, digest, scope, chain, previous, kind, receivedAt, notificationType,
+                               notificationSubtype, notificationUUID, content)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """
+
+    /// Where a document that is there does not come back any more, it does now. Returns whether that was so.
+    private func repair(_ evidence: Evidence, _ number: Int64) throws -> Bool {
+        guard let row = try row(evidence.provenance) else {
+            throw SQLiteErrors.damaged("Document \(number) is in the index and not in the table")
         }
-        return false
+        let kept = (try? EvidenceParts(tables: tables).document(row.content)).map { ($0, EvidenceID($0, row.kind)) }
+        if let (document, id) = kept, id.beginning == row.digest {
+            guard id == evidence.id else { throw SQLiteErrors.damaged("Document \(number) has another's name") }
+            tables.knownParts.add(document: document, number)
+            return false
+        }
+        let content = try EvidenceParts(tables: tables).content(of: evidence, nil)
+        try tables.run("UPDATE documents SET content = ? WHERE number = ?", [.octets(content), .integer(number)])
+        tables.knownParts.add(document: evidence.document, number)
+        return true
     }
 
-    private func rows(_ source: Provenance) throws -> [DocumentRow] {
-        try tables.all(Self.named, [.time(source.date), .integer(source.evidence.leading)]) { try DocumentRow(&$0) }
-    }
-
-    func forgottenAt(_ key: ChainKey) throws -> Timestamp? {
-        guard let chain = try tables.chain(key, with: .forgetting) else { return nil }
-        return try tables.first("SELECT at FROM forgotten WHERE chain = ?", [.integer(chain)]) { try $0.time() }
-    }
+    func forgottenAt(_ key: ChainKey) throws -> Timestamp? { try tables.chain(key)?.forgottenAt }
 
     func remember(_ key: ChainKey) throws {
-        guard try forgottenAt(key) != nil else { return }
-        try tables.run("DELETE FROM forgotten WHERE chain = ?", [.integer(try tables.chain(key))])
+        guard let chain = try tables.chain(key), chain.forgottenAt != nil else { return }
+        chain.forgottenAt = nil
+    }
+
+    /// The documents that speak of a chain.
+    private func documents(about chain: ChainRow) throws -> [Int64] {
+        try listed(chain)
+            + tables.all("SELECT document FROM mentions WHERE chain = ?", [.integer(chain.number)]) { try $0.integer() }
+    }
+
+    /// Those that speak of nothing else. Where their list is not what was written, every document is looked at.
+    private func listed(_ chain: ChainRow) throws -> [Int64] {
+        var found: [Int64] = []
+        var next = chain.lastDocument
+        while let number = next, number < found.last ?? .max {
+            let previous = try tables.first(
+                "SELECT previous FROM documents WHERE number = ? AND chain = ?",
+                [.integer(number), .integer(chain.number)]
+            ) { try $0.integerIfAny() }
+            guard let previous else { break }
+            found.append(number)
+            next = previous
+        }
+        guard next != nil || found.count != chain.documentCount else { return found }
+        return try tables.all("SELECT number FROM documents WHERE chain = ?", [.integer(chain.number)]) {
+            try $0.integer()
+        }
     }
 
     func forget(_ keys: [ChainKey], at now: Timestamp) throws -> (forgotten: Int, kept: Int) {
         var documents: Set<Int64> = []
         for key in keys {
-            let chain = try tables.addedChain(key, with: .forgetting)
-            documents.formUnion(
-                try tables.all(
-                    """
-                    SELECT number FROM documents WHERE chain = ?1 UNION ALL SELECT document FROM mentions WHERE chain = ?1
-                    """, [.integer(chain)]
-                ) { try $0.integer() })
-            for table in ["statements", "renewals", "reports", "links"] {
-                try tables.run("DELETE FROM \(table) WHERE chain = ?", [.integer(chain)])
-            }
-            try tables.run("INSERT OR REPLACE INTO forgotten (chain, at) VALUES (?, ?)", [.integer(chain), .time(now)])
+            let chain = try tables.addedChain(key)
+            documents.formUnion(try self.documents(about: chain))
+            chain.lastDocument = nil
+            chain.documentCount = 0
+            try removeFacts(of: key)
+            try tables.run("DELETE FROM links WHERE chain = ?", [.integer(chain.number)])
+            chain.report = nil
+            chain.forgottenAt = now
         }
+        try tables.writeChains()
         let unwanted = try documents.filter { document in
             try tables.first(
                 """
-                SELECT 1 FROM mentions WHERE document = ? AND chain NOT IN (SELECT chain FROM forgotten) LIMIT 1
+                SELECT 1 FROM mentions JOIN chains ON chains.id = chain WHERE document = ? AND forgottenAt IS NULL LIMIT 1
                 """, [.integer(document)]
             ) { try $0.flag() } == nil
         }
@@ -129,7 +152,7 @@ extension SQLiteTransaction {
             try tables.run("DELETE FROM mentions WHERE document = ?", [.integer(document)])
             try tables.run("DELETE FROM documents WHERE number = ?", [.integer(document)])
         }
-        tables.beginWork()
+        tables.knownParts.documents = []
         return (unwanted.count, documents.count - unwanted.count)
     }
 
@@ -150,32 +173,38 @@ extension SQLiteTransaction {
     private func stored(_ row: DocumentRow) throws -> StoredDocument {
         let document = try document(row)
         let id = EvidenceID(document, row.kind)
-        guard id.leading == row.digest else {
+        guard id.beginning == row.digest else {
             throw SQLiteErrors.damaged("Document \(row.number) is not what was added")
         }
         return StoredDocument(
             number: row.number, id: id, kind: row.kind, scope: try tables.scope(numbered: row.scope),
-            signedDate: row.signedDate, receivedAt: row.receivedAt, notification: row.notification, document: document)
+            signedDate: Provenance(signedDate: row.signedDate, evidence: id).date, receivedAt: row.receivedAt,
+            notification: row.notification, document: document)
     }
+}
+
+extension EvidenceID {
+    /// What the table of documents keeps of it.
+    fileprivate var beginning: [UInt8] { Array(octets.prefix(16)) }
 }
 
 /// A row of `documents`.
 private struct DocumentRow {
     var number: Int64
-    var digest: Int64
+    var signedDate: Timestamp
+    var digest: [UInt8]
     var scope: Int64
     var kind: Evidence.Kind
-    var signedDate: Timestamp?
     var receivedAt: Timestamp
     var notification: Evidence.Notification?
     var content: [UInt8]
 
     init(_ columns: inout Columns) throws {
         number = try columns.integer()
-        digest = try columns.integer()
+        signedDate = try columns.time()
+        digest = try columns.octets()
         scope = try columns.integer()
         kind = try columns.word()
-        signedDate = try columns.timeIfAny()
         receivedAt = try columns.time()
         let (type, subtype, uuid) = (try columns.textIfAny(), try columns.textIfAny(), try columns.textIfAny())
         notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }

@@ -12,18 +12,24 @@ enum Schema {
         migrator.registerMigration("003 customers") { try $0.execute(sql: customers) }
         migrator.registerMigration("004 events") { try $0.execute(sql: events) }
         migrator.registerMigration("005 API keys") { try $0.execute(sql: apiKeys) }
-        migrator.registerMigration("006 forgetting") { try $0.execute(sql: forgetting) }
+        migrator.registerMigration("006 proof") { try $0.execute(sql: proof) }
         return migrator
     }
 
-    /// Documents without what they have in common with others: of that, tokens are documents too, and the rest are pieces. Both
-    /// are found by the first eight octets of a digest, a document by when it was signed and that of its name. Whether it is the
-    /// right one its content tells, so that no index holds whole digests. See ``EvidenceParts``.
+    /// Documents without what they have in common with others: of that, tokens are documents too, and the rest are pieces. See
+    /// ``EvidenceParts``.
     ///
-    /// By digest alone every new document would change another page of a large index; by date the new ones are at its end. So the
-    /// date that is read from a document is part of its name: another reading of it would not find what is there.
+    /// A document is found by its provenance, of whose digest the first 16 octets are kept: nobody finds two documents of one
+    /// instant that have these in common, and its content tells the rest. By digest alone every new one would change another page of a large index; by
+    /// date the new ones are at its end. So the date that is read from a document is part of its name: another reading of it
+    /// would not find what is there. Pieces are few, and found by the first eight octets of their digest.
     ///
-    /// Nearly every document speaks of one chain or of none; those that speak of more are in `mentions`.
+    /// Nearly every document speaks of one chain or of none, and each of a chain's names the one before it, of which the chain
+    /// names the last and their number: an index of them would be another page to write for every notification. Those that speak of more are
+    /// in `mentions`.
+    ///
+    /// A chain's row holds what its newest renewal info says and, from `toldStatus` on, what was last told of it, as each of a
+    /// subscription's notifications changes both: in tables of their own they would be two more pages to write.
     private static let evidence = """
         CREATE TABLE apps (
             id INTEGER PRIMARY KEY,
@@ -41,8 +47,30 @@ enum Schema {
             id INTEGER PRIMARY KEY,
             scope INTEGER NOT NULL REFERENCES scopes,
             originalTransactionId TEXT NOT NULL,
+            lastDocument INTEGER,
+            documentCount INTEGER NOT NULL DEFAULT 0,
+            forgottenAt INTEGER,
+            renewalSignedDate INTEGER,
+            renewalEvidence BLOB,
+            renewalProductId TEXT,
+            autoRenewProductId TEXT,
+            autoRenewStatus INTEGER,
+            expirationIntent INTEGER,
+            isInBillingRetry INTEGER,
+            gracePeriodExpiresDate INTEGER,
+            priceIncreaseStatus INTEGER,
+            renewalAppAccountToken TEXT,
+            toldStatus TEXT,
+            toldProductId TEXT,
+            toldTransactionId TEXT,
+            toldExpiresDate INTEGER,
+            toldWillRenew INTEGER,
+            toldRevoked TEXT,
+            toldEntitling INTEGER,
+            nextChange INTEGER,
             UNIQUE (originalTransactionId, scope)
         ) STRICT;
+        CREATE INDEX chainsDue ON chains (nextChange) WHERE nextChange IS NOT NULL;
 
         CREATE TABLE pieces (
             id INTEGER PRIMARY KEY,
@@ -53,19 +81,19 @@ enum Schema {
 
         CREATE TABLE documents (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
-            digest INTEGER NOT NULL,
+            signedDate INTEGER NOT NULL,
+            digest BLOB NOT NULL,
             scope INTEGER NOT NULL REFERENCES scopes,
             chain INTEGER REFERENCES chains,
+            previous INTEGER,
             kind TEXT NOT NULL,
-            signedDate INTEGER,
             receivedAt INTEGER NOT NULL,
             notificationType TEXT,
             notificationSubtype TEXT,
             notificationUUID TEXT,
-            content BLOB NOT NULL
+            content BLOB NOT NULL,
+            UNIQUE (signedDate, digest)
         ) STRICT;
-        CREATE INDEX documentsByName ON documents (signedDate, digest);
-        CREATE INDEX documentsByChain ON documents (chain) WHERE chain IS NOT NULL;
 
         CREATE TABLE mentions (
             chain INTEGER NOT NULL REFERENCES chains,
@@ -75,12 +103,14 @@ enum Schema {
         CREATE INDEX mentionsByDocument ON mentions (document);
         """
 
-    /// What one document says of one transaction is one row, beside the others of its chain: a chain is read in one piece.
+    /// What one document says of one transaction is one row, beside the others of its chain: a chain is read in one piece. The
+    /// original transaction's id is the chain's, and is found by that.
     private static let facts = """
         CREATE TABLE statements (
             chain INTEGER NOT NULL REFERENCES chains,
             transactionId TEXT NOT NULL,
             source INTEGER NOT NULL,
+            isOriginal INTEGER NOT NULL,
             signedDate INTEGER NOT NULL,
             evidence BLOB NOT NULL,
             productId TEXT NOT NULL,
@@ -100,34 +130,7 @@ enum Schema {
             webOrderLineItemId TEXT,
             PRIMARY KEY (chain, transactionId, source)
         ) STRICT, WITHOUT ROWID;
-        CREATE INDEX statementsByTransaction ON statements (transactionId);
-
-        CREATE TABLE renewals (
-            chain INTEGER PRIMARY KEY REFERENCES chains,
-            signedDate INTEGER NOT NULL,
-            evidence BLOB NOT NULL,
-            productId TEXT,
-            autoRenewProductId TEXT,
-            willRenew INTEGER,
-            expirationIntent INTEGER,
-            isInBillingRetry INTEGER NOT NULL,
-            gracePeriodExpiresDate INTEGER,
-            priceIncreaseStatus INTEGER,
-            appAccountToken TEXT
-        ) STRICT;
-
-        CREATE TABLE reports (
-            chain INTEGER PRIMARY KEY REFERENCES chains,
-            status TEXT,
-            productId TEXT,
-            transactionId TEXT,
-            expiresDate INTEGER,
-            willRenew INTEGER,
-            revoked TEXT,
-            isEntitling INTEGER NOT NULL,
-            nextChange INTEGER
-        ) STRICT;
-        CREATE INDEX reportsDue ON reports (nextChange) WHERE nextChange IS NOT NULL;
+        CREATE INDEX statementsByTransaction ON statements (transactionId) WHERE NOT isOriginal;
         """
 
     /// A customer's number is never given again, since events go on naming it: hence AUTOINCREMENT. `place` is the order in
@@ -139,13 +142,13 @@ enum Schema {
         ) STRICT;
 
         CREATE TABLE customerIds (
-            place INTEGER PRIMARY KEY,
             customer INTEGER NOT NULL REFERENCES customers,
+            place INTEGER NOT NULL,
             app INTEGER NOT NULL REFERENCES apps,
             id TEXT NOT NULL,
+            PRIMARY KEY (customer, place),
             UNIQUE (id, app)
-        ) STRICT;
-        CREATE INDEX customerIdsByCustomer ON customerIds (customer);
+        ) STRICT, WITHOUT ROWID;
 
         CREATE TABLE links (
             place INTEGER PRIMARY KEY,
@@ -157,13 +160,8 @@ enum Schema {
         CREATE INDEX linksByCustomer ON links (customer);
         """
 
-    /// Which chains were forgotten. And a row that is written to find out whether anything can be.
-    private static let forgetting = """
-        CREATE TABLE forgotten (
-            chain INTEGER PRIMARY KEY REFERENCES chains,
-            at INTEGER NOT NULL
-        ) STRICT;
-
+    /// A row that is written to find out whether anything can be.
+    private static let proof = """
         CREATE TABLE proof (
             id INTEGER PRIMARY KEY CHECK (id = 1),
             written INTEGER NOT NULL

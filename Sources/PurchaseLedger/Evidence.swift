@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 public import AppStoreTrust
-import Crypto
+package import Crypto
 public import ReceiptCoding
 
 /// A signed document that a verifier accepted, with what it says. It is kept byte for byte.
@@ -52,21 +52,26 @@ public struct Evidence: Hashable, Sendable {
         }
     }
 
+    /// Of a token: its parts, which storages that take it apart need not find again.
+    package let jws: JWS?
+
     /// For ourselves and for tests of storages: what gets into a ledger was verified.
     ///
-    /// - Parameter id: The document's name, where it is known.
+    /// - Parameter token: What verifying it came across.
     package init(
-        _ kind: Kind, _ document: [UInt8], id: EvidenceID? = nil, _ scope: LedgerScope, _ signedDate: Timestamp?,
+        _ kind: Kind, _ document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil, _ scope: LedgerScope,
+        _ signedDate: Timestamp?,
         parts: [Evidence] = [], notification: Notification? = nil,
         says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
-        let id = id ?? EvidenceID(document, kind)
+        let id = token.map { EvidenceID(digest: $0.digest) } ?? EvidenceID(document, kind)
         self.id = id
         self.kind = kind
         self.scope = scope
         // What is signed at the beginning of time is not dated.
         self.signedDate = signedDate == .distantPast ? nil : signedDate
         self.document = document
+        jws = token?.jws
         self.parts = parts
         self.notification = notification
         (statements, renewals) = says(Provenance(id, signed: signedDate))
@@ -78,7 +83,7 @@ public struct Evidence: Hashable, Sendable {
 extension Evidence {
     public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
         guard let scope = transaction.scope else { return nil }
-        self.init(.transaction, transaction.document, id: transaction.name, scope, transaction.signedDate) {
+        self.init(.transaction, transaction.document, token: transaction.token, scope, transaction.signedDate) {
             provenance in
             (
                 [TransactionStatement(transaction.payload, source: .signedTransaction, provenance: provenance)]
@@ -97,7 +102,7 @@ extension Evidence {
             let subscription = renewalInfo.payload.originalTransactionId,
             subscription == transaction.payload.originalTransactionId
         else { return nil }
-        self.init(.renewalInfo, renewalInfo.document, id: renewalInfo.name, scope, renewalInfo.signedDate) {
+        self.init(.renewalInfo, renewalInfo.document, token: renewalInfo.token, scope, renewalInfo.signedDate) {
             provenance in
             ([], [RenewalFact(renewalInfo.payload, provenance: provenance)].compactMap { $0 })
         }
@@ -105,7 +110,9 @@ extension Evidence {
 
     public init?(_ appTransaction: Verified<AppTransaction>) {
         guard let scope = appTransaction.scope else { return nil }
-        self.init(.appTransaction, appTransaction.document, id: appTransaction.name, scope, appTransaction.signedDate) {
+        self.init(
+            .appTransaction, appTransaction.document, token: appTransaction.token, scope, appTransaction.signedDate
+        ) {
             _ in ([], [])
         }
     }
@@ -125,7 +132,7 @@ extension Evidence {
             notification.appTransaction.flatMap(Evidence.init),
         ].compactMap { $0 }
         self.init(
-            .notification, envelope.document, id: envelope.name, scope, envelope.signedDate, parts: parts,
+            .notification, envelope.document, token: envelope.token, scope, envelope.signedDate, parts: parts,
             notification: about
         ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
     }
@@ -172,7 +179,4 @@ extension Verified {
     fileprivate var scope: LedgerScope? {
         bundleId.map { LedgerScope(bundleId: $0, environment: environment) }
     }
-
-    /// The name of a token, whose signature was checked with the digest that it is.
-    fileprivate var name: EvidenceID? { digest.map(EvidenceID.init(digest:)) }
 }

@@ -27,7 +27,18 @@ extension LedgerStorageContract {
                 try Trial.expect(try writer.report(Trial.key(1))?.productId, is: "product", "Reported product")
                 try Trial.expect(try writer.owners(of: Trial.key(1)).count, is: 1, "Owners")
                 try Trial.expect(try writer.events(after: 0, limit: 9).count, is: 1, "Events")
+                try Trial.expect(try writer.chainsDue(at: Trial.time(0), limit: 9), is: [Trial.key(1)], "Chains due")
+                try writer.put(Trial.renewal(), in: Trial.key(2))
+                let keys = try writer.chainKeys(after: 0, limit: 9).map(\.key)
+                try Trial.expect(keys, is: [Trial.key(1), Trial.key(2)], "Chains")
+                _ = try writer.forget([Trial.key(1)], at: Trial.time(1))
+                try Trial.expect(try writer.chainKeys(after: 0, limit: 9).map(\.key), is: [Trial.key(2)], "Chains left")
+                try writer.put(Trial.renewal(), in: Trial.key(1))
+                try Trial.expect(try writer.chain(Trial.key(1))?.renewal, is: Trial.renewal(), "The renewal put after")
             }
+            let left = try await trial.read { try $0.chain(Trial.key(1)) }
+            try Trial.expect(left?.renewal, is: Trial.renewal(), "The renewal put last")
+            try Trial.expect(left?.transactions.count, is: 0, "Transactions left")
         },
         Promise("What a write wrote is read after it") { trial in
             try await trial.write(writeEverything)
@@ -220,7 +231,8 @@ extension LedgerStorageContract {
     private static func token(_ payload: String) -> [UInt8] {
         let parts = ["{\"alg\":\"ES256\",\"x5c\":[\"\("A".repeated(500))\"]}", payload, "s".repeated(64)]
         return Array(
-            parts.map { String(decoding: Base64.encodeURL(Array($0.utf8)), as: UTF8.self) }.joined(separator: ".").utf8)
+            parts.map { String(decoding: Base64.encodeURL(Array($0.utf8)[...]), as: UTF8.self) }.joined(separator: ".")
+                .utf8)
     }
 }
 
@@ -382,6 +394,26 @@ extension LedgerStorageContract {
             try Trial.expect([second.forgotten, second.kept], is: [1, 0], "Documents of the second")
             let isNew = try await trial.storage.write { try $0.add(alone, receivedAt: Trial.time(1)) }
             try Trial.expect(isNew, "A document that was forgotten is said to be known")
+        },
+        Promise("With a chain all of its documents are forgotten, and no other's") { trial in
+            let documents = (1...12).map { Trial.evidence(Array("e30.\($0).AA".utf8), about: [$0 % 3 + 1]) }
+            for round in 1...2 {
+                // Together and one by one.
+                try await trial.write {
+                    for document in documents.prefix(6) { _ = try $0.add(document, receivedAt: Trial.time(0)) }
+                }
+                for document in documents.dropFirst(6) {
+                    try await trial.write { _ = try $0.add(document, receivedAt: Trial.time(0)) }
+                }
+                let count = try await trial.storage.write {
+                    try $0.forget([Trial.key(1), Trial.key(3)], at: Trial.time(1))
+                }
+                try Trial.expect(
+                    [count.forgotten, count.kept], is: [8, 0], "Documents forgotten and kept in round \(round)")
+                let left = try await trial.read { try $0.documents(after: 0, limit: 99).map(\.document) }
+                try Trial.expect(
+                    left, is: documents.filter { $0.chains == [Trial.key(2)] }.map(\.document), "Documents left")
+            }
         },
         Promise("A chain that is remembered again keeps its documents from being forgotten with others") { trial in
             let both = Trial.evidence(Array("e30.two.AA".utf8), .receipt, about: [1, 2])

@@ -95,7 +95,21 @@ struct AppStore: Sendable {
 
 extension Evidence {
     /// A document of which nothing was verified: a storage keeps whatever it is given.
-    static func unverified(_ document: [UInt8]) -> Evidence {
-        Evidence(.notification, document, AppStore.scope, nil) { _ in ([], []) }
+    ///
+    /// - Parameter chain: The original transaction's id of the purchase that it speaks of, if it does.
+    static func unverified(
+        _ document: [UInt8], _ kind: Evidence.Kind = .notification, about chain: String? = nil
+    ) -> Evidence {
+        Evidence(kind, document, AppStore.scope, nil) { provenance in
+            (
+                chain.map { id in
+                    [
+                        TransactionStatement(
+                            source: .receipt, provenance: provenance, transactionId: id, originalTransactionId: id,
+                            productId: "p")
+                    ]
+                } ?? [], []
+            )
+        }
     }
 }

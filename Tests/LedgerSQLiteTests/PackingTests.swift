@@ -62,6 +62,28 @@ import Testing
         #expect(try await storage.number("SELECT sum(length(content)) FROM documents") < 1500)
     }
 
+    /// Else whoever has one receipt could fill the disk with certificates that nobody signs.
+    @Test func `a document that is known leaves nothing on the disk, whatever stands around what is signed`()
+        async throws
+    {
+        let storage = try SQLiteLedgerStorage.inMemory()
+        var plan = try ReceiptPlan(Array(repeating: 7, count: 5000), by: AppStore().authority.receipts)
+        func add(_ receipt: [UInt8]) async throws -> Bool {
+            try await storage.write {
+                try $0.add(.unverified(receipt, .receipt), receivedAt: Timestamp(milliseconds: 0))
+            }
+        }
+        #expect(try await add(plan.signed()))
+        let numbers = "SELECT seq FROM sqlite_sequence WHERE name = 'documents'"
+        let last = try await storage.number(numbers)
+        for other in UInt8(1)...3 {
+            plan.certificates.append([0x30, 0x82, 0x01, 0x2c] + Array(repeating: other, count: 300))
+            #expect(try await add(plan.signed()) == false)
+        }
+        try await expectRows(documents: 1, pieces: 3, in: storage)
+        #expect(try await storage.number(numbers) == last)
+    }
+
     @Test(.enabled(if: TestData.isThere, Comment(rawValue: TestData.whyNot)))
     func `genuine documents come back`() async throws {
         let folder = TestData.folder
@@ -191,6 +213,8 @@ import Testing
         for _ in 0..<2 {
             try await expectBack([document], in: storage)
             try await expectBack([document], in: storage, new: 0)
+            // In its place, so that what refers to it finds it, and nothing is left that does not come back.
+            try await expectRows(documents: 1, pieces: 1, in: storage)
             try await storage.execute("UPDATE documents SET \(damage)")
         }
     }

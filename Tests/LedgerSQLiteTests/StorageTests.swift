@@ -180,10 +180,45 @@ import Testing
     }
 
     @Test(arguments: [
+        "UPDATE chains SET lastDocument = NULL", "UPDATE chains SET lastDocument = 1",
+        "UPDATE documents SET previous = NULL", "UPDATE documents SET previous = 2 WHERE number = 1",
+        "UPDATE documents SET previous = 1 WHERE number = 5", "UPDATE documents SET previous = 5 WHERE number = 1",
+        "UPDATE chains SET lastDocument = 2 WHERE id = 1", "UPDATE chains SET lastDocument = 99 WHERE id = 1",
+    ])
+    func `documents that a deletion would not find are faults`(damage: String) async throws {
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        for number in 0..<6 {
+            _ = try await storage.write { writer in
+                try writer.add(.unverified([UInt8(number)], about: "\(number % 2)"), receivedAt: Self.now)
+            }
+        }
+        #expect(try await storage.faults() == [])
+        try await storage.execute(damage)
+        #expect(try await storage.faults().isEmpty == false)
+        // A deletion finds them all the same, and nobody else's.
+        let first = ChainKey("0", in: AppStore.scope)
+        #expect(try await storage.write { try $0.forget([first], at: Self.now) } == (3, 0))
+        #expect(try await storage.number("SELECT count(*) FROM documents WHERE chain = 2") == 3)
+    }
+
+    @Test func `a purchase whose last document is another's takes none of those along`() async throws {
+        let storage = try SQLiteLedgerStorage.inMemory()
+        let key = ChainKey("1", in: AppStore.scope)
+        try await storage.write { writer in
+            _ = try writer.add(.unverified([1], about: "0"), receivedAt: Self.now)
+            try writer.put(ChainReport(), for: key)
+        }
+        try await storage.execute("UPDATE chains SET lastDocument = 1 WHERE id = 2")
+        #expect(try await storage.faults().count == 1)
+        #expect(try await storage.write { try $0.forget([key], at: Self.now) } == (0, 0))
+        #expect(try await storage.faults() == [])
+    }
+
+    @Test(arguments: [
         "UPDATE documents SET kind = 'poem'", "UPDATE statements SET evidence = x'00'",
         "UPDATE statements SET source = 9",
-        "UPDATE scopes SET environment = 'Moon'", "UPDATE reports SET status = 'happy'",
-        "UPDATE reports SET revoked = '['",
+        "UPDATE scopes SET environment = 'Moon'", "UPDATE chains SET toldStatus = 'happy'",
+        "UPDATE chains SET toldRevoked = '['",
     ])
     func `rows that nobody here wrote are damage, not an end`(damage: String) async throws {
         let storage = try SQLiteLedgerStorage.inMemory()
