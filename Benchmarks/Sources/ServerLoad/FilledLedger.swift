@@ -50,17 +50,42 @@ enum FilledLedger {
             let id = period == 0 ? chain.originalTransactionId : "\(random.next() >> 14)"
             try writer.put(statement(id, of: chain, by: customerId(number), period), in: chain)
         }
+        try writer.put(renewal(of: chain, by: customerId(number)), in: chain)
+        try writer.put(report(of: chain), for: chain)
         let customer = try writer.addCustomer(customerId(number), of: SimulatedStore.scope.bundleId)
         try writer.link(chain, to: customer, .appAccountToken)
     }
 
-    /// One period; the last still runs.
+    private static let expiry = Timestamp(milliseconds: start(of: periods))
+
+    /// When a period begins; the last still runs.
+    private static func start(of period: Int) -> Int64 {
+        SimulatedStore.now.milliseconds - 86_400_000 + Int64(period - periods + 1) * 2_592_000_000
+    }
+
+    private static func renewal(of chain: ChainKey, by customer: String) -> RenewalFact {
+        let signed = Timestamp(milliseconds: start(of: periods - 1))
+        var renewal = RenewalFact(
+            provenance: Provenance(
+                signedDate: signed, evidence: EvidenceID(Array(chain.originalTransactionId.utf8))),
+            originalTransactionId: chain.originalTransactionId)
+        renewal.productId = SimulatedStore.product
+        renewal.autoRenewProductId = SimulatedStore.product
+        renewal.willRenew = true
+        renewal.appAccountToken = customer
+        return renewal
+    }
+
+    private static func report(of chain: ChainKey) -> ChainReport {
+        ChainReport(
+            status: .active, productId: SimulatedStore.product, transactionId: chain.originalTransactionId,
+            expiresDate: expiry, willRenew: true, isEntitling: true, nextChange: expiry)
+    }
+
     private static func statement(
         _ id: String, of chain: ChainKey, by customer: String, _ period: Int
     ) -> TransactionStatement {
-        let month: Int64 = 2_592_000_000
-        let start = SimulatedStore.now.milliseconds - 86_400_000 + Int64(period - periods + 1) * month
-        let signed = Timestamp(milliseconds: start)
+        let signed = Timestamp(milliseconds: start(of: period))
         var statement = TransactionStatement(
             source: .signedTransaction,
             provenance: Provenance(signedDate: signed, evidence: EvidenceID(Array(id.utf8))), transactionId: id,
@@ -68,7 +93,7 @@ enum FilledLedger {
         statement.type = Open(.autoRenewableSubscription)
         statement.subscriptionGroup = "21034567"
         statement.purchaseDate = signed
-        statement.expiresDate = Timestamp(milliseconds: start + month)
+        statement.expiresDate = Timestamp(milliseconds: start(of: period + 1))
         statement.ownership = Open(.purchased)
         statement.appAccountToken = customer
         statement.webOrderLineItemId = id

@@ -26,24 +26,23 @@ final class LoadGenerator {
         }
     }
 
-    private var connections: [Connection]
     private var buffer = [UInt8](repeating: 0, count: 64 << 10)
 
     private let server: ServerProcess
+    private let count: Int
 
-    init(_ server: ServerProcess, connections count: Int) throws {
+    init(_ server: ServerProcess, connections count: Int) {
         self.server = server
-        connections = try (0..<count).map { _ in Connection(socket: try Socket.connect(server.port)) }
+        self.count = count
     }
 
-    deinit {
-        for connection in connections { close(connection.socket) }
-    }
-
-    /// Sends what `next` gives until it gives nothing more, and waits for the last answer.
+    /// Sends what `next` gives until it gives nothing more, and waits for the last answer. Over connections of its own, as the
+    /// server ends those on which nothing happens for a while.
     ///
     /// - Throws: Where an answer is not 200.
     func run(_ next: () -> [UInt8]?) throws -> Outcome {
+        var connections = try (0..<count).map { _ in Connection(socket: try Socket.connect(server.port)) }
+        defer { for connection in connections { close(connection.socket) } }
         let clock = ContinuousClock()
         var outcome = Outcome()
         let (start, work) = (clock.now, server.workTime)

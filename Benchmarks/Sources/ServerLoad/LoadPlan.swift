@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import PurchaseLedger
 
 /// What is measured, and how often. All of it takes turns in rounds: the machines are shared, and two rates of different
 /// minutes do not compare.
@@ -24,17 +25,16 @@ struct LoadPlan {
         ServerLoad.say("Signing \(notifications) notifications …")
         let store = try SimulatedStore()
         let intake = Self.folder.appendingPathComponent("intake.sqlite").path
-        for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: intake + suffix) }
+        Self.remove(intake)
         let roots = Self.folder.appendingPathComponent("roots.json").path
         try JSONEncoder().encode(store.roots).write(to: URL(fileURLWithPath: roots))
         let ledgers = [intake, few, many]
-        try ledgers.dropFirst().forEach(Self.warm)
         let servers = try ledgers.map { try ServerProcess(ledger: $0, roots: roots) }
         var result = LoadResult(plan: self)
         do {
             defer { for server in servers { server.end() } }
             let notifications = try await store.notifications(notifications)
-            try await measure(notifications, store, servers, &result)
+            try await measure(notifications, store, servers, filled: [few, many], &result)
             result.notificationsKept = [notifications.before, notifications.stream, notifications.firstPurchases]
                 .map(\.count).reduce(0, +)
         }
@@ -44,10 +44,10 @@ struct LoadPlan {
 
     private func measure(
         _ notifications: SimulatedStore.Notifications, _ store: SimulatedStore, _ servers: [ServerProcess],
-        _ result: inout LoadResult
+        filled: [String], _ result: inout LoadResult
     ) async throws {
         let verifier = try SimulatedStore.verifier(store.roots)
-        let load = try servers.map { try LoadGenerator($0, connections: Self.connections) }
+        let load = servers.map { LoadGenerator($0, connections: Self.connections) }
         let health = [HTTPRequest.get("/health/live")]
         let reads = [Self.fewTransactions, transactions].map { HTTPRequest.entitlements($0 / FilledLedger.periods) }
         var random = SeededRandom(seed: 7)
@@ -61,6 +61,7 @@ struct LoadPlan {
             result.intake.append(try load[0].run(share.map(HTTPRequest.notification)))
             result.firstPurchases.append(
                 try load[0].run(self.share(of: notifications.firstPurchases, round).map(HTTPRequest.notification)))
+            try filled.forEach(Self.warm)
             result.health.append(try load[2].run(health, for: Self.turn, &random))
             result.readsOfMany.append(try load[2].run(reads[1], for: Self.turn, &random))
             result.readsOfFew.append(try load[1].run(reads[0], for: Self.turn, &random))
@@ -75,12 +76,22 @@ struct LoadPlan {
     private func filled(_ transactions: Int) async throws -> String {
         ServerLoad.say("A ledger of \(transactions) transactions, unless there is one …")
         let path = Self.folder.appendingPathComponent("\(transactions).sqlite").path
-        try await FilledLedger.fill(path, customers: transactions / FilledLedger.periods)
+        do {
+            try await FilledLedger.fill(path, customers: transactions / FilledLedger.periods)
+        } catch let error as LedgerStorageError where error.code == .damaged {
+            ServerLoad.say("Filling it anew, since it cannot be read: \(error.message)")
+            Self.remove(path)
+            try await FilledLedger.fill(path, customers: transactions / FilledLedger.periods)
+        }
         return path
     }
 
-    /// Reads a file, so that the system has it in memory as it has what a server was asked about for a while. What is
-    /// measured is the server; how cold a disk's cache is, is chance.
+    private static func remove(_ ledger: String) {
+        for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: ledger + suffix) }
+    }
+
+    /// Reads a file, so that the system has it in memory as it has what a server was asked about for a while. In each round, as
+    /// some systems soon take that back. What is measured is the server; how cold a disk's cache is, is chance.
     private static func warm(_ path: String) throws {
         guard let file = FileHandle(forReadingAtPath: path) else { throw LoadFailure("No ledger at \(path)") }
         while try file.read(upToCount: 1 << 20)?.isEmpty == false {}
