@@ -134,7 +134,7 @@ enum Schema {
         """
 
     /// A customer's number is never given again, since events go on naming it: hence AUTOINCREMENT. `place` is the order in
-    /// which ids and links were added.
+    /// which ids and links were added. What a customer has is told by the index alone, as every question for entitlements asks it.
     private static let customers = """
         CREATE TABLE customers (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -157,7 +157,7 @@ enum Schema {
             reason TEXT NOT NULL,
             UNIQUE (chain, customer)
         ) STRICT;
-        CREATE INDEX linksByCustomer ON links (customer);
+        CREATE INDEX linksByCustomer ON links (customer, place, chain);
         """
 
     /// A row that is written to find out whether anything can be.

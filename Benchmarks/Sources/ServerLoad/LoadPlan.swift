@@ -83,7 +83,18 @@ struct LoadPlan {
             Self.remove(path)
             try await FilledLedger.fill(path, customers: transactions / FilledLedger.periods)
         }
+        Self.forget(path)
         return path
+    }
+
+    /// Lets the system give up what it has in memory of a file. What was just written lies there in pieces of a page, what is read
+    /// in large ones, from which a server reads a quarter faster: as it would find them after a start, and the same in every run.
+    private static func forget(_ path: String) {
+        #if canImport(Glibc)
+        guard let file = FileHandle(forWritingAtPath: path) else { return }
+        fsync(file.fileDescriptor)
+        posix_fadvise(file.fileDescriptor, 0, 0, POSIX_FADV_DONTNEED)
+        #endif
     }
 
     private static func remove(_ ledger: String) {
