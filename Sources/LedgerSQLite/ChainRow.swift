@@ -52,7 +52,7 @@ extension ChainRow {
     private static let contents = """
         lastDocument, documentCount, forgottenAt, renewalSignedDate, renewalEvidence, renewalProductId, autoRenewProductId, autoRenewStatus,
         expirationIntent, isInBillingRetry, gracePeriodExpiresDate, priceIncreaseStatus, renewalAppAccountToken,
-        toldStatus, toldProductId, toldTransactionId, toldExpiresDate, toldWillRenew, toldRevoked, toldEntitling
+        renewalDate, toldStatus, toldProductId, toldTransactionId, toldExpiresDate, toldWillRenew, toldRevoked, toldEntitling
         """
 
     fileprivate static let find = "SELECT \(columns) FROM chains WHERE originalTransactionId = ? AND scope = ?"
@@ -65,11 +65,11 @@ extension ChainRow {
 
     /// Two, since the index of what is due is written again even with what it holds.
     fileprivate static let update = """
-        UPDATE chains SET (\(contents)) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?
+        UPDATE chains SET (\(contents)) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?
         """
 
     fileprivate static let updateWithDue = """
-        UPDATE chains SET (\(contents), nextChange) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        UPDATE chains SET (\(contents), nextChange) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         WHERE id = ?
         """
 
@@ -80,7 +80,8 @@ extension ChainRow {
             .text(renewal?.productId), .text(renewal?.autoRenewProductId), .flag(renewal?.willRenew),
             .number(renewal?.expirationIntent?.rawValue), .flag(renewal?.isInBillingRetry),
             .time(renewal?.gracePeriodExpiresDate), .number(renewal?.priceIncreaseStatus?.rawValue),
-            .text(renewal?.appAccountToken), .text(report?.status?.rawValue), .text(report?.productId),
+            .text(renewal?.appAccountToken), .time(renewal?.renewalDate), .text(report?.status?.rawValue),
+            .text(report?.productId),
             .text(report?.transactionId), .time(report?.expiresDate), .flag(report?.willRenew),
             .text(report?.revokedList), .flag(report?.isEntitling),
         ]
@@ -128,7 +129,7 @@ extension LedgerTables {
 extension RenewalFact {
     fileprivate init?(_ columns: inout Columns, originalTransactionId: String) throws {
         guard let provenance = try columns.provenanceIfAny() else {
-            columns.skip(8)
+            columns.skip(9)
             return nil
         }
         self.init(provenance: provenance, originalTransactionId: originalTransactionId)
@@ -140,6 +141,7 @@ extension RenewalFact {
         gracePeriodExpiresDate = try columns.timeIfAny()
         priceIncreaseStatus = try columns.numberIfAny().map(Open.init)
         appAccountToken = try columns.textIfAny()
+        renewalDate = try columns.timeIfAny()
     }
 }
 

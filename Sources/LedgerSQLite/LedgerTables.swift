@@ -75,6 +75,9 @@ final class LedgerTables {
         try step(sql, arguments) { _ in }
     }
 
+    /// Whether the last statement that writes found nothing to change.
+    var changedNothing: Bool { connection.changesCount == 0 }
+
     /// Inserts a row and returns its number.
     func insert(_ sql: String, _ arguments: [Argument]) throws -> Int64 {
         try run(sql, arguments)

@@ -67,34 +67,40 @@ extension SQLiteTransaction {
     private static let statementColumns = """
         signedDate, evidence, productId, type, subscriptionGroup, purchaseDate, expiresDate,
         quantity, isUpgraded, revocationDate, revocationReason, revocationType, revocationPercentage, ownership,
-        appAccountToken, offerType, webOrderLineItemId
+        appAccountToken, offerType, webOrderLineItemId, transactionReason
         """
 
     fileprivate static let statements =
-        "SELECT transactionId, source, \(statementColumns) FROM statements WHERE chain = ?"
+        "SELECT transactionId, source, \(statementColumns), knownSince FROM statements WHERE chain = ?"
 
-    /// The order of ``Provenance``: by date, then by the document's name.
+    /// The order of ``Provenance``: by date, then by the document's name. Of an older document only its date counts.
     private static let putStatement = """
-        INSERT INTO statements (chain, transactionId, source, isOriginal, \(statementColumns))
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        ON CONFLICT DO UPDATE SET (\(statementColumns)) = (
+        INSERT INTO statements (chain, transactionId, source, isOriginal, \(statementColumns), knownSince)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT DO UPDATE SET (\(statementColumns), knownSince) = (
             excluded.signedDate, excluded.evidence, excluded.productId, excluded.type, excluded.subscriptionGroup,
             excluded.purchaseDate, excluded.expiresDate, excluded.quantity, excluded.isUpgraded,
             excluded.revocationDate, excluded.revocationReason, excluded.revocationType,
             excluded.revocationPercentage, excluded.ownership, excluded.appAccountToken, excluded.offerType,
-            excluded.webOrderLineItemId)
+            excluded.webOrderLineItemId, excluded.transactionReason,
+            min(coalesce(knownSince, excluded.knownSince), coalesce(excluded.knownSince, knownSince)))
         WHERE (excluded.signedDate, excluded.evidence) >= (signedDate, evidence)
+        """
+
+    private static let putKnownSince = """
+        UPDATE statements SET knownSince = ?1
+        WHERE chain = ?2 AND transactionId = ?3 AND source = ?4 AND (knownSince > ?1 OR knownSince IS NULL)
         """
 
     func put(_ statement: TransactionStatement, in key: ChainKey) throws {
         let (taken, provenance) = (statement.revocation, statement.provenance)
         let chain = try tables.addedChain(key)
         chain.mayHaveStatements = true
+        let (id, source) = (Argument.text(statement.transactionId), Argument.number(statement.source.rawValue))
         try tables.run(
             Self.putStatement,
             [
-                .integer(chain.number), .text(statement.transactionId),
-                .number(statement.source.rawValue),
+                .integer(chain.number), id, source,
                 .flag(statement.transactionId.utf8.elementsEqual(key.originalTransactionId.utf8)),
                 .time(provenance.signedDate),
                 .octets(provenance.evidence.octets),
@@ -103,8 +109,11 @@ extension SQLiteTransaction {
                 .flag(statement.isUpgraded), .time(taken?.date), .number(taken?.reason?.rawValue),
                 .text(taken?.type?.rawValue), .number(taken?.percentage), .text(statement.ownership?.rawValue),
                 .text(statement.appAccountToken), .number(statement.offerType?.rawValue),
-                .text(statement.webOrderLineItemId),
+                .text(statement.webOrderLineItemId), .text(statement.transactionReason?.rawValue),
+                .time(statement.knownSince),
             ])
+        guard tables.changedNothing, let date = statement.knownSince else { return }
+        try tables.run(Self.putKnownSince, [.time(date), .integer(chain.number), id, source])
     }
 }
 
@@ -128,6 +137,8 @@ extension TransactionStatement {
         appAccountToken = try columns.textIfAny()
         offerType = try columns.numberIfAny().map(Open.init)
         webOrderLineItemId = try columns.textIfAny()
+        transactionReason = try columns.textIfAny().map(Open.init)
+        knownSince = try columns.timeIfAny()
     }
 }
 

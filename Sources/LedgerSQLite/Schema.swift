@@ -13,6 +13,7 @@ enum Schema {
         migrator.registerMigration("004 events") { try $0.execute(sql: events) }
         migrator.registerMigration("005 API keys") { try $0.execute(sql: apiKeys) }
         migrator.registerMigration("006 proof") { try $0.execute(sql: proof) }
+        migrator.registerMigration("007 governing period") { try $0.execute(sql: governingPeriod) }
         return migrator
     }
 
@@ -180,6 +181,15 @@ enum Schema {
             createdAt INTEGER NOT NULL,
             revokedAt INTEGER
         ) STRICT;
+        """
+
+    /// What decides which period governs, and whether renewal info is about it. In files from before this, each transaction is known
+    /// since its newest document; `quittance rebuild` derives the rest.
+    private static let governingPeriod = """
+        ALTER TABLE statements ADD COLUMN knownSince INTEGER;
+        ALTER TABLE statements ADD COLUMN transactionReason TEXT;
+        ALTER TABLE chains ADD COLUMN renewalDate INTEGER;
+        UPDATE statements SET knownSince = signedDate WHERE signedDate > -9223372036854775808;
         """
 
     /// Events name customers that may have been deleted since, so that this is no reference. They themselves are never

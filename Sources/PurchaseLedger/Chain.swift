@@ -24,16 +24,4 @@ public struct Chain: Hashable, Sendable {
         guard fact.originalTransactionId == key.originalTransactionId else { return }
         renewal = renewal?.merged(with: fact) ?? fact
     }
-
-    /// What is known of each transaction, the earliest purchase first.
-    public var purchases: [TransactionStatement] {
-        transactions.values.compactMap(\.current).sorted {
-            ($0.purchaseDate ?? .distantPast, $0.transactionId) < ($1.purchaseDate ?? .distantPast, $1.transactionId)
-        }
-    }
-}
-
-extension Timestamp {
-    /// Before all that the App Store signs.
-    static let distantPast = Timestamp(milliseconds: .min)
 }

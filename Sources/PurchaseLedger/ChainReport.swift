@@ -13,11 +13,11 @@ extension ChainReport {
         let holdings = Holdings([chain], catalogue: catalogue, at: now)
         nextChange = holdings.nextChange
         isEntitling = holdings.isEntitling
-        guard let state = chain.subscription(at: now) else { return }
+        guard let state = holdings.subscriptions[chain.key.originalTransactionId] else { return }
         status = state.status
         productId = state.governing.productId
-        transactionId = state.governing.transactionId
-        expiresDate = state.governing.expiresDate
+        transactionId = state.lastPaid.transactionId
+        expiresDate = state.lastPaid.expiresDate
         willRenew = state.willRenew
     }
 
@@ -66,12 +66,11 @@ extension ChainReport {
             return [change(.subscriptionStarted)] + (statusEvent.map { [change($0)] } ?? [])
         }
         let isPaidAgain = status == .active && before != .active && before != .stale
-        // The same period may come under a second id.
         let isLater = (expiresDate ?? .distantFuture) > (old.expiresDate ?? .distantFuture)
         if isPaidAgain {
             changes.append(change(.subscriptionRecovered))
-        } else if status == .active, transactionId != old.transactionId, productId == old.productId, isLater {
-            changes.append(change(.subscriptionRenewed))
+        } else if status == .active, productId == old.productId, isLater {
+            changes.append(change(transactionId == old.transactionId ? .subscriptionExtended : .subscriptionRenewed))
         }
         if productId != old.productId { changes.append(change(.subscriptionProductChanged)) }
         if status != before, let event = statusEvent { changes.append(change(event)) }

@@ -58,23 +58,15 @@ extension Holdings {
         var grants = OneGrantAGroup(catalogue)
         var changes: [Timestamp] = []
         for chain in chains {
-            let purchases = chain.purchases
-            let state = chain.subscription(of: purchases, at: now)
-            for purchase in purchases where !purchase.isSubscription {
-                if purchase.type == .consumable { consumables.append(ConsumablePurchase(purchase)) }
-                if let grant = purchase.grant(catalogue, at: now) { grants.add(grant) }
-            }
-            let group = purchases.lazy.compactMap(\.subscriptionGroup).first
-            for var grant in purchases.subscriptionGrants(state, catalogue, at: now) {
-                // A chain never leaves its group, which receipts have no word for.
-                grant.statement.subscriptionGroup = grant.statement.subscriptionGroup ?? group
-                grants.add(grant)
-            }
+            let history = chain.history(at: now)
+            let state = history.subscription(chain.renewal, at: now)
+            consumables += history.purchases.filter { $0.type == .consumable }.map { ConsumablePurchase($0) }
+            for grant in history.grants(state, catalogue, at: now) { grants.add(grant) }
             subscriptions[chain.key.originalTransactionId] = state
-            for purchase in purchases where catalogue.products[purchase.productId] == nil {
+            for purchase in history.purchases where catalogue.products[purchase.productId] == nil {
                 unknownProducts.insert(purchase.productId)
             }
-            changes += chain.instants(of: purchases, catalogue).filter { $0 > now }
+            changes += history.instants(chain.renewal, catalogue).filter { $0 > now }
         }
         entitlements = grants.entitlements
         isEntitling = !grants.isEmpty
@@ -87,6 +79,18 @@ private struct Grant {
     var statement: TransactionStatement
     var reason: Entitlement.Reason
     var until: Timestamp?
+    /// The renewals that were charged ahead, which entitle from when this ends.
+    var next: [TransactionStatement] = []
+
+    /// Until when the entitlement `name` is granted: also by those charged ahead, as far as they grant it too.
+    func until(_ name: String, _ catalogue: Catalogue) -> Timestamp? {
+        var until = until
+        for period in next where period.start.second == until?.second {
+            guard catalogue.products[period.productId]?.entitlements.contains(name) ?? false else { break }
+            until = period.end
+        }
+        return until
+    }
 }
 
 /// Of each subscription group only the highest level counts; what was bought once counts all.
@@ -132,8 +136,10 @@ private struct OneGrantAGroup {
         var best: [String: Grant] = [:]
         for grant in others + groups.values {
             for name in catalogue.products[grant.statement.productId]?.entitlements ?? [] {
-                if let known = best[name], !isLater(grant, known) { continue }
-                best[name] = grant
+                var named = grant
+                named.until = grant.until(name, catalogue)
+                if let known = best[name], !isLater(named, known) { continue }
+                best[name] = named
             }
         }
         return best.sorted { $0.key < $1.key }.map { Entitlement($0.key, $0.value) }
@@ -167,59 +173,76 @@ extension ConsumablePurchase {
     }
 }
 
+extension PurchaseHistory {
+    /// All that entitles at `now`, in whichever group.
+    ///
+    /// - Parameter state: Of the subscription at `now`, if it is one.
+    fileprivate func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
+        var grants = runningPeriods(at: now) + purchases.compactMap { $0.nonRenewingGrant(catalogue, at: now) }
+        if let lasting, lasting.revocation == nil { grants.append(Grant(statement: lasting, reason: .purchase)) }
+        if let state, let grant = Grant(afterEndOf: state, catalogue, at: now) { grants.append(grant) }
+        // A chain never leaves its group, for which receipts have no word.
+        let group = purchases.lazy.compactMap(\.subscriptionGroup).first
+        for index in grants.indices where grants[index].statement.subscriptionGroup == nil {
+            grants[index].statement.subscriptionGroup = group
+        }
+        return grants
+    }
+
+    /// The periods that run, with those that follow. A period that has not begun entitles only if no other runs: a renewal
+    /// that was charged ahead proves that there is one before it.
+    private func runningPeriods(at now: Timestamp) -> [Grant] {
+        let open = periods.filter { now < $0.end }
+        let begun = open.filter { $0.start <= now }
+        let running = begun.isEmpty ? Array(open.prefix(1)) : begun
+        let next = open.filter { $0.start > now && $0.revocation == nil }
+        return running.filter { $0.revocation == nil }.map { period in
+            Grant(statement: period, reason: .subscription, until: period.expiresDate, next: next)
+        }
+    }
+
+    /// All instants at which an answer about this chain may change by itself.
+    fileprivate func instants(_ renewal: RenewalFact?, _ catalogue: Catalogue) -> [Timestamp] {
+        var instants = purchases.compactMap { $0.nonRenewingEnd(catalogue) }
+        for period in periods {
+            instants.append(period.start)
+            guard let end = period.expiresDate else { continue }
+            instants += [end, end.advanced(by: catalogue.staleLeeway)]
+        }
+        if let grace = renewal?.gracePeriodExpiresDate { instants.append(grace) }
+        return instants
+    }
+}
+
+extension Grant {
+    /// What is left of a subscription whose period is over: grace, or the leeway of a renewal that has not arrived.
+    fileprivate init?(afterEndOf state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) {
+        switch state.status {
+        case .billingGrace:
+            self.init(statement: state.governing, reason: .billingGrace, until: state.accessUntil)
+        case .stale:
+            let end = state.governing.expiresDate?.advanced(by: catalogue.staleLeeway)
+            guard let end, now < end else { return nil }
+            self.init(statement: state.governing, reason: .stale, until: end)
+        case .active, .expired, .billingRetry, .revoked, .upgraded:
+            return nil
+        }
+    }
+}
+
 extension TransactionStatement {
-    /// What a purchase that is no auto-renewable subscription entitles to.
-    fileprivate func grant(_ catalogue: Catalogue, at now: Timestamp) -> Grant? {
-        guard revocation == nil, type != .consumable else { return nil }
-        guard type == .nonRenewingSubscription else { return Grant(statement: self, reason: .purchase, until: nil) }
+    /// What a non-renewing subscription entitles to.
+    fileprivate func nonRenewingGrant(_ catalogue: Catalogue, at now: Timestamp) -> Grant? {
+        guard type == .nonRenewingSubscription, revocation == nil else { return nil }
         let end = nonRenewingEnd(catalogue)
         return end.map { now < $0 } ?? true ? Grant(statement: self, reason: .purchase, until: end) : nil
     }
 
-    /// The end of a non-renewing subscription: the app's own duration after the purchase.
+    /// The end of a non-renewing subscription: the app's own duration after the purchase. `nil` for none.
     fileprivate func nonRenewingEnd(_ catalogue: Catalogue) -> Timestamp? {
-        guard let purchaseDate, let duration = catalogue.products[productId]?.duration else { return nil }
+        guard type == .nonRenewingSubscription, let purchaseDate,
+            let duration = catalogue.products[productId]?.duration
+        else { return nil }
         return purchaseDate.advanced(by: duration)
-    }
-}
-
-extension [TransactionStatement] {
-    /// What an auto-renewable subscription in this state entitles to: any period that runs, else grace, else the leeway.
-    fileprivate func subscriptionGrants(
-        _ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp
-    ) -> [Grant] {
-        var grants: [Grant] = []
-        for period in self where period.isSubscription && period.revocation == nil && !period.isUpgraded {
-            guard let end = period.expiresDate, now < end else { continue }
-            grants.append(Grant(statement: period, reason: .subscription, until: end))
-        }
-        guard let state else { return grants }
-        switch state.status {
-        case .billingGrace:
-            grants.append(Grant(statement: state.governing, reason: .billingGrace, until: state.accessUntil))
-        case .stale:
-            let end = state.governing.expiresDate?.advanced(by: catalogue.staleLeeway)
-            if let end, now < end { grants.append(Grant(statement: state.governing, reason: .stale, until: end)) }
-        case .active, .expired, .billingRetry, .revoked, .upgraded:
-            break
-        }
-        return grants
-    }
-}
-
-extension Chain {
-    /// All instants at which an answer about this chain may change by itself.
-    fileprivate func instants(of purchases: [TransactionStatement], _ catalogue: Catalogue) -> [Timestamp] {
-        var instants: [Timestamp] = []
-        for purchase in purchases {
-            if purchase.isSubscription, let end = purchase.expiresDate {
-                instants += [end, end.advanced(by: catalogue.staleLeeway)]
-            }
-            if purchase.type == .nonRenewingSubscription, let end = purchase.nonRenewingEnd(catalogue) {
-                instants.append(end)
-            }
-        }
-        if let grace = renewal?.gracePeriodExpiresDate { instants.append(grace) }
-        return instants
     }
 }

@@ -10,6 +10,8 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionStarted = "subscription.started"
         /// A later period.
         case subscriptionRenewed = "subscription.renewed"
+        /// The same period ends later.
+        case subscriptionExtended = "subscription.extended"
         /// Paid for again, after it had ended or its charge had failed.
         case subscriptionRecovered = "subscription.recovered"
         /// Another product governs.

@@ -150,6 +150,7 @@ extension ContractTrial {
         statement.appAccountToken = "token"
         statement.offerType = Open(rawValue: 99)
         statement.webOrderLineItemId = "line"
+        statement.transactionReason = Open(rawValue: "WHIM")
         return statement
     }
 
@@ -166,6 +167,7 @@ extension ContractTrial {
         renewal.gracePeriodExpiresDate = time(4)
         renewal.priceIncreaseStatus = Open(rawValue: 5)
         renewal.appAccountToken = "token"
+        renewal.renewalDate = time(6)
         return renewal
     }
 

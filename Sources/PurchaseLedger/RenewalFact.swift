@@ -14,6 +14,8 @@ public struct RenewalFact: Hashable, Sendable {
     public var gracePeriodExpiresDate: Timestamp?
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     public var appAccountToken: String?
+    /// The end of the newest period when this was signed, also if it is past.
+    public var renewalDate: Timestamp?
 
     /// The least that a renewal info says, as storages need it.
     public init(provenance: Provenance, originalTransactionId: String) {
@@ -34,10 +36,21 @@ public struct RenewalFact: Hashable, Sendable {
         gracePeriodExpiresDate = payload.gracePeriodExpiresDate
         priceIncreaseStatus = payload.priceIncreaseStatus
         appAccountToken = payload.appAccountToken?.accountIfAny
+        renewalDate = payload.renewalDate
     }
 
     /// The newer of two.
     public func merged(with other: RenewalFact) -> RenewalFact {
         provenance > other.provenance ? self : other
+    }
+}
+
+extension RenewalFact {
+    /// Whether this speaks about the end of a period: it names that end, or it was signed when the period had begun and was known.
+    /// Otherwise it speaks about an earlier period.
+    func isAbout(_ period: TransactionStatement) -> Bool {
+        if let renewalDate, renewalDate.second == period.end.second { return true }
+        guard let known = period.knownSince else { return false }
+        return provenance.signedDate >= max(period.start, known)
     }
 }

@@ -36,73 +36,112 @@ public struct SubscriptionState: Hashable, Sendable {
     }
 
     public var status: Status
-    /// The period that decides: the one that ends last of those that were not upgraded.
+    /// The period that decides: of those that have begun the one that was bought last, unless another purchase superseded it.
     public var governing: TransactionStatement
-    /// Until when it may be used, that instant not included; `nil` for not at all.
+    /// The last of the periods of the same product that are paid for without a gap: ``governing``, or a renewal that was
+    /// charged ahead.
+    public var lastPaid: TransactionStatement
+    /// Until when the customer may use the product, that instant not included; `nil` for not at all.
     public var accessUntil: Timestamp?
     /// When this answer will change by itself if no further fact arrives; `nil` for never.
     public var nextChange: Timestamp?
-    /// Whether it will renew, as far as is known.
+    /// Whether it will renew; `nil` if that is not known, as of a period about which no renewal info has arrived.
     public var willRenew: Bool?
     /// The product of the next period.
     public var nextProductId: String?
     /// Why it ended or is about to.
     public var expirationIntent: Open<ExpirationIntent>?
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
+
+    /// Whether the App Store still tries to charge; `nil` if nothing says what became of the period.
+    package var isInBillingRetry: Bool? {
+        switch status {
+        case .billingRetry, .billingGrace: true
+        case .active, .expired: false
+        case .revoked, .stale, .upgraded: nil
+        }
+    }
+
+    fileprivate init(_ status: Status, _ governing: TransactionStatement) {
+        self.status = status
+        self.governing = governing
+        lastPaid = governing
+    }
 }
 
 extension Chain {
-    /// Decides where the subscription stands at `now`; `nil` where the chain is none.
+    /// Decides where the subscription stands at `now`; `nil` if the chain is no subscription.
     ///
-    /// The first that applies: a revoked period, one that still runs, grace, billing retry, an end that was told; and if
-    /// the period is over but nobody said that the subscription is, `stale`.
-    public func subscription(at now: Timestamp) -> SubscriptionState? { subscription(of: purchases, at: now) }
+    /// The first that applies: the governing period was revoked, it still runs, it is in grace, in billing retry, its end was
+    /// announced. If it is over and nothing says that the subscription is, the state is `stale`.
+    public func subscription(at now: Timestamp) -> SubscriptionState? {
+        history(at: now).subscription(renewal, at: now)
+    }
+}
 
-    /// The same for whoever has put ``purchases`` in order already.
-    func subscription(of purchases: [TransactionStatement], at now: Timestamp) -> SubscriptionState? {
-        let periods = purchases.filter(\.isSubscription)
-        guard let last = periods.last else { return nil }
-        let standing = periods.filter { !$0.isUpgraded }
-        guard let governing = standing.max(by: { $0.end < $1.end }) else {
-            return SubscriptionState(status: .upgraded, governing: last)
+extension PurchaseHistory {
+    /// Where the subscription stands at `now`; `nil` if there is none.
+    ///
+    /// - Parameter renewal: The newest renewal info of the chain. It decides nothing about a period that it does not speak of.
+    func subscription(_ renewal: RenewalFact?, at now: Timestamp) -> SubscriptionState? {
+        guard let lastPeriod else { return nil }
+        guard let governing = governing(at: now) else { return SubscriptionState(.upgraded, lastPeriod) }
+        let about = renewal.flatMap { $0.isAbout(governing) ? $0 : nil }
+        var state = SubscriptionState(Self.status(of: governing, about, at: now), governing)
+        switch state.status {
+        case .active:
+            state.lastPaid = lastPaid(after: governing)
+            state.accessUntil = state.lastPaid.expiresDate
+        case .billingGrace:
+            state.accessUntil = about?.gracePeriodExpiresDate
+        case .expired, .billingRetry, .revoked, .stale, .upgraded:
+            break
         }
-        var state = state(of: governing, at: now)
-        state.willRenew = renewal?.willRenew
+        state.nextChange = nextChange(of: state, about, at: now)
+        state.willRenew = about?.willRenew
         state.nextProductId = renewal?.autoRenewProductId
-        state.expirationIntent = renewal?.expirationIntent
-        state.priceIncreaseStatus = renewal?.priceIncreaseStatus
+        state.expirationIntent = about?.expirationIntent
+        state.priceIncreaseStatus = about?.priceIncreaseStatus
         return state
     }
 
-    private func state(of governing: TransactionStatement, at now: Timestamp) -> SubscriptionState {
-        func state(_ status: SubscriptionState.Status, until end: Timestamp? = nil) -> SubscriptionState {
-            SubscriptionState(status: status, governing: governing, accessUntil: end, nextChange: end)
-        }
-        if governing.revocation != nil { return state(.revoked) }
-        guard let end = governing.expiresDate, now >= end else { return state(.active, until: governing.expiresDate) }
-        guard let renewal else { return state(.stale) }
+    /// The period that was bought last of those that have begun. If none has, the first counts as running: a renewal that was
+    /// charged ahead proves that there is one before it.
+    private func governing(at now: Timestamp) -> TransactionStatement? {
+        periods.last { $0.start <= now } ?? periods.first
+    }
+
+    private static func status(
+        of governing: TransactionStatement, _ renewal: RenewalFact?, at now: Timestamp
+    ) -> SubscriptionState.Status {
+        if governing.revocation != nil { return .revoked }
+        if now < governing.end { return .active }
+        guard let renewal else { return .stale }
         if renewal.isInBillingRetry {
-            guard let grace = renewal.gracePeriodExpiresDate, now < grace else { return state(.billingRetry) }
-            return state(.billingGrace, until: grace)
+            return renewal.gracePeriodExpiresDate.map { now < $0 } ?? false ? .billingGrace : .billingRetry
         }
-        // A renewal was promised and no reason told why it should not have come: it has not arrived here.
-        let isPromised = renewal.willRenew == true && renewal.expirationIntent == nil
-        return state(isPromised ? .stale : .expired)
+        // If nothing says that the subscription ends, its renewal has only not arrived here.
+        return renewal.willRenew == false || renewal.expirationIntent != nil ? .expired : .stale
+    }
+
+    /// The last period of the same product that follows a period without a gap.
+    private func lastPaid(after period: TransactionStatement) -> TransactionStatement {
+        var last = period
+        for next in periods where next.isPaidContinuation(of: last) && next.productId == last.productId { last = next }
+        return last
+    }
+
+    /// The end of what counts now, or the beginning of the next period if that is earlier.
+    private func nextChange(of state: SubscriptionState, _ renewal: RenewalFact?, at now: Timestamp) -> Timestamp? {
+        let end = state.status == .billingGrace ? renewal?.gracePeriodExpiresDate : state.governing.expiresDate
+        let next = periods.first { $0.start > now }?.purchaseDate
+        return [end, next].compactMap { $0 }.filter { $0 > now }.min()
     }
 }
 
 extension TransactionStatement {
-    /// The order of periods: by their end, then by what else sets them apart.
-    fileprivate var end: (Timestamp, Timestamp, String) {
-        (expiresDate ?? .distantFuture, purchaseDate ?? .distantPast, transactionId)
+    /// Whether it begins when `period` ends, and was not taken back.
+    func isPaidContinuation(of period: TransactionStatement) -> Bool {
+        revocation == nil && start.second == period.end.second && start > period.start
     }
-}
-
-extension Timestamp {
-    /// After all that the App Store signs.
-    static let distantFuture = Timestamp(milliseconds: .max)
-}
-
-private func < (left: (Timestamp, Timestamp, String), right: (Timestamp, Timestamp, String)) -> Bool {
-    (left.0.milliseconds, left.1.milliseconds, left.2) < (right.0.milliseconds, right.1.milliseconds, right.2)
 }

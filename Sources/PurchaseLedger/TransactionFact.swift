@@ -29,8 +29,10 @@ public struct TransactionFact: Hashable, Sendable {
     }
 
     private func newer(_ known: TransactionStatement?, _ new: TransactionStatement) -> TransactionStatement {
-        guard let known, known.provenance > new.provenance else { return new }
-        return known
+        guard let known else { return new }
+        var newer = known.provenance > new.provenance ? known : new
+        newer.knownSince = earliest(known.knownSince, new.knownSince)
+        return newer
     }
 
     /// The rule: what the newer of the two says holds. Where that is the receipt, the signed transaction still speaks about
@@ -38,9 +40,22 @@ public struct TransactionFact: Hashable, Sendable {
     public var current: TransactionStatement? {
         guard let receipt else { return signed }
         guard let signed else { return receipt }
-        guard receipt.provenance.signedDate > signed.provenance.signedDate else { return signed }
-        return receipt.completed(by: signed)
+        let isReceiptNewer = receipt.provenance.signedDate > signed.provenance.signedDate
+        var current = isReceiptNewer ? receipt.completed(by: signed) : signed
+        current.knownSince = earliest(receipt.knownSince, signed.knownSince)
+        return current
     }
+
+    /// Whether only a receipt says that this was taken back. A receipt has one word for a refund and for an upgrade.
+    var isCancelledByReceiptAlone: Bool {
+        receipt?.revocation != nil && signed?.revocation == nil && current?.source == .receipt
+    }
+}
+
+/// The earlier of two instants, of which either may be unknown.
+func earliest(_ left: Timestamp?, _ right: Timestamp?) -> Timestamp? {
+    guard let left, let right else { return left ?? right }
+    return min(left, right)
 }
 
 /// What one document says about a transaction, as far as it decides anything.
@@ -53,6 +68,8 @@ public struct TransactionStatement: Hashable, Sendable {
 
     public var source: Source
     public var provenance: Provenance
+    /// The earliest date at which a document of this kind with this transaction was signed; `nil` if none says its date.
+    public var knownSince: Timestamp?
     public var transactionId: String
     public var originalTransactionId: String
     public var productId: String
@@ -70,6 +87,8 @@ public struct TransactionStatement: Hashable, Sendable {
     public var appAccountToken: String?
     public var offerType: Open<OfferType>?
     public var webOrderLineItemId: String?
+    /// Whether the customer bought it or the App Store renewed it. Receipts do not say.
+    public var transactionReason: Open<TransactionReason>?
 
     /// The least that a statement says, as storages need it.
     public init(
@@ -77,6 +96,7 @@ public struct TransactionStatement: Hashable, Sendable {
     ) {
         self.source = source
         self.provenance = provenance
+        knownSince = provenance.date
         self.transactionId = transactionId
         self.originalTransactionId = originalTransactionId
         self.productId = productId
@@ -135,6 +155,7 @@ extension TransactionStatement {
         appAccountToken = payload.appAccountToken?.accountIfAny
         offerType = payload.offerType
         webOrderLineItemId = payload.webOrderLineItemId
+        transactionReason = payload.transactionReason
     }
 
     /// A receipt's statement with what only a signed transaction can say.
@@ -146,6 +167,7 @@ extension TransactionStatement {
         statement.appAccountToken = appAccountToken ?? signed.appAccountToken
         statement.offerType = offerType ?? signed.offerType
         statement.webOrderLineItemId = webOrderLineItemId ?? signed.webOrderLineItemId
+        statement.transactionReason = transactionReason ?? signed.transactionReason
         statement.isUpgraded = signed.isUpgraded
         // A receipt gives an upgraded period a cancellation date as if it had been refunded.
         if signed.isUpgraded, signed.revocation == nil { statement.revocation = nil }

@@ -41,7 +41,7 @@ struct OldReceiptAnswer: Sendable {
             response.status = Open(.expiredSubscription)
             response.latestExpiredReceiptInfo = latest
             response.expirationIntent = state.expirationIntent
-            response.isInBillingRetryPeriod = chain.renewal?.isInBillingRetry
+            response.isInBillingRetryPeriod = state.isInBillingRetry
         }
         response.autoRenewStatus = state.willRenew.map { Open($0 ? .on : .off) }
         response.autoRenewProductId = state.nextProductId

@@ -19,10 +19,22 @@ enum Facts {
         Provenance(signedDate: day(signed), evidence: evidence("\(signed) \(text)"))
     }
 
+    /// A subscription's period as a receipt of a day has it: without what receipts have no words for.
+    static func receipt(
+        _ id: String = "1", product: String = "month", signed: Double = 0, from: Double = 0, until: Double = 30,
+        _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
+    ) -> TransactionStatement {
+        transaction(id, product: product, signed: signed, from: from, until: until, group: nil, source: .receipt) {
+            $0.type = nil
+            change(&$0)
+        }
+    }
+
     /// A transaction as signed on a day.
     static func transaction(
         _ id: String = "1", original: String = "1", product: String = "month", signed: Double = 0,
         from: Double = 0, until: Double? = 30, type: ProductType = .autoRenewableSubscription, group: String? = "g",
+        source: TransactionStatement.Source = .signedTransaction,
         _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
     ) -> TransactionStatement {
         var payload = JWSTransactionDecodedPayload()
@@ -36,7 +48,7 @@ enum Facts {
         payload.signedDate = day(signed)
         change(&payload)
         let provenance = provenance(signed, "\(payload)")
-        guard let statement = TransactionStatement(payload, source: .signedTransaction, provenance: provenance) else {
+        guard let statement = TransactionStatement(payload, source: source, provenance: provenance) else {
             preconditionFailure("a transaction with an id and a product says something")
         }
         return statement

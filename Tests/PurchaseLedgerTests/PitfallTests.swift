@@ -319,10 +319,8 @@ extension SignedHistory {
         Story(
             "pitfall 17: and no more than one", day: 60, ["1": .expired], []
         ) { signed in
-            try [
-                signed.bought(),
-                signed.told("DID_RENEW", nil, 29.8, signed.second(), signed.renewal(signed: 29.8, renews: false)),
-            ]
+            let renewal = try signed.renewal(signed: 29.8, renews: false) { $0.renewalDate = Facts.day(60) }
+            return try [signed.bought(), signed.told("DID_RENEW", nil, 29.8, signed.second(), renewal)]
         },
         Story(
             "pitfall 21: who comes back after a lapse has the same original id, and is active again", day: 110,

@@ -16,10 +16,12 @@ import Testing
         /// The product that is entitled to, or none.
         var product: String?
         var until: Timestamp?
+        /// Whether it renews, if that is looked at.
+        var willRenew: Bool??
 
         init(
             _ description: String, _ chains: [Chain], at now: Timestamp, _ status: Status?, product: String? = nil,
-            until: Timestamp? = nil
+            until: Timestamp? = nil, willRenew: Bool?? = nil
         ) {
             testDescription = description
             self.chains = chains
@@ -27,13 +29,15 @@ import Testing
             self.status = status
             self.product = product
             self.until = until
+            self.willRenew = willRenew
         }
     }
 
     private static let catalogue = Catalogue(
         products: [
             "month": .init(entitlements: ["pro"], level: 2), "low": .init(entitlements: ["pro"], level: 3),
-            "high": .init(entitlements: ["pro"], level: 1),
+            "high": .init(entitlements: ["pro"], level: 1), "highest": .init(entitlements: ["pro"], level: 0),
+            "book": .init(entitlements: ["book"]),
         ], staleLeeway: .zero)
 
     private static let end = Facts.day(30)
@@ -43,7 +47,9 @@ import Testing
         { $0.revocationDate = Facts.day(day) }
     }
 
-    static let decisions = [
+    static let decisions = first + purchases + renewals
+
+    private static let first = [
         Decision(
             "1: renews, nothing else", [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 0)])],
             at: justBeforeEnd, .active, product: "month", until: end),
@@ -148,9 +154,151 @@ import Testing
             ], at: Facts.day(45), .active, product: "month", until: Facts.day(60)),
     ]
 
+    /// The first period with the plan for a year, as it is known from its start.
+    private static func year(_ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }) -> TransactionStatement
+    {
+        Facts.transaction(product: "high", until: 365, change)
+    }
+
+    /// The month that was bought on day 100, and renewal info about it.
+    private static let month = Facts.transaction("2", signed: 100, from: 100, until: 130) {
+        $0.transactionReason = Open(.purchase)
+    }
+
+    /// A receipt of the year and the month, with a cancellation of the year.
+    private static func receipt(cancelled day: Double) -> [TransactionStatement] {
+        [
+            Facts.receipt(product: "high", signed: 110, until: 365) { $0.revocationDate = Facts.day(day) },
+            Facts.receipt("2", signed: 110, from: 100, until: 130),
+        ]
+    }
+
+    private static let purchases = [
+        Decision(
+            "23: an upgrade to a shorter plan, of which only the new period was signed",
+            [Facts.chain([year(), month])],
+            at: Facts.day(110), .active, product: "month", until: Facts.day(130)),
+        Decision(
+            "24: and its end",
+            [Facts.chain([year(), month], [Facts.renewal(signed: 130, renews: false, intent: .customerCancelled)])],
+            at: Facts.day(131), .expired),
+        Decision(
+            "25: and its refund",
+            [
+                Facts.chain([
+                    year(), month, Facts.transaction("2", signed: 105, from: 100, until: 130, revoked(105)),
+                ])
+            ], at: Facts.day(110), .revoked),
+        Decision(
+            "26: a year refunded, a month bought since",
+            [
+                Facts.chain([
+                    year(),
+                    year {
+                        $0.revocationDate = Facts.day(50); $0.signedDate = Facts.day(50)
+                    }, month,
+                ])
+            ],
+            at: Facts.day(110), .active, product: "month", until: Facts.day(130)),
+        Decision(
+            "27: the grace of that month",
+            [
+                Facts.chain(
+                    [Facts.transaction(product: "high", signed: 50, until: 365, revoked(50)), month],
+                    [Facts.renewal(signed: 130, retry: true, grace: 146)])
+            ], at: Facts.day(135), .billingGrace, product: "month", until: Facts.day(146)),
+        Decision(
+            "28: an upgrade that is known from a receipt alone", [Facts.chain(receipt(cancelled: 100))],
+            at: Facts.day(110), .active, product: "month", until: Facts.day(130)),
+        Decision(
+            "29: expired, bought again, and only the transaction arrives",
+            [
+                Facts.chain(
+                    [Facts.transaction(), month], [Facts.renewal(signed: 30, renews: false, intent: .customerCancelled)]
+                )
+            ], at: Facts.day(110), .active, product: "month", until: Facts.day(130), willRenew: .some(nil)),
+        Decision(
+            "30: and its end",
+            [
+                Facts.chain(
+                    [Facts.transaction(), month], [Facts.renewal(signed: 30, renews: false, intent: .customerCancelled)]
+                )
+            ], at: Facts.day(130), .stale),
+    ]
+
+    private static let renewals = [
+        Decision(
+            "31: the charge failed, and of its recovery only the transaction arrives",
+            [
+                Facts.chain(
+                    [Facts.transaction(), Facts.transaction("2", signed: 40, from: 40, until: 70)],
+                    [Facts.renewal(signed: 30, retry: true, intent: .billingError)])
+            ], at: Facts.day(70), .stale, willRenew: .some(nil)),
+        Decision(
+            "32: one period under two ids, one of them refunded",
+            [
+                Facts.chain([
+                    Facts.transaction { $0.webOrderLineItemId = "77" },
+                    Facts.transaction("2", signed: 5, from: 5) {
+                        $0.webOrderLineItemId = "77"
+                        $0.revocationDate = Facts.day(5)
+                    },
+                ])
+            ], at: Facts.day(10), .revoked),
+        Decision(
+            "32: and the refund reversed",
+            [
+                Facts.chain([
+                    Facts.transaction(signed: 20) { $0.webOrderLineItemId = "77" },
+                    Facts.transaction("2", signed: 5, from: 5) {
+                        $0.webOrderLineItemId = "77"
+                        $0.revocationDate = Facts.day(5)
+                    },
+                    Facts.transaction("2", signed: 9, from: 5) { $0.webOrderLineItemId = "77" },
+                ])
+            ], at: Facts.day(10), .active, product: "month", until: end),
+        Decision(
+            "33: what was bought once, under two ids of which one was refunded",
+            [
+                Facts.chain([
+                    Facts.transaction(product: "book", until: nil, type: .nonConsumable, group: nil),
+                    Facts.transaction(
+                        "2", product: "book", signed: 5, from: 5, until: nil, type: .nonConsumable, group: nil,
+                        revoked(5)),
+                ])
+            ], at: Facts.day(10), nil),
+        Decision(
+            "34: a downgrade that was charged ahead", [Facts.chain([year(), downgrade])], at: Facts.day(364.8), .active,
+            product: "high", until: Facts.day(395)),
+        Decision(
+            "34: from its start", [Facts.chain([year(), downgrade])], at: Facts.day(365), .active, product: "low",
+            until: Facts.day(395)),
+        Decision(
+            "35: an extension of a period that was over",
+            [
+                Facts.chain(
+                    [Facts.transaction(), Facts.transaction(signed: 31, until: 40)], [Facts.renewal(signed: 0)])
+            ], at: Facts.day(32), .active, product: "month", until: Facts.day(40)),
+        Decision(
+            "37: a downgrade that was charged ahead, and an upgrade since",
+            [Facts.chain([year(), downgrade, upgrade])],
+            at: Facts.day(366), .active, product: "highest", until: Facts.day(370)),
+        Decision(
+            "37: and the end of the upgrade", [Facts.chain([year(), downgrade, upgrade])], at: Facts.day(371), .stale),
+    ]
+
+    private static let downgrade = Facts.transaction("2", product: "low", signed: 364.7, from: 365, until: 395) {
+        $0.transactionReason = Open(.renewal)
+    }
+
+    private static let upgrade = Facts.transaction("3", product: "highest", signed: 364.9, from: 364.9, until: 370) {
+        $0.transactionReason = Open(.purchase)
+    }
+
     @Test(arguments: decisions) func decision(_ decision: Decision) throws {
         let state = decision.chains.first?.subscription(at: decision.now)
         #expect(state?.status == decision.status)
+        if let willRenew = decision.willRenew { #expect(state?.willRenew == willRenew) }
         let holdings = Holdings(decision.chains, catalogue: Self.catalogue, at: decision.now)
         let entitlement = holdings.entitlements.first
         #expect(entitlement?.name == decision.product.map { _ in "pro" })

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import ReceiptCoding
+import TestData
+import Testing
+
+/// What is published about the period that governs: the worked decisions 23 to 37 of the fact sheet, as an app sees them that reads
+/// events.
+@Suite struct GoverningPeriodTests {
+    struct Life: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        /// The kinds of event, with the day on which each was recorded.
+        var events: [String]
+        /// What is recorded, by day.
+        var documents: @Sendable (SignedHistory) throws -> [(Double, SignedHistory.Document)]
+
+        init(
+            _ description: String, _ events: [String],
+            _ documents: @escaping @Sendable (SignedHistory) throws -> [(Double, SignedHistory.Document)]
+        ) {
+            testDescription = description
+            self.events = events
+            self.documents = documents
+        }
+    }
+
+    static let lives = [
+        Life(
+            "an upgrade to a shorter plan ends with that plan, though the old period would go on",
+            [
+                "0 subscription.started 1", "100 subscription.productChanged 2", "130 subscription.expired 2",
+                "130 subscription.renewalDisabled 2",
+            ]
+        ) { signed in
+            try [
+                (0, bought(signed, "high", until: 365)),
+                (100, changed(signed)),
+                (
+                    130,
+                    notification(
+                        signed, "EXPIRED", 130, month(signed, 130),
+                        signed.renewal(signed: 130, renews: false) { $0.expirationIntent = Open(.customerCancelled) })
+                ),
+            ]
+        },
+        Life(
+            "a refund of the shorter plan does not bring the old one back",
+            [
+                "0 subscription.started 1", "100 subscription.productChanged 2", "105 purchase.refunded 2",
+                "105 subscription.revoked 2",
+            ]
+        ) { signed in
+            try [
+                (0, bought(signed, "high", until: 365)),
+                (100, changed(signed)),
+                (
+                    105,
+                    notification(
+                        signed, "REFUND", 105, month(signed, 105) { $0.revocationDate = Facts.day(105) }, nil)
+                ),
+            ]
+        },
+        Life(
+            "a month that is bought after the refund of a year is paid for again",
+            [
+                "0 subscription.started 1", "50 purchase.refunded 1", "50 subscription.revoked 1",
+                "100 subscription.recovered 2", "100 subscription.productChanged 2", "130 subscription.stale 2",
+            ]
+        ) { signed in
+            try [
+                (0, bought(signed, "high", until: 365)),
+                (
+                    50,
+                    notification(
+                        signed, "REFUND", 50,
+                        signed.transaction(product: "high", signed: 50, until: 365) {
+                            $0.revocationDate = Facts.day(50)
+                        },
+                        nil)
+                ),
+                (100, changed(signed)),
+            ]
+        },
+        Life(
+            "a receipt's cancellation at the second of an upgrade is no refund",
+            ["110 subscription.started 2", "130 subscription.stale 2"]
+        ) { _ in
+            [
+                (
+                    110,
+                    .receipt(
+                        [purchase("1", "high", 0, 365, cancelled: 100), purchase("2", "month", 100, 130)], created: 110)
+                )
+            ]
+        },
+        Life(
+            "a receipt's cancellation at another time is a refund",
+            ["110 purchase.refunded 1", "110 subscription.started 2", "130 subscription.stale 2"]
+        ) { _ in
+            [
+                (
+                    110,
+                    .receipt(
+                        [purchase("1", "high", 0, 365, cancelled: 99), purchase("2", "month", 100, 130)], created: 110)
+                )
+            ]
+        },
+        Life(
+            "a refund under one of a period's two ids ends it",
+            ["0 subscription.started 1", "5 purchase.refunded 2", "5 subscription.revoked 1"]
+        ) { signed in
+            try [
+                (0, .transaction(signed.transaction { $0.webOrderLineItemId = "77" })),
+                (
+                    5,
+                    .transaction(
+                        signed.transaction("2", signed: 5, from: 5) {
+                            $0.webOrderLineItemId = "77"
+                            $0.revocationDate = Facts.day(5)
+                        })
+                ),
+            ]
+        },
+        Life(
+            "an extension is published, also of a period that was over",
+            [
+                "0 subscription.started 1", "30 subscription.stale 1", "32 subscription.extended 1",
+                "40 subscription.stale 1",
+            ]
+        ) { signed in
+            try [
+                (0, bought(signed, "month", until: 30)),
+                (32, notification(signed, "RENEWAL_EXTENDED", 32, signed.transaction(signed: 32, until: 40), nil)),
+            ]
+        },
+        Life(
+            "a renewal that is charged ahead is published when it is known, and once",
+            ["0 subscription.started 1", "29 subscription.renewed 2", "60 subscription.stale 2"]
+        ) { signed in
+            try [
+                (0, bought(signed, "month", until: 30)),
+                (29, .transaction(signed.transaction("2", signed: 29, from: 30, until: 60))),
+            ]
+        },
+        Life(
+            "a downgrade that is charged ahead is published when it begins",
+            ["0 subscription.started 1", "365 subscription.productChanged 2", "395 subscription.stale 2"]
+        ) { signed in
+            try [
+                (0, bought(signed, "high", until: 365)),
+                (
+                    364,
+                    .transaction(
+                        signed.transaction("2", product: "low", signed: 364, from: 365, until: 395) {
+                            $0.transactionReason = Open(.renewal)
+                        })
+                ),
+            ]
+        },
+    ]
+
+    @Test(arguments: lives) func `a subscription's life is published as it went`(_ life: Life) async throws {
+        let signed = try SignedHistory()
+        let catalogue = Catalogue(staleLeeway: .zero)
+        let ledger = Ledger(storage: MemoryLedgerStorage(), catalogues: [Facts.scope.bundleId: catalogue])
+        let documents = try life.documents(signed)
+        for day in 0...400 {
+            let now = Facts.day(Double(day))
+            for (arrival, document) in documents where Int(arrival) == day {
+                _ = try await ledger.record([signed.evidence(document)], at: now)
+            }
+            while try await ledger.tellChanges(at: now) == 500 {}
+        }
+        let found = try await ledger.storage.read { try $0.events(after: 0, limit: 1000) }
+        let words = found.map { event in
+            let day = (event.recordedAt.milliseconds - Facts.day(0).milliseconds) / 86_400_000
+            return "\(day) \(event.kind.rawValue) \(event.transactionId ?? "")"
+        }
+        #expect(words == life.events)
+    }
+
+    // MARK: - A genuine receipt
+
+    /// Purchases of 2019-12-26 in it, with the time of each.
+    static let genuine = [
+        ("00:10:30", "lite", "00:15:12"), ("00:11:18", "optimum", "00:16:18"), ("00:14:54", "pro", "00:19:54"),
+        ("15:43:00", "optimum", "15:47:59"),
+        // A renewal of “optimum” was charged ahead for 15:47:59, and dies with the upgrade.
+        ("15:47:18", "pro", "15:52:18"), ("15:50:00", "pro", "15:52:18"), ("15:52:30", "pro", "15:57:18"),
+    ]
+
+    @Test(.enabled(if: TestData.isThere, Comment(rawValue: TestData.whyNot)), arguments: genuine)
+    func `in a genuine receipt with four upgrades the plan that was bought last governs`(
+        time: String, product: String, end: String
+    ) throws {
+        let signed = try SignedReceipt(decoding: TestData.receipt("receipts/sandbox-2020-sha1-187-purchases.b64"))
+        let receipt = try AppReceipt(decoding: signed.payload)
+        var chain = Chain(ChainKey("1000000603177571", in: Facts.scope))
+        for purchase in receipt.modern().value.transactions {
+            let provenance = Provenance(
+                signedDate: try #require(receipt.receiptCreationDate), evidence: Facts.evidence(""))
+            chain.merge(try #require(TransactionStatement(purchase, source: .receipt, provenance: provenance)))
+        }
+        let state = chain.subscription(at: try #require(Timestamp(iso8601: "2019-12-26T\(time)Z")))
+        #expect(state?.governing.productId == "com.nutcallalert.inapp.\(product)")
+        #expect(state?.governing.expiresDate == Timestamp(iso8601: "2019-12-26T\(end)Z"))
+        #expect(state?.status == .active)
+    }
+
+    // MARK: - Documents
+
+    private static func notification(
+        _ signed: SignedHistory, _ type: String, _ day: Double, _ transaction: String, _ renewal: String?
+    ) throws -> SignedHistory.Document {
+        .notification(try signed.notification(type, signed: day, transaction: transaction, renewal: renewal))
+    }
+
+    private static func bought(
+        _ signed: SignedHistory, _ product: String, until end: Double
+    ) throws -> SignedHistory.Document {
+        try notification(
+            signed, "SUBSCRIBED", 0, signed.transaction(product: product, until: end), signed.renewal(signed: 0))
+    }
+
+    /// The month that is bought on day 100, as it is signed on a day.
+    private static func month(
+        _ signed: SignedHistory, _ day: Double, _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
+    ) throws -> String {
+        try signed.transaction("2", signed: day, from: 100, until: 130) {
+            $0.transactionReason = Open(.purchase)
+            change(&$0)
+        }
+    }
+
+    private static func changed(_ signed: SignedHistory) throws -> SignedHistory.Document {
+        try notification(signed, "DID_CHANGE_RENEWAL_PREF", 100, month(signed, 100), signed.renewal(signed: 100))
+    }
+
+    private static func purchase(
+        _ id: String, _ product: String, _ from: Double, _ until: Double, cancelled: Double? = nil
+    ) -> InAppPurchase {
+        var purchase = InAppPurchase()
+        purchase.transactionId = id
+        purchase.originalTransactionId = "1"
+        purchase.productId = product
+        purchase.quantity = 1
+        purchase.purchaseDate = Facts.day(from)
+        purchase.expiresDate = Facts.day(until)
+        purchase.cancellationDate = cancelled.map(Facts.day)
+        return purchase
+    }
+}
