@@ -26,7 +26,7 @@ struct SignedHistory {
             roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
     }
 
-    private func sign(_ payload: some Encodable & SignedPayload) throws -> String {
+    func sign(_ payload: some Encodable & SignedPayload) throws -> String {
         var plan = plan
         plan.payload = Array(try JSONValue(encoding: payload).compactText.utf8)
         return try plan.signed()

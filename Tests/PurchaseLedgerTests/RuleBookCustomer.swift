@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+import ReceiptCoding
+import Testing
+
+/// A line of `Tests/RuleBook/world.py`: a customer, what the App Store signed, and how that arrives.
+struct RuleBookCustomer: Decodable {
+    struct Document: Decodable {
+        enum Kind: String, Decodable {
+            case notification
+            /// As history shows them, or one from a device.
+            case transactions
+            /// A transaction with its renewal info.
+            case status
+            case receipt
+        }
+
+        var kind: Kind
+        var signedDate: Timestamp
+        var envelope: ResponseBodyV2DecodedPayload?
+        var transaction: JWSTransactionDecodedPayload?
+        var transactions: [JWSTransactionDecodedPayload]?
+        var renewal: JWSRenewalInfoDecodedPayload?
+        var purchases: [Purchase]?
+    }
+
+    /// A purchase in an app receipt.
+    struct Purchase: Decodable {
+        var transactionId: String
+        var originalTransactionId: String
+        var productId: String
+        var productType: Int64
+        var purchaseDate: Timestamp
+        var originalPurchaseDate: Timestamp
+        var quantity: Int64
+        var expiresDate: Timestamp?
+        var cancellationDate: Timestamp?
+        var webOrderLineItemId: Int64?
+    }
+
+    /// Either a document arrives, or somebody asks.
+    struct Step: Decodable {
+        var deliver: Int?
+        var at: Timestamp?
+        var ask: Timestamp?
+    }
+
+    struct Products: Decodable {
+        struct Product: Decodable {
+            var entitlements: Set<String>
+            var level: Int?
+            var duration: Int64?
+        }
+
+        var staleLeeway: Int64
+        var products: [String: Product]
+    }
+
+    var customer: Int
+    var catalogue: Products
+    var documents: [Document]
+    /// Each from the beginning.
+    var plans: [[Step]]
+}
+
+// MARK: - Answers
+
+extension RuleBookCustomer {
+    /// What a customer has, in the words of `rulebook.py`.
+    struct Answer: Encodable {
+        struct Subscription: Encodable {
+            var status: String
+            var transactionId: String
+            var productId: String
+            var until: Timestamp?
+            var willRenew: Bool?
+            var next: String?
+        }
+
+        struct Entitlement: Encodable {
+            var name: String
+            var reason: String
+            var productId: String
+            var until: Timestamp?
+        }
+
+        struct Consumable: Encodable {
+            var transactionId: String
+            var productId: String
+            var quantity: Int
+            var revoked: Int
+        }
+
+        var subscriptions: [String: Subscription] = [:]
+        var entitlements: [Entitlement] = []
+        var consumables: [Consumable] = []
+        var nextChange: Timestamp?
+    }
+
+    /// Delivers each plan to a ledger of its own, and asks.
+    ///
+    /// - Parameter history: Signs documents as long as its certificates hold; evidence of others is made without a signature.
+    func answers(signing history: SignedHistory?) async throws -> [[Answer]] {
+        var evidence: [[Evidence]] = []
+        for document in documents { evidence.append(try await document.evidence(signing: history)) }
+        var answers: [[Answer]] = []
+        for plan in plans {
+            let ledger = Ledger(storage: MemoryLedgerStorage(), catalogues: [Facts.scope.bundleId: Catalogue(catalogue)])
+            var given: [Answer] = []
+            for step in plan {
+                if let index = step.deliver, let at = step.at {
+                    _ = try await ledger.record(evidence[index], claimedBy: "customer", at: at)
+                } else if let now = step.ask {
+                    let holdings = try await ledger.holdings(of: "customer", in: Facts.scope, at: now)
+                    given.append(holdings.map(Answer.init) ?? Answer())
+                }
+            }
+            answers.append(given)
+        }
+        return answers
+    }
+}
+
+extension RuleBookCustomer.Answer {
+    init(_ holdings: Holdings) {
+        subscriptions = holdings.subscriptions.mapValues {
+            Subscription(
+                status: $0.status.rawValue, transactionId: $0.governing.transactionId,
+                productId: $0.governing.productId, until: $0.accessUntil, willRenew: $0.willRenew,
+                next: $0.nextProductId)
+        }
+        entitlements = holdings.entitlements.map {
+            Entitlement(name: $0.name, reason: $0.reason.rawValue, productId: $0.productId, until: $0.until)
+        }
+        consumables = holdings.consumables.map {
+            Consumable(
+                transactionId: $0.transactionId, productId: $0.productId, quantity: $0.quantity,
+                revoked: $0.revokedQuantity)
+        }
+        nextChange = holdings.nextChange
+    }
+}
+
+extension Catalogue {
+    init(_ words: RuleBookCustomer.Products) {
+        self.init(
+            products: words.products.mapValues {
+                Product(
+                    entitlements: $0.entitlements, level: $0.level, duration: $0.duration.map { .milliseconds($0) })
+            }, staleLeeway: .milliseconds(words.staleLeeway))
+    }
+}
+
+// MARK: - Evidence
+
+extension RuleBookCustomer.Document {
+    /// The evidence that arrives with the document.
+    func evidence(signing history: SignedHistory?) async throws -> [Evidence] {
+        // For how long signers' certificates hold.
+        if let history, signedDate < Facts.day(700) { return try await signed(by: history) }
+        switch kind {
+        case .transactions: return try (transactions ?? []).map { try Evidence(unsigned: $0) }
+        case .status: return try [Evidence(unsigned: #require(transaction)), Evidence(unsigned: #require(renewal))]
+        case .notification: return [try unsignedNotification()]
+        case .receipt: return [try unsignedReceipt()]
+        }
+    }
+
+    private func signed(by history: SignedHistory) async throws -> [Evidence] {
+        switch kind {
+        case .transactions:
+            var evidence: [Evidence] = []
+            for transaction in transactions ?? [] {
+                evidence.append(try await history.evidence(transaction: history.sign(transaction)))
+            }
+            return evidence
+        case .status:
+            let verifier = history.verifier
+            let transaction = try await verifier.verify(
+                history.sign(#require(transaction)).utf8, as: JWSTransactionDecodedPayload.self, at: signedDate)
+            let renewal = try await verifier.verify(
+                history.sign(#require(renewal)).utf8, as: JWSRenewalInfoDecodedPayload.self, at: signedDate)
+            return [try #require(Evidence(transaction)), try #require(Evidence(renewal, boundBy: transaction))]
+        case .notification:
+            var payload = try #require(envelope)
+            payload.data?.signedTransactionInfo = try transaction.map(history.sign)
+            payload.data?.signedRenewalInfo = try renewal.map(history.sign)
+            return [try await history.evidence(notification: history.sign(payload))]
+        case .receipt:
+            let created = Double(signedDate.milliseconds - Facts.day(0).milliseconds) / 86_400_000
+            return [try await history.evidence(receipt: try #require(purchases).map(InAppPurchase.init), created: created)]
+        }
+    }
+
+    private func unsignedNotification() throws -> Evidence {
+        let payload = try #require(envelope)
+        let parts = try [
+            transaction.map { try Evidence(unsigned: $0) }, renewal.map { try Evidence(unsigned: $0) },
+        ].compactMap { $0 }
+        let about = Evidence.Notification(
+            uuid: payload.notificationUUID, type: payload.notificationType?.rawValue ?? "",
+            subtype: payload.subtype?.rawValue)
+        return Evidence(
+            .notification, try Evidence.document(payload), Facts.scope, signedDate, parts: parts, notification: about
+        ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
+    }
+
+    private func unsignedReceipt() throws -> Evidence {
+        let purchases = try #require(purchases)
+        var receipt = AppReceipt()
+        receipt.receiptType = Open(.production)
+        receipt.bundleId = Facts.scope.bundleId
+        receipt.receiptCreationDate = signedDate
+        receipt.inAppPurchases = purchases.map(InAppPurchase.init)
+        let transactions = receipt.modern().value.transactions
+        let name = "\(signedDate.milliseconds) \(purchases)"
+        return Evidence(.receipt, Array(name.utf8), Facts.scope, signedDate) { provenance in
+            (transactions.compactMap { TransactionStatement($0, source: .receipt, provenance: provenance) }, [])
+        }
+    }
+}
+
+extension Evidence {
+    /// A name for each content: with a last dot, up to which a token is signed.
+    fileprivate static func document(_ payload: some Encodable) throws -> [UInt8] {
+        Array(try JSONValue(encoding: payload).compactText.utf8) + Array(".".utf8)
+    }
+
+    fileprivate init(unsigned payload: JWSTransactionDecodedPayload) throws {
+        self.init(.transaction, try Self.document(payload), Facts.scope, payload.signedDate) { provenance in
+            (
+                [TransactionStatement(payload, source: .signedTransaction, provenance: provenance)].compactMap { $0 }, []
+            )
+        }
+    }
+
+    fileprivate init(unsigned payload: JWSRenewalInfoDecodedPayload) throws {
+        self.init(.renewalInfo, try Self.document(payload), Facts.scope, payload.signedDate) { provenance in
+            ([], [RenewalFact(payload, provenance: provenance)].compactMap { $0 })
+        }
+    }
+}
+
+extension InAppPurchase {
+    init(_ words: RuleBookCustomer.Purchase) {
+        self.init()
+        transactionId = words.transactionId
+        originalTransactionId = words.originalTransactionId
+        productId = words.productId
+        productType = Open(rawValue: words.productType)
+        purchaseDate = words.purchaseDate
+        originalPurchaseDate = words.originalPurchaseDate
+        quantity = words.quantity
+        expiresDate = words.expiresDate
+        cancellationDate = words.cancellationDate
+        webOrderLineItemId = words.webOrderLineItemId
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import PurchaseLedger
+import TestData
+import Testing
+
+/// The ledger beside the rule book in `Tests/RuleBook`: a second reading of Apple's rules, in another language and without any
+/// code of ours. `world.py` lives through customers' histories and signs them, the ledger answers, `rulebook.py` judges.
+@Suite struct RuleBookTests {
+    /// With `QUITTANCE_SOAK` in the environment many more customers, and another seed if `QUITTANCE_SEED` is one.
+    private static let isSoak = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] != nil
+    private static let seed = ProcessInfo.processInfo.environment["QUITTANCE_SEED"] ?? "1"
+    private static let customers = isSoak ? 2000 : 200
+
+    @Test(.enabled(if: Python.isThere, Python.whyNot))
+    func `the rule book decides as Apple's documentation does`() throws {
+        let outcome = try Python.run("rulebook.py", ["--self-test", TestData.folder.path])
+        #expect(outcome.status == 0, "\(outcome.output)\(outcome.error)")
+    }
+
+    @Test(.enabled(if: Python.isThere, Python.whyNot))
+    func `the ledger answers as the rule book does`() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("rule-book-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let world = folder.appendingPathComponent("world.jsonl")
+        let answers = folder.appendingPathComponent("answers.jsonl")
+
+        // Each kind of event is there, in the long form each a good many times.
+        let made = try Python.run(
+            "world.py",
+            [
+                "--seed", Self.seed, "--customers", "\(Self.customers)", "--at-least", Self.isSoak ? "20" : "1",
+                "--output", world.path,
+            ])
+        try #require(made.status == 0, "\(made.error)")
+        try await Self.answer(world, into: answers)
+        let judged = try Python.run("rulebook.py", [world.path, answers.path])
+        if Self.isSoak { print("Seed \(Self.seed):\n\(made.error)\(judged.output)") }
+        #expect(judged.status == 0, "Seed \(Self.seed), files in \(folder.path).\n\(judged.output)\(judged.error)")
+        if judged.status == 0 { try FileManager.default.removeItem(at: folder) }
+    }
+
+    /// Asks the ledger all that a world asks, and writes its answers, a line for each customer.
+    private static func answer(_ world: URL, into file: URL) async throws {
+        try Data().write(to: file)
+        let output = try FileHandle(forWritingTo: file)
+        let encoder = JSONEncoder()
+        let history = try SignedHistory()
+        for line in try Data(contentsOf: world).split(separator: UInt8(ascii: "\n")) {
+            let customer = try JSONDecoder().decode(RuleBookCustomer.self, from: line)
+            let answers = try await customer.answers(signing: customer.customer < 20 ? history : nil)
+            try output.write(contentsOf: encoder.encode(answers) + Data("\n".utf8))
+        }
+        try output.close()
+    }
+}
+
+/// Python, if the machine has it.
+private enum Python {
+    static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .appendingPathComponent("../RuleBook").standardizedFileURL
+    static let whyNot: Comment = "needs python3"
+    static let isThere = (try? run("rulebook.py", ["-h"]).status) == 0
+
+    struct Outcome {
+        var status: Int32
+        var output: String
+        var error: String
+    }
+
+    static func run(_ script: String, _ arguments: [String]) throws -> Outcome {
+        let files = ["output", "error"].map { _ in
+            FileManager.default.temporaryDirectory.appendingPathComponent("rule-book-\(UUID().uuidString)")
+        }
+        for file in files { try Data().write(to: file) }
+        defer { for file in files { try? FileManager.default.removeItem(at: file) } }
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = ["python3", "-B", script] + arguments
+        process.currentDirectoryURL = folder
+        process.standardOutput = try FileHandle(forWritingTo: files[0])
+        process.standardError = try FileHandle(forWritingTo: files[1])
+        try process.run()
+        process.waitUntilExit()
+        let texts = try files.map { String(decoding: try Data(contentsOf: $0), as: UTF8.self) }
+        return Outcome(status: process.terminationStatus, output: texts[0], error: texts[1])
+    }
+}
