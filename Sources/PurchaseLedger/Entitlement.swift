@@ -203,7 +203,8 @@ extension PurchaseHistory {
 
     /// All instants at which an answer about this chain may change by itself.
     fileprivate func instants(_ renewal: RenewalFact?, _ catalogue: Catalogue) -> [Timestamp] {
-        var instants = purchases.compactMap { $0.nonRenewingEnd(catalogue) }
+        let nonRenewing = purchases.filter { $0.type == .nonRenewingSubscription }
+        var instants = nonRenewing.map(\.start) + nonRenewing.compactMap { $0.nonRenewingEnd(catalogue) }
         for period in periods {
             instants.append(period.start)
             guard let end = period.expiresDate else { continue }
@@ -233,16 +234,14 @@ extension Grant {
 extension TransactionStatement {
     /// What a non-renewing subscription entitles to.
     fileprivate func nonRenewingGrant(_ catalogue: Catalogue, at now: Timestamp) -> Grant? {
-        guard type == .nonRenewingSubscription, revocation == nil else { return nil }
+        guard type == .nonRenewingSubscription, revocation == nil, start <= now else { return nil }
         let end = nonRenewingEnd(catalogue)
         return end.map { now < $0 } ?? true ? Grant(statement: self, reason: .purchase, until: end) : nil
     }
 
     /// The end of a non-renewing subscription: the app's own duration after the purchase. `nil` for none.
     fileprivate func nonRenewingEnd(_ catalogue: Catalogue) -> Timestamp? {
-        guard type == .nonRenewingSubscription, let purchaseDate,
-            let duration = catalogue.products[productId]?.duration
-        else { return nil }
+        guard let purchaseDate, let duration = catalogue.products[productId]?.duration else { return nil }
         return purchaseDate.advanced(by: duration)
     }
 }
