@@ -108,7 +108,8 @@ extension RuleBookCustomer {
         for document in documents { evidence.append(try await document.evidence(signing: history)) }
         var answers: [[Answer]] = []
         for plan in plans {
-            let ledger = Ledger(storage: MemoryLedgerStorage(), catalogues: [Facts.scope.bundleId: Catalogue(catalogue)])
+            let ledger = Ledger(
+                storage: MemoryLedgerStorage(), catalogues: [Facts.scope.bundleId: Catalogue(catalogue)])
             var given: [Answer] = []
             for step in plan {
                 if let index = step.deliver, let at = step.at {
@@ -190,8 +191,10 @@ extension RuleBookCustomer.Document {
             payload.data?.signedRenewalInfo = try renewal.map(history.sign)
             return [try await history.evidence(notification: history.sign(payload))]
         case .receipt:
-            let created = Double(signedDate.milliseconds - Facts.day(0).milliseconds) / 86_400_000
-            return [try await history.evidence(receipt: try #require(purchases).map(InAppPurchase.init), created: created)]
+            // In days, which are cut off after the millisecond.
+            let created = (Double(signedDate.milliseconds - Facts.day(0).milliseconds) + 0.5) / 86_400_000
+            let purchases = try #require(purchases).map(InAppPurchase.init)
+            return [try await history.evidence(receipt: purchases, created: created)]
         }
     }
 
@@ -231,9 +234,8 @@ extension Evidence {
 
     fileprivate init(unsigned payload: JWSTransactionDecodedPayload) throws {
         self.init(.transaction, try Self.document(payload), Facts.scope, payload.signedDate) { provenance in
-            (
-                [TransactionStatement(payload, source: .signedTransaction, provenance: provenance)].compactMap { $0 }, []
-            )
+            let statement = TransactionStatement(payload, source: .signedTransaction, provenance: provenance)
+            return ([statement].compactMap { $0 }, [])
         }
     }
 

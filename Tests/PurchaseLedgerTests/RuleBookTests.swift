@@ -12,7 +12,7 @@ import Testing
     /// With `QUITTANCE_SOAK` in the environment many more customers, and another seed if `QUITTANCE_SEED` is one.
     private static let isSoak = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] != nil
     private static let seed = ProcessInfo.processInfo.environment["QUITTANCE_SEED"] ?? "1"
-    private static let customers = isSoak ? 2000 : 200
+    private static let customers = isSoak ? 2000 : 150
 
     @Test(.enabled(if: Python.isThere, Python.whyNot))
     func `the rule book decides as Apple's documentation does`() throws {

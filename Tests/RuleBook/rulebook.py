@@ -1,26 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A judge of subscription rules that shares no code with the library: the sentences of the fact sheet on signed
-transactions (its sections in parentheses), one function a sentence, as far as that goes.
+"""A judge of subscription rules that shares no code with the library: Apple's rules as the project's fact sheet on signed
+transactions has them (its sections in parentheses), a function for a sentence, as far as that goes.
 
     python3 rulebook.py world.jsonl answers.jsonl     compares a library's answers with its own
     python3 rulebook.py world.jsonl                   compares itself with Apple's verdicts in orderly histories
-    python3 rulebook.py --self-test [DATA]            checks itself against Appendix 2, and genuine notifications in DATA
+    python3 rulebook.py --self-test [DATA]            checks itself with Appendix 2, and genuine notifications in DATA
 
-Where the sheet is silent it says QUESTION, and takes the answer that grants and claims least.
+Where the sheet is silent, this says QUESTION. Then either answer is accepted, or the one that grants least.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import math
 import sys
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Iterable, Iterator
 
 Words = dict[str, Any]
@@ -32,8 +28,6 @@ RECEIPT_TYPES = {0: NON_CONSUMABLE, 1: CONSUMABLE, 2: NON_RENEWING, 3: RENEWABLE
 # Status codes (E.1), and the two answers that have none.
 NUMBERS = {"active": 1, "expired": 2, "billingRetry": 3, "billingGrace": 4, "revoked": 5}
 FOREVER = math.inf
-# How many kinds of difference are shown with all that was delivered.
-EXAMPLES = 8
 
 
 # MARK: Evidence (E.4, rules of evidence)
@@ -81,8 +75,8 @@ class Statement:
         )  # fmt: skip
 
     def with_silence_of_receipt(self, signed: Statement) -> Statement:
-        """A receipt has no words for the reason, the group, upgrades, refunds of consumables, and the web order line item of
-        what is shared by a family: no statement about them.
+        """A receipt has no words for the reason, the group, upgrades, refunds of consumables, and the web order line
+        item of what a family shares: its silence about them is no statement.
 
         QUESTION: nor for the refunded share. If a receipt confirms the revocation, the signed share stays.
         """
@@ -261,6 +255,9 @@ class Chain:
         begun = [period for period in self.remaining if period.start <= now]
         return begun[-1] if begun else self.remaining[0] if self.remaining else None
 
+    def unbegun(self, now: int) -> list[Purchase]:
+        return [period for period in self.remaining if now < period.start and not self.is_revoked(period)]
+
     def renewal_about(self, period: Purchase) -> Words | None:
         """*R about T*. QUESTION: the newest R, if it is about T; never an older one that is."""
         if self.renewal is None:
@@ -271,27 +268,45 @@ class Chain:
 
     @property
     def group(self) -> str:
-        """Receipts name no group: what any document of the chain names. QUESTION: else the chain is a group of its own."""
+        """Receipts name no group: what any document of the chain names.
+
+        QUESTION: if none names one, the chain is a group of its own.
+        """
         return next((period.group for period in self.periods if period.group), f"chain {self.original}")
 
     def status(self, now: int) -> Status:
-        """The table of E.3, first match wins."""
+        """The table of E.3, and of the newest R, whatever it is about, the next product."""
         period = self.governing(now)
+        next_product = (self.renewal or {}).get("autoRenewProductId")
         if period is None:
-            return Status("upgraded", self.periods[-1], None, None)
+            return Status("upgraded", self.periods[-1], None, None, None, next_product, self.rules(now))
         renewal = self.renewal_about(period) or {}
         switch = renewal.get("autoRenewStatus")
+        name, until = self.row(period, renewal, now)
+        following = [next.end for next in self.unbegun(now) if name == "active" and next.start == period.end]
         renews = None if switch is None else switch == 1
-        grace = renewal.get("gracePeriodExpiresDate") or 0
+        return Status(name, period, until, renews, next(iter(following), None), next_product, self.rules(now))
+
+    def rules(self, now: int) -> tuple[str, ...]:
+        had_a_say = {
+            "two ids": any(len(period.ids) > 1 for period in self.periods),
+            "superseded": any(self.is_superseded(period) and not period.upgraded for period in self.periods),
+            "ahead": any(period.start > now for period in self.periods),
+        }
+        return tuple(rule for rule, had in had_a_say.items() if had)
+
+    def row(self, period: Purchase, renewal: Words, now: int) -> tuple[str, int | None]:
+        """The table of E.3, first match wins: the status, and until when there is access."""
         if self.is_revoked(period):
-            return Status("revoked", period, None, renews)
+            return "revoked", None
         if now < (period.end or 0):
-            return Status("active", period, period.end, renews)
+            return "active", period.end
         if renewal.get("isInBillingRetryPeriod") is True:
-            return Status("billingGrace", period, grace, renews) if grace > now else Status("billingRetry", period, None, renews)
-        if switch == 0 or renewal.get("expirationIntent") is not None:
-            return Status("expired", period, None, renews)
-        return Status("stale", period, None, renews)
+            grace = renewal.get("gracePeriodExpiresDate") or 0
+            return ("billingGrace", grace) if grace > now else ("billingRetry", None)
+        if renewal.get("autoRenewStatus") == 0 or renewal.get("expirationIntent") is not None:
+            return "expired", None
+        return "stale", None
 
 
 @dataclass(frozen=True)
@@ -300,6 +315,11 @@ class Status:
     period: Purchase
     until: int | None
     renews: bool | None
+    # QUESTION: until when there is access, if the next period is charged: its end may be told too.
+    ahead: int | None = None
+    next_product: str | None = None
+    # Which of the harder rules had a say: for whoever reads a difference.
+    rules: tuple[str, ...] = ()
 
     @property
     def number(self) -> int | None:
@@ -339,6 +359,7 @@ class Holdings:
     entitlements: dict[str, list[Grant]]
     # By transaction id: product, quantity, and the least and the most that may be taken back.
     consumables: dict[str, tuple[str, int, int, int]]
+    rules: tuple[str, ...] = ()
 
 
 class Judge:
@@ -354,12 +375,15 @@ class Judge:
             for original, same in groupby(periods, lambda period: period.original)
         ]
 
-    def holdings(self, now: int) -> Holdings:
+    def holdings(self, now: int, *, ties_count_ahead: bool = False) -> Holdings:
         statuses = {chain.original: chain.status(now) for chain in self.chains}
         grants: dict[str, list[Grant]] = {}
-        for name, grant in [*self.subscribed(now, statuses), *self.bought_once(now)]:
+        for name, grant in [*self.subscribed(now, statuses, ties_count_ahead), *self.bought_once(now)]:
             grants.setdefault(name, []).append(grant)
-        return Holdings(statuses, {name: longest(each) for name, each in grants.items()}, self.consumables())
+        rules = {rule for status in statuses.values() for rule in status.rules}
+        rules |= {"two ids" for purchase in self.once if len(purchase.ids) > 1}
+        entitlements = {name: longest(each) for name, each in grants.items()}
+        return Holdings(statuses, entitlements, self.consumables(), tuple(sorted(rules)))
 
     def candidates(self, chain: Chain, now: int, status: Status) -> Iterator[Grant]:
         """The candidates of E.4: what is paid for now; grace; and for a short while what may have been renewed.
@@ -376,7 +400,13 @@ class Judge:
         if status.name == "stale" and now < end + self.catalogue.leeway:
             yield Grant(period.product, end + self.catalogue.leeway, "stale", period.ids)
 
-    def subscribed(self, now: int, statuses: dict[str, Status]) -> Iterator[tuple[str, Grant]]:
+    def readings(self, now: int) -> Iterator[Holdings]:
+        """QUESTION: the latest end of two candidates, with or without what is charged ahead? Either may be told."""
+        return (self.holdings(now, ties_count_ahead=ahead) for ahead in (False, True))
+
+    def subscribed(
+        self, now: int, statuses: dict[str, Status], ties_count_ahead: bool
+    ) -> Iterator[tuple[str, Grant]]:
         """Per subscription group the candidate with the highest service level; ties: the latest end."""
         groups: dict[str, list[tuple[Chain, Grant]]] = {}
         for chain in self.chains:
@@ -385,24 +415,27 @@ class Judge:
         for members in groups.values():
             level = min(self.catalogue.level(grant.product) for _, grant in members)
             best = [(chain, grant) for chain, grant in members if self.catalogue.level(grant.product) == level]
-            # QUESTION: the latest end is the product's own here, or that with what is charged ahead; either may be told.
-            end = max(grant.until for _, grant in best)
-            for chain, grant in best:
-                if grant.until == end:
+            ends = [
+                max([grant.until, *self.ahead(chain, grant.until, now).values()]) if ties_count_ahead else grant.until
+                for chain, grant in best
+            ]
+            for (chain, grant), end in zip(best, ends):
+                if end == max(ends):
+                    ahead = self.ahead(chain, grant.until, now)
                     for name in self.catalogue.names(grant.product):
-                        yield name, replace(grant, until=self.extended(chain, grant, name, now))
+                        yield name, replace(grant, until=ahead.get(name, grant.until))
 
-    def extended(self, chain: Chain, grant: Grant, name: str, now: int) -> float:
+    def ahead(self, chain: Chain, until: float, now: int) -> dict[str, int]:
         """A period that has not begun extends `until` of entitlements that it grants too (E.3 (5)).
 
         QUESTION: if it begins where the other ends, without a gap.
         """
-        until = grant.until
-        for period in chain.remaining:
-            follows = now < period.start <= until < (period.end or 0)
-            if follows and not chain.is_revoked(period) and name in self.catalogue.names(period.product):
-                until = period.end or 0
-        return until
+        ends: dict[str, int] = {}
+        for period in chain.unbegun(now):
+            for name in self.catalogue.names(period.product):
+                if period.start <= ends.get(name, until) < (period.end or 0):
+                    ends[name] = period.end or 0
+        return ends
 
     def bought_once(self, now: int) -> Iterator[tuple[str, Grant]]:
         """Non-consumables unless revoked; non-renewing ones from purchaseDate for the developer's own duration."""
@@ -431,7 +464,10 @@ def longest(grants: list[Grant]) -> list[Grant]:
 
 
 def taken_back(purchase: Purchase) -> tuple[int, int]:
-    """E.6: of a prorated refund the percentage, of any other the whole. QUESTION: a fraction may be rounded either way."""
+    """E.6: of a prorated refund the percentage, of any other the whole.
+
+    QUESTION: a fraction may be rounded either way.
+    """
     if not purchase.revocations:
         return 0, 0
     refund = purchase.revocations[-1]
@@ -441,223 +477,20 @@ def taken_back(purchase: Purchase) -> tuple[int, int]:
     return math.floor(share), math.ceil(share)
 
 
-# MARK: Comparing
-
-
-@dataclass(frozen=True)
-class Difference:
-    kind: str
-    what: str
-
-
-def compare(ours: Words, book: Holdings) -> Iterator[Difference]:
-    """The library's answer beside the book's."""
-    for original in sorted({*ours["subscriptions"], *book.statuses}):
-        answer, status = ours["subscriptions"].get(original), book.statuses.get(original)
-        if answer is None or status is None:
-            yield Difference("subscription known or not", f"{original}: {answer} ≠ {status}")
-        else:
-            yield from compare_status(answer, status)
-    yield from compare_entitlements(ours["entitlements"], book.entitlements)
-    consumables = {each["transactionId"]: each for each in ours["consumables"]}
-    if consumables.keys() != book.consumables.keys():
-        yield Difference("consumables", f"{sorted(consumables)} ≠ {sorted(book.consumables)}")
-    for id in consumables.keys() & book.consumables.keys():
-        each, (product, quantity, least, most) = consumables[id], book.consumables[id]
-        if (each["productId"], each["quantity"]) != (product, quantity) or not least <= each["revoked"] <= most:
-            yield Difference("consumable", f"{each} ≠ {book.consumables[id]}")
-
-
-def compare_status(answer: Words, status: Status) -> Iterator[Difference]:
-    prefix = f"{status.period.original}: "
-    if answer["status"] != status.name:
-        yield Difference(f"status {answer['status']} ≠ {status.name}", prefix + f"T is {sorted(status.period.ids)}")
-    if answer["transactionId"] not in status.period.ids or answer["productId"] != status.period.product:
-        told = f"{answer['transactionId']} {answer['productId']} ≠ {sorted(status.period.ids)} {status.period.product}"
-        yield Difference("governing period", prefix + told)
-    elif answer["status"] == status.name:
-        if answer.get("until") != status.until:
-            yield Difference(f"accessUntil of {status.name}", prefix + f"{answer.get('until')} ≠ {status.until}")
-        if answer.get("willRenew") != status.renews:
-            kind = f"willRenew of {status.name}: {answer.get('willRenew')} ≠ {status.renews}"
-            yield Difference(kind, prefix + f"T is {sorted(status.period.ids)}")
-
-
-def compare_entitlements(answers: list[Words], book: dict[str, list[Grant]]) -> Iterator[Difference]:
-    told = Counter(answer["name"] for answer in answers)
-    for name in sorted({*told, *book}):
-        grants = book.get(name, [])
-        if told[name] > 1:
-            yield Difference("entitlement told twice", name)
-        elif not told[name] or not grants:
-            kind = f"denied, by the book {grants[0].reason}" if grants else "granted, by the book not"
-            yield Difference(f"entitlement {kind}", f"{name}: {[each for each in answers if each['name'] == name] or grants}")
-    for answer in answers:
-        grants = book.get(answer["name"], [])
-        mine = (answer["productId"], answer.get("until") or FOREVER, answer["reason"])
-        if grants and mine not in [(grant.product, grant.until, grant.reason) for grant in grants]:
-            parts = ["productId", "until", "reason"]
-            theirs = (grants[0].product, grants[0].until, grants[0].reason)
-            differing = [part for part, one, other in zip(parts, mine, theirs) if one != other]
-            yield Difference(f"entitlement's {', '.join(differing)}", f"{answer['name']}: {mine} ≠ {grants}")
-
-
-@dataclass
-class Found:
-    """Differences by kind, with one of each: that of which the fewest documents are to be read."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, tuple[int, str]] = field(default_factory=dict)
-    questions: int = 0
-
-    def add(self, difference: Difference, where: str, documents: list[Words], ours: Words, book: Holdings) -> None:
-        self.counts[difference.kind] += 1
-        if len(documents) < self.examples.get(difference.kind, (sys.maxsize, ""))[0]:
-            listed = "\n".join("    " + json.dumps(document) for document in documents)
-            self.examples[difference.kind] = len(documents), (
-                f"{difference.kind}\n  {difference.what}\n  {where}\n  ours: {json.dumps(ours)}\n  book: {book}\n"
-                f"  delivered:\n{listed}")
-
-
-def judge(world: Words, answers: list[Words], found: Found) -> None:
-    """Compares every answer that was given about one customer, and in an orderly history Apple's own verdicts."""
-    for number, (plan, given) in enumerate(zip(world["plans"], answers, strict=True)):
-        facts, delivered, judge = Facts(), [], None
-        replies = iter(given)
-        for step in plan:
-            if "deliver" in step:
-                delivered.append(world["documents"][step["deliver"]])
-                facts.add(delivered[-1])
-                judge = None
-                continue
-            judge = judge or Judge(facts, Catalogue(world["catalogue"]))
-            now, ours = step["ask"], next(replies)
-            book = judge.holdings(now)
-            where = f"--seed {world['seed']} --only {world['customer']}, deliveries {number}, {len(delivered)} delivered, now {now}"
-            differences = [*compare(ours, book), *verdict(number == 0, now, delivered, ours, book)]
-            differences += until_next_change(judge, now, ours, book)
-            found.questions += 1
-            for difference in differences:
-                found.add(difference, where, delivered, ours, book)
-
-
-def verdict(in_order: bool, now: int, delivered: list[Words], ours: Words, book: Holdings) -> Iterator[Difference]:
-    """`data.status` of a notification is Apple's own verdict at its signedDate (E.3)."""
-    last = delivered[-1] if delivered else {}
-    status = last.get("envelope", {}).get("data", {}).get("status")
-    if not in_order or status is None or last["signedDate"] != now:
-        return
-    original = last["transaction"]["originalTransactionId"]
-    name = ours["subscriptions"].get(original, {}).get("status")
-    if NUMBERS.get(name) != status:
-        yield Difference(f"{name} ≠ data.status {status}", original)
-    if book.statuses[original].number != status:
-        yield Difference(f"THE BOOK: {book.statuses[original].name} ≠ data.status {status}", original)
-
-
-def until_next_change(judge: Judge, now: int, ours: Words, book: Holdings) -> Iterator[Difference]:
-    """Nothing may change by itself before the instant that the library names."""
-    upcoming = ours.get("nextChange")
-    later = judge.holdings(now + 10**13 if upcoming is None else max(now, upcoming - 1))
-    if (later.statuses, later.entitlements) != (book.statuses, book.entitlements):
-        yield Difference("changes before nextChange", f"{upcoming}")
-
-
-def verdicts(world_file: str) -> int:
-    """The book's own test: in histories that arrive in order, it must say what the App Store says."""
-    counts: Counter[str] = Counter()
-    for line in open(world_file):
-        world, facts, delivered = json.loads(line), Facts(), []
-        for step in world["plans"][0]:
-            if "deliver" in step:
-                delivered.append(world["documents"][step["deliver"]])
-                facts.add(delivered[-1])
-                continue
-            book = Judge(facts, Catalogue(world["catalogue"])).holdings(step["ask"])
-            ours = {"subscriptions": {original: {"status": status.name} for original, status in book.statuses.items()}}
-            for difference in verdict(True, step["ask"], delivered, ours, book):
-                counts[difference.kind] += 1
-                print(f"--only {world['customer']} at {step['ask']}: {difference}")
-    return 1 if counts else 0
-
-
-def judge_files(world_file: str, answers_file: str) -> int:
-    found = Found()
-    with open(world_file) as worlds, open(answers_file) as answers:
-        for world, given in zip(worlds, answers, strict=True):
-            judge(json.loads(world), json.loads(given), found)
-    for kind, _ in found.counts.most_common(EXAMPLES):
-        print(found.examples[kind][1])
-    print(f"{found.questions} answers, {sum(found.counts.values())} differences")
-    for kind, count in found.counts.most_common():
-        print(f"{count:8} {kind}")
-    return 1 if found.counts else 0
-
-
-# MARK: Self-test
-
-
-def self_test(data: str | None) -> int:
-    from worked import failures
-
-    found = [*failures(), *(genuine(Path(data)) if data else [])]
-    print("\n".join(found) or "the book agrees with itself")
-    return 1 if found else 0
-
-
-def decoded(token: str) -> Words:
-    payload = token.strip().split(".")[1]
-    return json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-
-
-def genuine(folder: Path) -> Iterator[str]:
-    """Genuine notifications: our status at the signedDate must be `data.status`."""
-    count = 0
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        notification = notification_in(path)
-        data = (notification or {}).get("data", {})
-        if not notification or "signedTransactionInfo" not in data or "status" not in data:
-            continue
-        transaction = decoded(data["signedTransactionInfo"])
-        renewal = decoded(data["signedRenewalInfo"]) if "signedRenewalInfo" in data else None
-        facts = Facts()
-        facts.add({"kind": "status", "transaction": transaction, "renewal": renewal})
-        book = Judge(facts, Catalogue({"products": {}, "staleLeeway": 0})).holdings(notification["signedDate"])
-        status = book.statuses[transaction["originalTransactionId"]]
-        count += 1
-        if status.number != data["status"]:
-            yield f"{path}: {status.name} ≠ data.status {data['status']}"
-    print(f"{count} genuine notifications with data.status")
-
-
-def notification_in(path: Path) -> Words | None:
-    """The decoded payload of a file that is a signed notification, with or without the JSON around it."""
-    try:
-        text = path.read_text()
-        if text.lstrip().startswith("{"):
-            text = json.loads(text).get("signedPayload", "")
-        payload = decoded(text)
-        # Apple's mocks have words in place of tokens.
-        data = payload.get("data", {})
-        for part in ["signedTransactionInfo", "signedRenewalInfo"]:
-            if part in data:
-                decoded(data[part])
-        return payload if "notificationType" in payload else None
-    except (ValueError, IndexError, AttributeError):
-        return None
-
-
 def main() -> int:
+    import judge
+    import worked
+
     match sys.argv[1:]:
         case ["--self-test", *data]:
-            return self_test(data[0] if data else None)
+            return worked.self_test(data[0] if data else None)
         case ["-h" | "--help"]:
             print(__doc__)
             return 0
         case [world]:
-            return verdicts(world)
+            return judge.verdicts(world)
         case [world, answers]:
-            return judge_files(world, answers)
+            return judge.judge_files(world, answers)
         case _:
             print(__doc__, file=sys.stderr)
             return 2
