@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A judge of subscription rules that shares no code with the library: Apple's rules as the project's fact sheet on signed
-transactions has them (its sections in parentheses), a function for a sentence, as far as that goes.
+"""A judge of subscription rules that shares no code with the library: Apple's rules as the project's fact sheet on
+signed transactions has them (its sections in parentheses), a function for a sentence, as far as that goes.
 
     python3 rulebook.py world.jsonl answers.jsonl     compares a library's answers with its own
     python3 rulebook.py world.jsonl                   compares itself with Apple's verdicts in orderly histories
