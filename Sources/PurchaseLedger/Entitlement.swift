@@ -79,17 +79,15 @@ private struct Grant {
     var statement: TransactionStatement
     var reason: Entitlement.Reason
     var until: Timestamp?
-    /// The renewals that were charged ahead, which entitle from when this ends.
+    /// The renewals that were charged ahead, in their order.
     var next: [TransactionStatement] = []
 
     /// Until when the entitlement `name` is granted: also by those charged ahead, as far as they grant it too.
     func until(_ name: String, _ catalogue: Catalogue) -> Timestamp? {
-        var until = until
-        for period in next where period.start.second == until?.second {
-            guard catalogue.products[period.productId]?.entitlements.contains(name) ?? false else { break }
-            until = period.end
+        let granting = next.filter { catalogue.products[$0.productId]?.entitlements.contains(name) ?? false }
+        return granting.reduce(until) { until, period in
+            until.map { period.continues(after: $0) ? period.end : $0 }
         }
-        return until
     }
 }
 
@@ -178,7 +176,8 @@ extension PurchaseHistory {
     ///
     /// - Parameter state: Of the subscription at `now`, if it is one.
     fileprivate func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
-        var grants = runningPeriods(at: now) + purchases.compactMap { $0.nonRenewingGrant(catalogue, at: now) }
+        var grants =
+            runningPeriods(state?.governing, at: now) + purchases.compactMap { $0.nonRenewingGrant(catalogue, at: now) }
         if let lasting, lasting.revocation == nil { grants.append(Grant(statement: lasting, reason: .purchase)) }
         if let state, let grant = Grant(afterEndOf: state, catalogue, at: now) { grants.append(grant) }
         // A chain never leaves its group, for which receipts have no word.
@@ -189,14 +188,11 @@ extension PurchaseHistory {
         return grants
     }
 
-    /// The periods that run, with those that follow. A period that has not begun entitles only if no other runs: a renewal
-    /// that was charged ahead proves that there is one before it.
-    private func runningPeriods(at now: Timestamp) -> [Grant] {
-        let open = periods.filter { now < $0.end }
-        let begun = open.filter { $0.start <= now }
-        let running = begun.isEmpty ? Array(open.prefix(1)) : begun
-        let next = open.filter { $0.start > now && $0.revocation == nil }
-        return running.filter { $0.revocation == nil }.map { period in
+    /// The periods that run, with those that follow. Of those that have not begun, only one that governs counts as running.
+    private func runningPeriods(_ governing: TransactionStatement?, at now: Timestamp) -> [Grant] {
+        let open = periods.filter { now < $0.end && $0.revocation == nil }
+        let next = open.filter { $0.start > now }
+        return open.filter { $0.start <= now || $0 == governing }.map { period in
             Grant(statement: period, reason: .subscription, until: period.expiresDate, next: next)
         }
     }

@@ -126,9 +126,8 @@ extension PurchaseHistory {
 
     /// The last period of the same product that follows a period without a gap.
     private func lastPaid(after period: TransactionStatement) -> TransactionStatement {
-        var last = period
-        for next in periods where next.isPaidContinuation(of: last) && next.productId == last.productId { last = next }
-        return last
+        let following = periods.filter { $0.productId == period.productId && $0.revocation == nil }
+        return following.reduce(period) { last, next in next.continues(after: last.end) ? next : last }
     }
 
     /// The end of what counts now, or the beginning of the next period if that is earlier.
@@ -140,8 +139,6 @@ extension PurchaseHistory {
 }
 
 extension TransactionStatement {
-    /// Whether it begins when `period` ends, and was not taken back.
-    func isPaidContinuation(of period: TransactionStatement) -> Bool {
-        revocation == nil && start.second == period.end.second && start > period.start
-    }
+    /// Whether what is paid for until `end` goes on with this period, without a gap.
+    func continues(after end: Timestamp) -> Bool { start.second <= end.second && end < self.end }
 }
