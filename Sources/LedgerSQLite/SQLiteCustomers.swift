@@ -36,7 +36,19 @@ extension SQLiteTransaction {
             """, [.integer(customer.number), .integer(try tables.addedApp(customer.bundleId)), .text(id)])
     }
 
+    func isEstablished(_ customer: Customer) throws -> Bool {
+        try tables.first("SELECT isEstablished FROM customers WHERE number = ?", [.integer(customer.number)]) {
+            try $0.flag()
+        } ?? false
+    }
+
+    func establish(_ customer: Customer) throws {
+        guard try !isEstablished(customer) else { return }
+        try tables.run("UPDATE customers SET isEstablished = 1 WHERE number = ?", [.integer(customer.number)])
+    }
+
     func merge(_ other: Customer, into customer: Customer) throws {
+        if try isEstablished(other) { try establish(customer) }
         let ids = try ids(of: other)
         let links = try links(of: other)
         try delete(other)
@@ -102,5 +114,27 @@ extension SQLiteTransaction {
         try tables.run(
             "INSERT INTO links (chain, customer, reason) VALUES (?, ?, ?) ON CONFLICT (chain, customer) DO NOTHING",
             [.integer(chain), .integer(customer.number), .text(reason)])
+    }
+
+    func ownerChanges(of key: ChainKey) throws -> [Timestamp] {
+        guard let chain = try tables.chain(key), chain.mayHaveLinks else { return [] }
+        return try tables.first("SELECT times FROM ownerChanges WHERE chain = ?", [.integer(chain.number)]) {
+            try Self.times(try $0.text())
+        } ?? []
+    }
+
+    func put(ownerChanges times: [Timestamp], of key: ChainKey) throws {
+        let chain = try tables.addedChain(key)
+        let list = JSONValue.array(times.map { .number("\($0.milliseconds)") }).compactText
+        chain.mayHaveLinks = true
+        try tables.run(
+            "INSERT INTO ownerChanges (chain, times) VALUES (?, ?) ON CONFLICT DO UPDATE SET times = excluded.times",
+            [.integer(chain.number), .text(list)])
+    }
+
+    private static func times(_ list: String) throws -> [Timestamp] {
+        let numbers = try? JSONValue(parsing: list.utf8).array?.compactMap(\.integer)
+        guard let numbers else { throw SQLiteErrors.damaged("The ledger does not say when owners changed") }
+        return numbers.map(Timestamp.init(milliseconds:))
     }
 }

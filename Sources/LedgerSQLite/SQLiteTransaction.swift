@@ -135,7 +135,9 @@ extension SQLiteTransaction {
             chain.lastDocument = nil
             chain.documentCount = 0
             try removeFacts(of: key)
-            try tables.run("DELETE FROM links WHERE chain = ?", [.integer(chain.number)])
+            for table in ["links", "ownerChanges"] {
+                try tables.run("DELETE FROM \(table) WHERE chain = ?", [.integer(chain.number)])
+            }
             chain.report = nil
             chain.forgottenAt = now
         }

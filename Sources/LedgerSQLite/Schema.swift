@@ -14,6 +14,7 @@ enum Schema {
         migrator.registerMigration("005 API keys") { try $0.execute(sql: apiKeys) }
         migrator.registerMigration("006 proof") { try $0.execute(sql: proof) }
         migrator.registerMigration("007 governing period") { try $0.execute(sql: governingPeriod) }
+        migrator.registerMigration("008 claims") { try $0.execute(sql: claims) }
         return migrator
     }
 
@@ -159,6 +160,32 @@ enum Schema {
             UNIQUE (chain, customer)
         ) STRICT;
         CREATE INDEX linksByCustomer ON links (customer, place, chain);
+        """
+
+    /// A customer of an older file exists in its own right if an event tells of a claim, if it has several ids, which only an
+    /// alias makes, or if its id is no account that a purchase names now. Of claims to purchases that were the customer's
+    /// already there is no trace; the next one establishes it.
+    ///
+    /// `times` is JSON. Few purchases ever change their owner, so that this is not one more column of `chains`.
+    private static let claims = """
+        ALTER TABLE customers ADD COLUMN isEstablished INTEGER NOT NULL DEFAULT 0;
+
+        UPDATE customers SET isEstablished = 1
+        WHERE number IN (SELECT customer FROM events WHERE kind = 'purchase.linked' AND detail = 'claim')
+            OR number IN (SELECT customer FROM customerIds GROUP BY customer HAVING count(*) > 1)
+            OR number IN (
+                SELECT customer FROM customerIds WHERE (app, id) NOT IN (
+                    SELECT app, appAccountToken FROM statements
+                    JOIN chains ON chains.id = chain JOIN scopes ON scopes.id = scope
+                    WHERE appAccountToken IS NOT NULL
+                    UNION
+                    SELECT app, renewalAppAccountToken FROM chains JOIN scopes ON scopes.id = scope
+                    WHERE renewalAppAccountToken IS NOT NULL));
+
+        CREATE TABLE ownerChanges (
+            chain INTEGER PRIMARY KEY REFERENCES chains,
+            times TEXT NOT NULL
+        ) STRICT;
         """
 
     /// A row that is written to find out whether anything can be.

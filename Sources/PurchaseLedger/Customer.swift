@@ -47,14 +47,20 @@ public enum LinkReason: String, CaseIterable, Sendable {
     case claim
 }
 
-/// What happens when a customer presents a purchase that is another's already.
+/// What happens if a customer presents a purchase that another customer has.
 ///
 /// One Apple Account may stand behind several accounts of an app, and one account may be restored on many devices.
 public enum ClaimPolicy: String, CaseIterable, Sendable {
-    /// The one who presents it has it from now on.
+    /// As ``transfer``, but for a purchase whose newest `appAccountToken` names another customer, if that customer exists in
+    /// its own right (``LedgerReader/isEstablished(_:)``): that purchase stays with its present owner. The customer it names
+    /// gets it by presenting it.
+    case accountTokenWins
+    /// Ownership moves to the customer who presents the purchase.
     case transfer
-    /// The one who had it keeps it.
+    /// As ``transfer`` if the purchase entitles its owner to nothing now; else it stays.
+    case transferIfInactive
+    /// The purchase stays with its present owner.
     case keep
-    /// Both have it.
+    /// The customer who presents it becomes another owner.
     case share
 }

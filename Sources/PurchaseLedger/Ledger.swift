@@ -12,14 +12,14 @@ public struct Ledger: Sendable {
     /// By bundle id. An app without one has an empty catalogue.
     public var catalogues: [String: Catalogue]
 
-    /// What happens when a customer presents a purchase that is another's already.
+    /// What happens if a customer presents a purchase that another customer has.
     public var claimPolicy: ClaimPolicy
 
     /// Whether what the App Store signed stays when a customer is deleted, as where books must be kept.
     public var keepsEvidence: Bool
 
     public init(
-        storage: any LedgerStorage, catalogues: [String: Catalogue] = [:], claimPolicy: ClaimPolicy = .transfer,
+        storage: any LedgerStorage, catalogues: [String: Catalogue] = [:], claimPolicy: ClaimPolicy = .accountTokenWins,
         keepsEvidence: Bool = false
     ) {
         self.storage = storage
@@ -50,30 +50,39 @@ extension Ledger {
     /// - Parameters:
     ///   - evidence: All of it, or where something fails none of it, is durable once this returns.
     ///   - claimant: The app's own id of the customer who presents them, if one does. A customer that is not known is new.
+    ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see ``TooManyClaims``.
     ///   - now: When they arrived.
-    /// - Throws: ``LedgerStorageError``.
+    /// - Throws: ``LedgerStorageError`` or ``TooManyClaims``.
     public func record(
-        _ evidence: [Evidence], claimedBy claimant: String? = nil, at now: Timestamp
+        _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
     ) async throws -> Recorded {
         let prepared = evidence.map { Prepared($0, for: storage) }
         return try await storage.write { [self] writer in
             var recorded = Recorded()
-            if let claimant, let document = evidence.first { try addCustomer(claimant, of: document.scope, to: writer) }
+            let claimant = try claimant.flatMap { id in
+                try evidence.first.map { try self.claimant(id, of: $0.scope, in: writer) }
+            }
+            let claimed =
+                claimant == nil || evidence.count == 1
+                ? [:] : try chains(evidence.flatMap(\.chains), with: evidence, in: writer)
             for prepared in prepared {
                 let document = prepared.evidence
                 let keys = try wanted(document, isClaimed: claimant != nil, in: writer)
                 let isNew = try keys != nil && add(prepared, to: writer, at: now)
                 if isNew { recorded.new += 1 } else { recorded.known += 1 }
-                // What is known already was kept when it came, and is looked at again only for who presents it.
+                // A known document was kept when it arrived, and matters again only to a customer who presents it.
                 guard let keys, isNew || claimant != nil else { continue }
-                let chains = try chains(keys, with: document, in: writer)
+                let chains = try chains(keys, with: [document], in: writer)
                 try keep(document, about: keys, in: writer)
                 let customers = try addCustomers(of: document, to: writer)
-                for chain in chains {
-                    // In this order, so that a change is told to whom it now concerns.
-                    var owners = try linkByToken(chain, customers, in: writer, at: now)
+                for chain in keys.compactMap({ chains[$0] }) {
+                    // Of several documents the order must not matter: all of them decide who owns a purchase.
+                    let whole = claimed[chain.key] ?? chain
+                    // In this order, so that a change is published to the customer it now concerns.
+                    var owners = try linkByToken(whole, customers, in: writer, at: now)
                     if let claimant {
-                        if try !claim(chain.key, for: claimant, in: writer, at: now) { recorded.kept.insert(chain.key) }
+                        let isAccepted = try claim(whole, for: claimant, isLimited: limitsClaims, in: writer, at: now)
+                        if !isAccepted { recorded.kept.insert(chain.key) }
                         owners = try writer.owners(of: chain.key).map(\.customer)
                     }
                     try report(chain, of: owners, in: writer, at: now)
@@ -116,16 +125,22 @@ extension Ledger {
         return wanted.isEmpty && !document.chains.isEmpty ? nil : wanted
     }
 
-    /// What is known of these chains with what a document says about them. The storage comes to the same once it is kept, and need
-    /// not be asked again.
+    /// What is known of these chains together with what the documents say about them. Once they are kept the storage has the same,
+    /// and need not be asked again.
     private func chains(
-        _ keys: [ChainKey], with document: Evidence, in reader: any LedgerReader
-    ) throws -> [Chain] {
-        var chains: [String: Chain] = [:]
-        for key in keys { chains[key.originalTransactionId] = try reader.chain(key) ?? Chain(key) }
-        for statement in document.statements { chains[statement.originalTransactionId]?.merge(statement) }
-        for renewal in document.renewals { chains[renewal.originalTransactionId]?.merge(renewal) }
-        return keys.compactMap { chains[$0.originalTransactionId] }
+        _ keys: [ChainKey], with documents: [Evidence], in reader: any LedgerReader
+    ) throws -> [ChainKey: Chain] {
+        var chains: [ChainKey: Chain] = [:]
+        for key in keys where chains[key] == nil { chains[key] = try reader.chain(key) ?? Chain(key) }
+        for document in documents {
+            for statement in document.statements {
+                chains[ChainKey(statement.originalTransactionId, in: document.scope)]?.merge(statement)
+            }
+            for renewal in document.renewals {
+                chains[ChainKey(renewal.originalTransactionId, in: document.scope)]?.merge(renewal)
+            }
+        }
+        return chains
     }
 
     /// Keeps what a document says about these chains.

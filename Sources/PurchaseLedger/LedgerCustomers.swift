@@ -5,14 +5,17 @@ public import AppStoreModel
 // Whose purchases are.
 
 extension Ledger {
-    /// Makes a customer of an id that is nobody's yet.
-    func addCustomer(_ id: String, of scope: LedgerScope, to writer: any LedgerWriter) throws {
-        _ = try customer(id.asAccount, of: scope, in: writer)
+    /// The customer who presents something, by the app's id. It exists in its own right from now on.
+    func claimant(_ id: String, of scope: LedgerScope, in writer: any LedgerWriter) throws -> Customer {
+        let customer = try customer(id.asAccount, of: scope, in: writer)
+        try writer.establish(customer)
+        return customer
     }
 
-    /// Forgets a customer who is nothing but an account that a forgotten purchase named.
+    /// Deletes a customer who existed only because a purchase named the account, which was erased.
     private func forgetAccount(_ account: String, of scope: LedgerScope, in writer: any LedgerWriter) throws {
         guard let customer = try writer.customer(account, of: scope.bundleId),
+            try !writer.isEstablished(customer),
             try writer.ids(of: customer) == [account],
             try Environment.allCases.allSatisfy({ try writer.chains(of: customer, in: $0).isEmpty })
         else { return }
@@ -49,27 +52,57 @@ extension Ledger {
         }
         let owners = try writer.owners(of: key)
         guard !owners.contains(where: { $0.customer == customer }) else { return owners.map(\.customer) }
-        // Somebody who claimed it has it for a reason that is newer than the purchase.
+        // An accepted claim stays.
         guard !owners.contains(where: { $0.reason == .claim }) else { return owners.map(\.customer) }
         for owner in owners { try unlink(key, from: owner.customer, in: writer, at: now) }
         if let customer { try link(key, to: customer, .appAccountToken, in: writer, at: now) }
         return customer.map { [$0] } ?? []
     }
 
-    /// Gives a chain to whoever presents it, as the policy has it. Returns false where it stays another's.
+    /// Lets a customer claim a chain.
+    ///
+    /// - Parameter isLimited: Whether ``OwnerChanges/limit`` is for this claim.
+    /// - Returns: False if the chain stays with its owners, as the policy has it.
+    /// - Throws: ``TooManyClaims``.
     func claim(
-        _ key: ChainKey, for id: String, in writer: any LedgerWriter, at now: Timestamp
+        _ chain: Chain, for claimant: Customer, isLimited: Bool, in writer: any LedgerWriter, at now: Timestamp
     ) throws -> Bool {
-        let customer = try customer(id.asAccount, of: key.scope, in: writer)
-        let owners = try writer.owners(of: key).map(\.customer)
-        guard !owners.contains(customer) else { return true }
-        switch claimPolicy {
-        case .keep where !owners.isEmpty: return false
-        case .keep, .share: break
-        case .transfer: for owner in owners { try unlink(key, from: owner, in: writer, at: now) }
+        let key = chain.key
+        let claim = try claim(chain, for: claimant, in: writer, at: now)
+        switch claim.outcome {
+        case .unchanged: return true
+        case .refused: return false
+        case .accepted(let losers):
+            if claim.changesOwner { try addOwnerChange(claim, of: key, isLimited: isLimited, in: writer, at: now) }
+            for loser in losers { try unlink(key, from: loser, in: writer, at: now) }
+            try link(key, to: claimant, .claim, in: writer, at: now)
+            return true
         }
-        try link(key, to: customer, .claim, in: writer, at: now)
-        return true
+    }
+
+    private func claim(
+        _ chain: Chain, for claimant: Customer, in reader: any LedgerReader, at now: Timestamp
+    ) throws -> Claim {
+        func party(_ customer: Customer) throws -> Claim.Party {
+            Claim.Party(customer, isEstablished: try reader.isEstablished(customer))
+        }
+        let scope = chain.key.scope
+        let account = try chain.appAccountToken.flatMap { try reader.customer($0, of: scope.bundleId) }
+        return Claim(
+            policy: claimPolicy, claimant: claimant, owners: try reader.owners(of: chain.key).map { try party($0.customer) },
+            account: try account.map(party),
+            isEntitling: Holdings([chain], catalogue: catalogue(scope), at: now).isEntitling)
+    }
+
+    private func addOwnerChange(
+        _ claim: Claim, of key: ChainKey, isLimited: Bool, in writer: any LedgerWriter, at now: Timestamp
+    ) throws {
+        var changes = OwnerChanges(try writer.ownerChanges(of: key))
+        if isLimited, claim.isLimited, let retryAt = changes.nextAllowed(at: now) {
+            throw TooManyClaims(chain: key, retryAt: retryAt)
+        }
+        changes.add(now)
+        try writer.put(ownerChanges: changes.times, of: key)
     }
 
     private func link(
@@ -103,7 +136,8 @@ extension Ledger {
         }
     }
 
-    /// Makes `alias` another id of the customer. If it was a customer of its own, the two become one.
+    /// Makes `alias` another id of the customer. If it was a customer of its own, the two become one. The customer exists in its
+    /// own right from now on.
     ///
     /// - Returns: False where the customer is not known.
     public func addAlias(
@@ -111,6 +145,7 @@ extension Ledger {
     ) async throws -> Bool {
         try await storage.write { writer in
             guard let customer = try writer.customer(id.asAccount, of: scope.bundleId) else { return false }
+            try writer.establish(customer)
             let alias = alias.asAccount
             guard let other = try writer.customer(alias, of: scope.bundleId) else {
                 try writer.add(id: alias, to: customer)

@@ -94,11 +94,18 @@ public protocol LedgerReader {
     /// A customer's ids, in the order in which they were added.
     func ids(of customer: Customer) throws -> [String]
 
+    /// Whether a customer exists in its own right: a claim or an alias has used one of its ids. Otherwise it exists only
+    /// because a signed document names its account.
+    func isEstablished(_ customer: Customer) throws -> Bool
+
     /// Whose a chain is, in the order in which they were linked.
     func owners(of key: ChainKey) throws -> [(customer: Customer, reason: LinkReason)]
 
     /// What a customer has in one environment, in the order in which it was linked.
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainKey]
+
+    /// When claims changed the owner of a chain, as it was put last; empty if nothing was put.
+    func ownerChanges(of key: ChainKey) throws -> [Timestamp]
 
     /// The API key with this public part, also one that was revoked.
     func apiKey(_ id: String) throws -> APIKey?
@@ -133,13 +140,17 @@ public protocol LedgerWriter: LedgerReader {
     /// Adds an event. Its number is greater than those of all events before it, in every transaction.
     func append(_ event: LedgerEvent) throws
 
-    /// A new customer with this id, which must be nobody's yet. Its number was never another's.
+    /// A new customer with this id, which must be nobody's yet. Its number was never another's. It is not established.
     func addCustomer(_ id: String, of bundleId: String) throws -> Customer
 
     /// Makes `id` one of the customer's. It must be nobody's yet.
     func add(id: String, to customer: Customer) throws
 
-    /// Gives all ids and chains of `other` to `customer`, after its own, and forgets `other`. Both are of one app.
+    /// Notes that a customer exists in its own right, for as long as it exists.
+    func establish(_ customer: Customer) throws
+
+    /// Gives all ids and chains of `other` to `customer`, after its own, and forgets `other`. Both are of one app. The customer is
+    /// established if either was.
     func merge(_ other: Customer, into customer: Customer) throws
 
     /// Forgets a customer with its ids and links. What was signed stays.
@@ -151,13 +162,16 @@ public protocol LedgerWriter: LedgerReader {
     /// Takes a chain from a customer. Without effect where it was not that customer's.
     func unlink(_ key: ChainKey, from customer: Customer) throws
 
+    /// Keeps when claims changed the owner of a chain, in place of what was put before.
+    func put(ownerChanges times: [Timestamp], of key: ChainKey) throws
+
     /// Keeps an API key, in place of the one with the same public part.
     func put(_ key: APIKey) throws
 
     /// Forgets the facts of a chain, which can be derived from the documents again. All else stays.
     func removeFacts(of key: ChainKey) throws
 
-    /// Forgets chains: their facts, their reports, whose they were, and the documents that speak of no chain that is not
+    /// Forgets chains: their facts, their reports, their owners and when these changed, and the documents that speak of no chain that is not
     /// forgotten. That they were forgotten is all that is known of them then.
     ///
     /// - Returns: How many documents were forgotten, and how many stay since they speak of other chains too.

@@ -84,6 +84,8 @@ extension LedgerStorageContract {
         try writer.put(ChainReport(productId: "product", nextChange: Trial.time(0)), for: Trial.key(1))
         let customer = try writer.addCustomer("customer", of: "com.example.one")
         try writer.add(id: "alias", to: customer)
+        try writer.establish(customer)
+        try writer.put(ownerChanges: [Trial.time(0)], of: Trial.key(1))
         try writer.link(Trial.key(1), to: customer, .claim)
         try writer.append(Trial.event("after"))
     }
@@ -100,6 +102,7 @@ extension LedgerStorageContract {
             try Trial.expect(try reader.customer(id, of: "com.example.one"), is: nil, "The customer called \(id)")
         }
         try Trial.expect(try reader.owners(of: Trial.key(1)).isEmpty, "The chain has an owner")
+        try Trial.expect(try reader.ownerChanges(of: Trial.key(1)), is: [], "When the owner changed")
         try Trial.expect(try reader.events(after: 0, limit: 9).map(\.detail), is: ["before"], "Events")
     }
 
@@ -574,6 +577,33 @@ extension LedgerStorageContract {
                 try Trial.expect(try reader.events(after: 0, limit: 9).map(\.customer), is: [two], "Whom events name")
             }
         },
+        Promise("A customer exists in its own right once that was noted, until it is deleted, and not before") { trial in
+            let (one, two) = try await twoCustomers(trial)
+            let before = try await trial.read { try [one, two].map($0.isEstablished) }
+            try Trial.expect(before, is: [false, false], "Whether new customers exist in their own right")
+            try await trial.undo { try $0.establish(one) }
+            for _ in 0..<2 { try await trial.write { try $0.establish(two) } }
+            let after = try await trial.read { try [one, two].map($0.isEstablished) }
+            try Trial.expect(after, is: [false, true], "Whether they do after it was noted of the second")
+            try await trial.write { try $0.delete(two) }
+            let new = try await trial.storage.write { try $0.addCustomer("two", of: "com.example.one") }
+            let again = try await trial.read { try [two, new].map($0.isEstablished) }
+            try Trial.expect(again, is: [false, false], "Whether a deleted one does, or a new one with its id")
+        },
+        Promise("Of two customers that become one, the one exists in its own right if either did") { trial in
+            for (first, second) in [(false, false), (false, true), (true, false), (true, true)] {
+                let (one, two) = try await trial.storage.write { writer in
+                    let one = try writer.addCustomer("\(first) \(second) one", of: "com.example.one")
+                    let two = try writer.addCustomer("\(first) \(second) two", of: "com.example.one")
+                    if first { try writer.establish(one) }
+                    if second { try writer.establish(two) }
+                    try writer.merge(two, into: one)
+                    return (one, two)
+                }
+                let found = try await trial.read { try [one, two].map($0.isEstablished) }
+                try Trial.expect(found, is: [first || second, false], "The one, and the other that is no more")
+            }
+        },
     ]
 
     /// One called `one`, and one called `two` and `three`.
@@ -626,6 +656,26 @@ extension LedgerStorageContract {
             try await trial.write { try $0.link(Trial.key(1), to: one, .appAccountToken) }
             let owners = try await trial.read { try $0.owners(of: Trial.key(1)).map(\.customer) }
             try Trial.expect(owners, is: [two, one], "Owners after it was linked again")
+        },
+        Promise("When owners changed is what was put last, of that chain alone, and is forgotten with it") { trial in
+            let lists = [[Trial.time(1), Trial.time(2)], [], [.distantPast, .distantFuture, Trial.time(3)]]
+            for times in lists {
+                try await trial.undo { try $0.put(ownerChanges: [Trial.time(9)], of: Trial.key(1)) }
+                try await trial.write { try $0.put(ownerChanges: times, of: Trial.key(1)) }
+                let found = try await trial.read { reader in
+                    try [Trial.key(1), Trial.key(2), Trial.key(1, in: Trial.sandbox)].map(reader.ownerChanges)
+                }
+                try Trial.expect(found, is: [times, [], []], "The times, and those of other chains")
+            }
+            try await trial.write { writer in
+                try writer.put(Trial.statement(), in: Trial.key(1))
+                try writer.removeFacts(of: Trial.key(1))
+            }
+            let kept = try await trial.read { try $0.ownerChanges(of: Trial.key(1)) }
+            try Trial.expect(kept, is: lists[2], "The times after facts were removed")
+            try await trial.write { _ = try $0.forget([Trial.key(1)], at: Trial.time(1)) }
+            let left = try await trial.read { try $0.ownerChanges(of: Trial.key(1)) }
+            try Trial.expect(left, is: [], "The times after the chain was forgotten")
         },
     ]
 }

@@ -48,7 +48,9 @@ public final class MemoryLedgerStorage: LedgerStorage {
         var lastCustomer: Int64 = 0
         var customers: [CustomerID: Customer] = [:]
         var ids: [Customer: [String]] = [:]
+        var established: Set<Customer> = []
         var owners: [ChainKey: [Owner]] = [:]
+        var ownerChanges: [ChainKey: [Timestamp]] = [:]
         var holdings: [Customer: [ChainKey]] = [:]
         var apiKeys: [APIKey] = []
     }
@@ -141,6 +143,8 @@ extension MemoryLedgerStorage.Transaction {
 
     func ids(of customer: Customer) -> [String] { state.ids[customer] ?? [] }
 
+    func isEstablished(_ customer: Customer) -> Bool { state.established.contains(customer) }
+
     func owners(of key: ChainKey) -> [(customer: Customer, reason: LinkReason)] {
         (state.owners[key] ?? []).map { ($0.customer, $0.reason) }
     }
@@ -148,6 +152,8 @@ extension MemoryLedgerStorage.Transaction {
     func chains(of customer: Customer, in environment: Environment) -> [ChainKey] {
         (state.holdings[customer] ?? []).filter { $0.scope.environment == environment }
     }
+
+    func ownerChanges(of key: ChainKey) -> [Timestamp] { state.ownerChanges[key] ?? [] }
 
     func apiKey(_ id: String) -> APIKey? { state.apiKeys.first { $0.id == id } }
 
@@ -229,6 +235,7 @@ extension MemoryLedgerStorage.Transaction {
             removeFacts(of: key)
             set(\.reports[key], to: nil)
             for owner in owners(of: key) { unlink(key, from: owner.customer) }
+            set(\.ownerChanges[key], to: nil)
             set(\.forgotten[key], to: now)
         }
         let mentioned = Set(keys.flatMap { key in state.mentions.filter { $0.value.contains(key) }.keys })
@@ -259,7 +266,12 @@ extension MemoryLedgerStorage.Transaction {
         set(\.ids[customer], to: ids(of: customer) + [id])
     }
 
+    func establish(_ customer: Customer) {
+        if !isEstablished(customer) { set(\.established, to: state.established.union([customer])) }
+    }
+
     func merge(_ other: Customer, into customer: Customer) {
+        if isEstablished(other) { establish(customer) }
         let ids = ids(of: other)
         let links = (state.holdings[other] ?? []).map { key in
             (key, owners(of: key).first { $0.customer == other }?.reason)
@@ -272,6 +284,7 @@ extension MemoryLedgerStorage.Transaction {
     func delete(_ customer: Customer) {
         for id in ids(of: customer) { set(\.customers[.init(id: id, bundleId: customer.bundleId)], to: nil) }
         set(\.ids[customer], to: nil)
+        if isEstablished(customer) { set(\.established, to: state.established.subtracting([customer])) }
         for key in state.holdings[customer] ?? [] { unlink(key, from: customer) }
     }
 
@@ -280,6 +293,10 @@ extension MemoryLedgerStorage.Transaction {
         guard !owners.contains(where: { $0.customer == customer }) else { return }
         set(\.owners[key], to: owners + [.init(customer: customer, reason: reason)])
         set(\.holdings[customer], to: (state.holdings[customer] ?? []) + [key])
+    }
+
+    func put(ownerChanges times: [Timestamp], of key: ChainKey) {
+        set(\.ownerChanges[key], to: times)
     }
 
     func unlink(_ key: ChainKey, from customer: Customer) {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// A claim: a customer presents a purchase. It has all that decides what becomes of it, so that the decision needs no storage.
+package struct Claim {
+    package var policy: ClaimPolicy
+    package var claimant: Customer
+    /// The present owners, in the order in which they were linked.
+    package var owners: [Party]
+    /// The customer that the purchase's newest account token names; `nil` if it has none.
+    package var account: Party?
+    /// Whether the purchase entitles its owners to anything now.
+    package var isEntitling: Bool
+
+    /// A customer, and whether it exists in its own right; see ``LedgerReader/isEstablished(_:)``.
+    package struct Party: Hashable, Sendable {
+        package var customer: Customer
+        package var isEstablished: Bool
+
+        package init(_ customer: Customer, isEstablished: Bool) {
+            self.customer = customer
+            self.isEstablished = isEstablished
+        }
+    }
+
+    package init(policy: ClaimPolicy, claimant: Customer, owners: [Party], account: Party?, isEntitling: Bool) {
+        self.policy = policy
+        self.claimant = claimant
+        self.owners = owners
+        self.account = account
+        self.isEntitling = isEntitling
+    }
+
+    package enum Outcome: Hashable, Sendable {
+        /// The purchase is the claimant's already.
+        case unchanged
+        /// The purchase stays with its owners.
+        case refused
+        /// The purchase becomes the claimant's and is taken from these customers.
+        case accepted(takenFrom: [Customer])
+    }
+
+    package var outcome: Outcome {
+        if owners.contains(where: { $0.customer == claimant }) { return .unchanged }
+        return switch policy {
+        case .accountTokenWins where isSignedForAnother: .refused
+        case .transferIfInactive where isEntitling && !owners.isEmpty: .refused
+        case .keep where !owners.isEmpty: .refused
+        case .accountTokenWins, .transferIfInactive, .transfer: .accepted(takenFrom: owners.map(\.customer))
+        case .keep, .share: .accepted(takenFrom: [])
+        }
+    }
+
+    private var isSignedForAnother: Bool {
+        guard let account else { return false }
+        return account.isEstablished && account.customer != claimant
+    }
+
+    /// Whether accepting it changes the owner. An owner that only an account token names is none that could lose anything.
+    package var changesOwner: Bool {
+        guard case .accepted = outcome else { return false }
+        return owners.contains(where: \.isEstablished)
+    }
+
+    /// Whether ``OwnerChanges/limit`` is for it. The account that the purchase was signed for must always get it back.
+    package var isLimited: Bool { !(policy == .accountTokenWins && account?.customer == claimant) }
+}
+
+/// When claims changed the owner of a purchase, at most the last ``limit`` times.
+package struct OwnerChanges {
+    /// Two people who share a device and restore at every start come to a few changes a day; a script would write thousands of
+    /// events.
+    package static let limit = 10
+
+    /// The time in which there may be as many.
+    package static let period = Duration.seconds(86_400)
+
+    package private(set) var times: [Timestamp]
+
+    package init(_ times: [Timestamp]) {
+        self.times = times
+    }
+
+    /// When the next change is allowed; `nil` if it is allowed at `now`.
+    package func nextAllowed(at now: Timestamp) -> Timestamp? {
+        let recent = recent(at: now)
+        return recent.count < Self.limit ? nil : recent.min()?.advanced(by: Self.period)
+    }
+
+    package mutating func add(_ now: Timestamp) {
+        times = (recent(at: now) + [now]).suffix(Self.limit)
+    }
+
+    /// Times after `now` are left out: the clock was wrong then, and must not close the purchase until it is as late again.
+    private func recent(at now: Timestamp) -> [Timestamp] {
+        times.filter { $0 <= now && now < $0.advanced(by: Self.period) }
+    }
+}
+
+/// A claim that would change a purchase's owner too often within a day. Nothing was recorded.
+public struct TooManyClaims: Error, Hashable {
+    /// The purchase.
+    public var chain: ChainKey
+    /// When the same claim may succeed.
+    public var retryAt: Timestamp
+}

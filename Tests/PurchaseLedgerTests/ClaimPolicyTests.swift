@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import ReceiptCoding
+import TestData
+import Testing
+
+/// Who has a purchase after notifications and claims, in the order in which they arrive.
+@Suite struct ClaimPolicyTests {
+    /// A ledger in memory, and what is signed for it.
+    struct Shop {
+        var ledger: Ledger
+        let signed: SignedHistory
+
+        init(_ policy: ClaimPolicy = .accountTokenWins) throws {
+            signed = try SignedHistory()
+            let catalogue = Catalogue(products: [
+                "month": .init(entitlements: ["pro"]), "book": .init(entitlements: ["book"]),
+            ])
+            ledger = Ledger(
+                storage: MemoryLedgerStorage(), catalogues: [Facts.scope.bundleId: catalogue], claimPolicy: policy)
+        }
+
+        /// A month from day 0, or a later one.
+        func month(_ token: String? = nil, period: Int = 0) async throws -> Evidence {
+            let start = Double(period) * 30
+            return try await signed.evidence(
+                transaction: signed.transaction("\(period + 1)", signed: start, from: start, until: start + 30) {
+                    $0.appAccountToken = token
+                })
+        }
+
+        /// The month as an app receipt, which names no account.
+        func receipt() async throws -> Evidence {
+            var purchase = InAppPurchase()
+            (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("1", "1", "month")
+            (purchase.purchaseDate, purchase.expiresDate) = (Facts.day(0), Facts.day(30))
+            return try await signed.evidence(receipt: [purchase], created: 1)
+        }
+
+        func notify(_ evidence: Evidence...) async throws {
+            for document in evidence { _ = try await ledger.record([document], at: Facts.day(1)) }
+        }
+
+        /// Whether the claim was accepted.
+        @discardableResult
+        func claim(_ id: String, _ evidence: Evidence..., day: Double = 1, limits: Bool = false) async throws -> Bool {
+            let recorded = try await ledger.record(evidence, claimedBy: id, limitsClaims: limits, at: Facts.day(day))
+            return recorded.kept.isEmpty
+        }
+
+        /// The first ids of the owners of the month.
+        func owners() async throws -> [String] {
+            try await ledger.storage.read { reader in
+                try reader.owners(of: Facts.key).map { try reader.ids(of: $0.customer).first ?? "" }
+            }
+        }
+
+        func isEstablished(_ id: String) async throws -> Bool? {
+            try await ledger.storage.read { reader in
+                try reader.customer(id, of: Facts.scope.bundleId).map(reader.isEstablished)
+            }
+        }
+    }
+
+    private static let (token, other) = ("0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11", "7e3fb204-2a7d-41e6-b58f-0c6b8e6f4a31")
+
+    // MARK: accountTokenWins
+
+    @Test func `the policy that is not chosen is accountTokenWins`() throws {
+        #expect(Ledger(storage: MemoryLedgerStorage()).claimPolicy == .accountTokenWins)
+    }
+
+    @Test func `a stolen document does not take a purchase from the account that it was signed for`() async throws {
+        let shop = try Shop()
+        let document = try await shop.month(Self.token)
+        #expect(try await shop.claim(Self.token, document))
+        #expect(try await !shop.claim("thief", document))
+        #expect(try await shop.owners() == [Self.token])
+        // Refused, the claim was recorded all the same, and a new document that came with it.
+        let renewal = try await shop.month(Self.token, period: 1)
+        #expect(try await shop.ledger.record([renewal], claimedBy: "thief", at: Facts.day(31)).new == 1)
+        #expect(try await shop.isEstablished("thief") == true)
+        #expect(try await shop.owners() == [Self.token])
+    }
+
+    @Test(arguments: [true, false])
+    func `an app with ids of its own loses nothing: an account that only a token names gives way`(
+        isTold: Bool
+    ) async throws {
+        let shop = try Shop()
+        let document = try await shop.month(Self.token)
+        if isTold { try await shop.notify(document) }
+        #expect(try await shop.claim("anna", document))
+        #expect(try await shop.owners() == ["anna"])
+        #expect(try await shop.isEstablished(Self.token) == false)
+        try await shop.notify(document, shop.month(Self.token, period: 1), shop.month(Self.other, period: 2))
+        #expect(try await shop.owners() == ["anna"])
+    }
+
+    @Test func `an accepted claim stays when the account comes to exist, until that account presents the purchase`()
+        async throws
+    {
+        let shop = try Shop()
+        let document = try await shop.month(Self.token)
+        #expect(try await shop.claim("anna", document))
+        let book = try await shop.signed.evidence(
+            transaction: shop.signed.transaction("5", original: "5", product: "book", until: nil, type: .nonConsumable))
+        #expect(try await shop.claim(Self.token, book))
+        #expect(try await shop.isEstablished(Self.token) == true)
+        try await shop.notify(document, shop.month(Self.token, period: 1))
+        #expect(try await shop.owners() == ["anna"])
+        #expect(try await shop.claim("anna", document))
+        #expect(try await !shop.claim("bert", document))
+        #expect(try await shop.owners() == ["anna"])
+        #expect(try await shop.claim(Self.token.uppercased(), document))
+        #expect(try await !shop.claim("anna", document))
+        #expect(try await shop.owners() == [Self.token])
+    }
+
+    @Test func `the newest token counts, wherever the older one arrives`() async throws {
+        for isLate in [false, true] {
+            let shop = try Shop()
+            let documents = [try await shop.month(Self.other), try await shop.month(Self.token, period: 1)]
+            try await shop.claim(Self.token, shop.month(nil, period: 2))
+            try await shop.notify(documents[isLate ? 1 : 0], documents[isLate ? 0 : 1])
+            #expect(try await !shop.claim("anna", documents[0]))
+            #expect(try await shop.owners() == [Self.token])
+        }
+    }
+
+    @Test func `an id that an alias joined to a customer is that customer, who exists in its own right`() async throws {
+        let shop = try Shop()
+        try await shop.notify(shop.month(Self.token))
+        #expect(try await shop.isEstablished(Self.token) == false)
+        #expect(try await shop.ledger.addAlias("anna", to: Self.token, in: Facts.scope, at: Facts.day(1)))
+        #expect(try await shop.isEstablished("anna") == true)
+        #expect(try await shop.claim("anna", shop.receipt()))
+        #expect(try await !shop.claim("thief", shop.receipt()))
+    }
+
+    @Test func `the mark outlives a merge, a rebuild, and the deletion of a customer who held the purchase`()
+        async throws
+    {
+        let shop = try Shop()
+        let document = try await shop.month(Self.token)
+        // Both become one, of whom only the one that is given up was established.
+        try await shop.claim("anna", document)
+        let book = try await shop.signed.evidence(
+            transaction: shop.signed.transaction("5", original: "5", product: "book", until: nil, type: .nonConsumable) {
+                $0.appAccountToken = Self.other
+            })
+        try await shop.notify(book)
+        #expect(try await shop.ledger.addAlias("anna", to: Self.other, in: Facts.scope, at: Facts.day(2)))
+        #expect(try await shop.isEstablished(Self.other) == true)
+        // The account of the purchase presents something and loses nothing by the deletion of another.
+        try await shop.claim(Self.token, shop.signed.evidence(receipt: [], created: 3))
+        let rebuilt = try await shop.ledger.rebuild(
+            in: MemoryLedgerStorage(), by: shop.signed.verifier, at: Facts.day(3))
+        #expect(rebuilt.faults.isEmpty && rebuilt.differing.isEmpty)
+        #expect(try await shop.isEstablished(Self.token) == true)
+        _ = try await shop.ledger.delete("anna", in: Facts.scope, at: Facts.day(4))
+        #expect(try await shop.isEstablished(Self.token) == true)
+        #expect(try await shop.isEstablished("anna") == nil)
+    }
+
+    @Test(arguments: [ClaimPolicy.accountTokenWins, .keep])
+    func `of several documents that are presented at once the order does not matter`(policy: ClaimPolicy) async throws {
+        for isReversed in [false, true] {
+            let shop = try Shop(policy)
+            try await shop.claim(Self.token, shop.signed.evidence(receipt: [], created: 3))
+            let documents = [try await shop.receipt(), try await shop.month(Self.token)]
+            let recorded = try await shop.ledger.record(
+                isReversed ? documents.reversed() : documents, claimedBy: "thief", at: Facts.day(1))
+            #expect(recorded.kept == [Facts.key])
+            #expect(recorded.new == 2)
+            #expect(try await shop.owners() == [Self.token])
+        }
+    }
+
+    // MARK: transferIfInactive
+
+    @Test func `with transferIfInactive a purchase moves only if it entitles its owner to nothing`() async throws {
+        let shop = try Shop(.transferIfInactive)
+        let document = try await shop.month()
+        #expect(try await shop.claim("anna", document, day: 1))
+        #expect(try await !shop.claim("bert", document, day: 29))
+        // Over, and still within the leeway of an hour.
+        #expect(try await !shop.claim("bert", document, day: 30.03))
+        #expect(try await shop.owners() == ["anna"])
+        #expect(try await shop.claim("bert", document, day: 30.05))
+        #expect(try await shop.owners() == ["bert"])
+        // What he presents counts too: a renewal that was not known keeps it his.
+        #expect(try await !shop.claim("anna", shop.month(period: 1), day: 31))
+        #expect(try await shop.owners() == ["bert"])
+    }
+
+    // MARK: The bound
+
+    @Test(arguments: [ClaimPolicy.transfer, .share])
+    func `claims change the owner of a purchase ten times in 24 hours, and nothing of the next is recorded`(
+        policy: ClaimPolicy
+    ) async throws {
+        let shop = try Shop(policy)
+        let document = try await shop.month()
+        // The first takes it from no customer, and what changes nothing costs nothing.
+        for _ in 0..<3 { #expect(try await shop.claim("c0", document, limits: true)) }
+        for number in 1...10 { #expect(try await shop.claim("c\(number)", document, limits: true)) }
+        let owners = try await shop.owners()
+        let error = await #expect(throws: TooManyClaims.self) {
+            try await shop.claim("c11", shop.month(period: 1), document, day: 1.5, limits: true)
+        }
+        #expect(error?.chain == Facts.key && error?.retryAt == Facts.day(2))
+        #expect(try await shop.owners() == owners)
+        #expect(try await shop.isEstablished("c11") == nil)
+        #expect(try await shop.ledger.storage.read { try $0.documents(after: 0, limit: 9).count } == 1)
+        // The owner presents it as often as it likes, a notification is recorded, and a trusted caller is not bound.
+        #expect(try await shop.claim("c10", document, day: 1.5, limits: true))
+        try await shop.notify(shop.month(period: 1))
+        #expect(try await shop.claim("support", document, day: 1.5))
+        #expect(try await shop.claim("c11", document, day: 2.5, limits: true))
+    }
+
+    @Test func `the account that a purchase was signed for gets it back however often it was moved`() async throws {
+        let shop = try Shop()
+        let document = try await shop.month(Self.token)
+        for number in 0...10 { try await shop.claim("c\(number)", document, limits: true) }
+        await #expect(throws: TooManyClaims.self) { try await shop.claim("c11", document, limits: true) }
+        #expect(try await shop.claim(Self.token, document, limits: true))
+        #expect(try await !shop.claim("c12", document, limits: true))
+        #expect(try await shop.owners() == [Self.token])
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Testing
+
+/// The decision about a claim, as a table.
+@Suite struct ClaimTests {
+    private static let (anna, bert, cora) = (party(1), party(2), party(3))
+
+    private static func party(_ number: Int64, established: Bool = true) -> Claim.Party {
+        Claim.Party(Customer(number: number, bundleId: "com.example"), isEstablished: established)
+    }
+
+    /// The same customer, known only from an account token.
+    private static func named(_ party: Claim.Party) -> Claim.Party {
+        Claim.Party(party.customer, isEstablished: false)
+    }
+
+    struct Case: Sendable, CustomTestStringConvertible {
+        var name: String
+        var owners: [Claim.Party]
+        var account: Claim.Party?
+        var isEntitling = true
+        /// In the order of ``ClaimPolicy/allCases``: accountTokenWins, transfer, transferIfInactive, keep, share. `taken` from all
+        /// owners, `kept` by them, `both` have it, or it was the claimant's `already`.
+        var outcomes: [Word]
+        var testDescription: String { name }
+
+        enum Word { case taken, kept, both, already }
+    }
+
+    /// Bert claims.
+    private static let cases = [
+        Case(
+            name: "a purchase without owner or token", owners: [], account: nil,
+            outcomes: [.taken, .taken, .taken, .both, .both]),
+        Case(
+            name: "another's by a claim, no token", owners: [anna], account: nil,
+            outcomes: [.taken, .taken, .kept, .kept, .both]),
+        Case(
+            name: "another's by a claim, entitling to nothing", owners: [anna], account: nil, isEntitling: false,
+            outcomes: [.taken, .taken, .taken, .kept, .both]),
+        Case(
+            name: "signed for the owner, who exists in its own right", owners: [anna], account: anna,
+            outcomes: [.kept, .taken, .kept, .kept, .both]),
+        Case(
+            name: "signed for the owner, entitling to nothing", owners: [anna], account: anna, isEntitling: false,
+            outcomes: [.kept, .taken, .taken, .kept, .both]),
+        Case(
+            name: "signed for an owner that only the token names", owners: [named(anna)], account: named(anna),
+            outcomes: [.taken, .taken, .kept, .kept, .both]),
+        Case(
+            name: "signed for a third who exists, another's by a claim", owners: [anna], account: cora,
+            outcomes: [.kept, .taken, .kept, .kept, .both]),
+        Case(
+            name: "signed for a third that only the token names", owners: [anna], account: named(cora),
+            outcomes: [.taken, .taken, .kept, .kept, .both]),
+        Case(
+            name: "another's by a claim, signed for the claimant", owners: [anna], account: bert,
+            outcomes: [.taken, .taken, .kept, .kept, .both]),
+        Case(
+            name: "the claimant's already, signed for another", owners: [bert], account: anna,
+            outcomes: [.already, .already, .already, .already, .already]),
+        Case(
+            name: "the claimant's and another's", owners: [anna, bert], account: anna,
+            outcomes: [.already, .already, .already, .already, .already]),
+        Case(
+            name: "two others'", owners: [anna, cora], account: nil, outcomes: [.taken, .taken, .kept, .kept, .both]),
+    ]
+
+    @Test(arguments: cases)
+    func `what becomes of a claim, by policy`(_ each: Case) {
+        #expect(ClaimPolicy.allCases == [.accountTokenWins, .transfer, .transferIfInactive, .keep, .share])
+        for (policy, word) in zip(ClaimPolicy.allCases, each.outcomes) {
+            let claim = Claim(
+                policy: policy, claimant: Self.bert.customer, owners: each.owners, account: each.account,
+                isEntitling: each.isEntitling)
+            let expected: Claim.Outcome =
+                switch word {
+                case .taken: .accepted(takenFrom: each.owners.map(\.customer))
+                case .kept: .refused
+                case .both: .accepted(takenFrom: [])
+                case .already: .unchanged
+                }
+            #expect(claim.outcome == expected, "\(policy)")
+            let isLost = word == .taken || word == .both
+            #expect(claim.changesOwner == (isLost && each.owners.contains(where: \.isEstablished)), "\(policy)")
+            #expect(
+                claim.isLimited == !(policy == .accountTokenWins && each.account?.customer == Self.bert.customer),
+                "\(policy)")
+        }
+    }
+
+    private static func hour(_ hours: Int64) -> Timestamp {
+        Timestamp(milliseconds: 1_700_000_000_000 + hours * 3_600_000)
+    }
+
+    @Test func `ten changes of owner in any 24 hours, and then one as each of them is a day old`() {
+        var changes = OwnerChanges([])
+        for hour: Int64 in 0..<10 {
+            #expect(changes.nextAllowed(at: Self.hour(hour)) == nil)
+            changes.add(Self.hour(hour))
+        }
+        #expect(changes.nextAllowed(at: Self.hour(10)) == Self.hour(24))
+        #expect(changes.nextAllowed(at: Timestamp(milliseconds: Self.hour(24).milliseconds - 1)) == Self.hour(24))
+        #expect(changes.nextAllowed(at: Self.hour(24)) == nil)
+        changes.add(Self.hour(24))
+        #expect(changes.nextAllowed(at: Self.hour(24)) == Self.hour(25))
+        // What is kept does not grow.
+        for _ in 0..<100 { changes.add(Self.hour(24)) }
+        #expect(changes.times.count == OwnerChanges.limit)
+        // And something is kept however long ago the last change was.
+        changes.add(Self.hour(1000))
+        #expect(changes.times == [Self.hour(1000)])
+    }
+
+    @Test(arguments: [Int64.min, .max])
+    func `a clock that was wrong closes a purchase to nobody for longer than a day, and harms nothing`(time: Int64) {
+        var changes = OwnerChanges([Timestamp](repeating: Timestamp(milliseconds: time), count: 10))
+        #expect(changes.nextAllowed(at: Self.hour(0)) == nil)
+        changes.add(Self.hour(0))
+        #expect(changes.times == [Self.hour(0)])
+        for now in [Int64.min, .max] {
+            _ = changes.nextAllowed(at: Timestamp(milliseconds: now))
+            changes.add(Timestamp(milliseconds: now))
+        }
+    }
+}
