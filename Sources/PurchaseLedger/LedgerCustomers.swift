@@ -89,8 +89,8 @@ extension Ledger {
         let scope = chain.key.scope
         let account = try chain.appAccountToken.flatMap { try reader.customer($0, of: scope.bundleId) }
         return Claim(
-            policy: claimPolicy, claimant: claimant, owners: try reader.owners(of: chain.key).map { try party($0.customer) },
-            account: try account.map(party),
+            policy: claimPolicy, claimant: claimant,
+            owners: try reader.owners(of: chain.key).map { try party($0.customer) }, account: try account.map(party),
             isEntitling: Holdings([chain], catalogue: catalogue(scope), at: now).isEntitling)
     }
 

@@ -577,7 +577,7 @@ extension LedgerStorageContract {
                 try Trial.expect(try reader.events(after: 0, limit: 9).map(\.customer), is: [two], "Whom events name")
             }
         },
-        Promise("A customer exists in its own right once that was noted, until it is deleted, and not before") { trial in
+        Promise("A customer exists in its own right from when that was noted until it is deleted") { trial in
             let (one, two) = try await twoCustomers(trial)
             let before = try await trial.read { try [one, two].map($0.isEstablished) }
             try Trial.expect(before, is: [false, false], "Whether new customers exist in their own right")

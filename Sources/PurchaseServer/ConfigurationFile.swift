@@ -53,6 +53,8 @@ public struct AppConfiguration: Sendable {
     public var sharedSecret: String?
     /// The purchases, by their original transaction ids, whose receipts verifyReceipt answers with 21010.
     public var refusedPurchases: Set<String> = []
+    /// What client keys need besides themselves; `nil` if they need nothing more.
+    public var customerProof: CustomerProof?
 
     public init(_ identity: AppIdentity) {
         self.identity = identity
@@ -63,6 +65,7 @@ extension AppConfiguration {
     fileprivate init(_ app: Member, others: [AppConfiguration]) throws(ConfigurationError) {
         try app.requireNames([
             "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "refusedPurchases",
+            "customerProof",
         ])
         guard let bundleId = try app.string("bundleId") else { throw app.error("bundleId is missing.") }
         guard !others.contains(where: { $0.identity.bundleId == bundleId }) else {
@@ -77,6 +80,28 @@ extension AppConfiguration {
         }
         sharedSecret = try app.string("sharedSecret")
         refusedPurchases = try app.names("refusedPurchases", "An original transaction id is a text.")
+        customerProof = try app.object("customerProof").map(CustomerProof.init)
+    }
+}
+
+extension CustomerProof {
+    /// Errors say what is wrong with a secret and never what it is.
+    fileprivate init(_ proof: Member) throws(ConfigurationError) {
+        try proof.requireNames(["secret", "publicKey"])
+        switch (try proof.string("secret"), try proof.string("publicKey")) {
+        case (let secret?, nil):
+            guard let made = CustomerProof(secret: secret) else {
+                throw proof.member("secret").error(
+                    "At least \(CustomerProof.shortestSecret) bytes were expected: openssl rand -hex 32 makes some.")
+            }
+            self = made
+        case (nil, let key?):
+            guard let made = CustomerProof(publicKey: key) else {
+                throw proof.member("publicKey").error("An Ed25519 public key as PEM or its base64 was expected.")
+            }
+            self = made
+        default: throw proof.error("Either secret or publicKey was expected.")
+        }
     }
 }
 
@@ -232,6 +257,11 @@ private struct Member {
         return elements.enumerated().map { index, element in
             Member(text: text, path: path + [.member(name), .element(index)], value: element)
         }
+    }
+
+    func object(_ name: String) throws(ConfigurationError) -> Member? {
+        guard let found = value[name] else { return nil }
+        return member(name, found)
     }
 
     func members(_ name: String) throws(ConfigurationError) -> [Member] {

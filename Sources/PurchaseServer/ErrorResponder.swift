@@ -64,6 +64,8 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
                 json.bool(refusal.isRetryable)
             }
         }
-        return Response(refusal.status, json: json.bytes)
+        var response = Response(refusal.status, json: json.bytes)
+        if let seconds = refusal.retryAfter { response.headers[.retryAfter] = "\(seconds)" }
+        return response
     }
 }

@@ -5,6 +5,28 @@ import PurchaseLedger
 
 // What the ledger knows, as JSON: camelCase, times in whole milliseconds, and `null` where something is known to be none.
 
+/// Everything about one customer in one environment.
+struct CustomerAnswer {
+    /// As the client asked for it.
+    var id: String
+    var ids: [String]
+    var scope: LedgerScope
+    var now: Timestamp
+    var holdings: Holdings
+    var purchases: [TransactionStatement]
+    /// The consumables, by transaction id, that a claim moved here from another customer.
+    var transferred: Set<String> = []
+    var showsEvidence = true
+
+    /// What a key inside an app may see: neither the customer's other ids nor the names of documents.
+    var forClient: CustomerAnswer {
+        var answer = self
+        answer.ids = ids.filter { $0 == id.asAccount }
+        answer.showsEvidence = false
+        return answer
+    }
+}
+
 extension JSONWriter {
     mutating func instant(_ name: StaticString, _ instant: Timestamp?) {
         self.name(name)
@@ -16,27 +38,26 @@ extension JSONWriter {
         if let value { bool(value) } else { null() }
     }
 
-    /// Everything about one customer in one environment.
-    mutating func customer(
-        _ id: String, ids: [String], in scope: LedgerScope, _ holdings: Holdings, purchases: [TransactionStatement],
-        at now: Timestamp
-    ) {
+    mutating func customer(_ answer: CustomerAnswer) {
+        let holdings = answer.holdings
         object { json in
-            json.member("id", id)
+            json.member("id", answer.id)
             json.name("ids")
-            json.array(ids) { $0.string($1) }
-            json.member("bundleId", scope.bundleId)
-            json.member("environment", scope.environment.rawValue)
-            json.instant("asOf", now)
+            json.array(answer.ids) { $0.string($1) }
+            json.member("bundleId", answer.scope.bundleId)
+            json.member("environment", answer.scope.environment.rawValue)
+            json.instant("asOf", answer.now)
             json.instant("nextChange", holdings.nextChange)
             json.name("entitlements")
             json.array(holdings.entitlements) { $0.entitlement($1) }
             json.name("subscriptions")
             json.array(holdings.subscriptions.sorted { $0.key < $1.key }) { $0.subscription($1.key, $1.value) }
             json.name("purchases")
-            json.array(purchases) { $0.purchase($1) }
+            json.array(answer.purchases) { $0.purchase($1, withEvidence: answer.showsEvidence) }
             json.name("consumables")
-            json.array(holdings.consumables) { $0.consumable($1) }
+            json.array(holdings.consumables) {
+                $0.consumable($1, isTransferred: answer.transferred.contains($1.transactionId))
+            }
             json.name("unknownProducts")
             json.array(holdings.unknownProducts.sorted()) { $0.string($1) }
         }
@@ -73,8 +94,8 @@ extension JSONWriter {
         }
     }
 
-    /// A transaction with where its facts are from.
-    mutating func purchase(_ statement: TransactionStatement) {
+    /// A transaction, and the document that its facts are from.
+    mutating func purchase(_ statement: TransactionStatement, withEvidence: Bool = true) {
         object { json in
             json.member("transactionId", statement.transactionId)
             json.member("originalTransactionId", statement.originalTransactionId)
@@ -89,6 +110,7 @@ extension JSONWriter {
             json.member("revocationType", statement.revocation?.type?.rawValue)
             json.member("inAppOwnershipType", statement.ownership?.rawValue)
             json.member("webOrderLineItemId", statement.webOrderLineItemId)
+            guard withEvidence else { return }
             json.name("evidence")
             json.evidence(statement.provenance, statement.source)
         }
@@ -102,13 +124,15 @@ extension JSONWriter {
         }
     }
 
-    mutating func consumable(_ purchase: ConsumablePurchase) {
+    /// - Parameter isTransferred: Whether a claim moved it here from another customer, which may have used it.
+    mutating func consumable(_ purchase: ConsumablePurchase, isTransferred: Bool) {
         object { json in
             json.member("productId", purchase.productId)
             json.member("transactionId", purchase.transactionId)
             json.instant("purchaseDate", purchase.purchaseDate)
             json.member("quantity", number: purchase.quantity)
             json.member("revokedQuantity", number: purchase.revokedQuantity)
+            json.flag("transferred", isTransferred)
         }
     }
 

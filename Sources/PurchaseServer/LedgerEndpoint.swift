@@ -10,8 +10,12 @@ struct LedgerEndpoint: Sendable {
     /// The longest body of a submission, in bytes: one receipt of the largest size as base64, as for verifyReceipt.
     static let bodyLimit = Limits.verifyReceiptRequest
 
-    /// The most documents in one submission: a customer's whole history, many times over.
+    /// The most documents in one submission by a server key: a customer's whole history, many times over.
     static let documentLimit = 1000
+
+    /// The most documents in one submission by a client key. Each costs signature checks, and a device presents what StoreKit
+    /// has for it now: a few transactions, or one receipt.
+    static let clientDocumentLimit = 20
 
     /// The longest id of a customer, in bytes: any identifier that apps have.
     static let customerIdLimit = 256
@@ -22,15 +26,17 @@ struct LedgerEndpoint: Sendable {
     let ledger: Ledger
     let verifier: AppStoreVerifier
     let scope: LedgerScope
+    /// What the key of the request may do.
+    let role: APIKey.Role
     let now: Timestamp
 
     // MARK: Customers
 
     /// Everything about a customer; `nil` where it is not known.
     func customer(_ id: String) async throws -> [UInt8]? {
-        guard let (holdings, ids, purchases) = try await read(id) else { return nil }
+        guard let answer = try await read(id) else { return nil }
         var json = JSONWriter()
-        json.customer(id, ids: ids, in: scope, holdings, purchases: purchases, at: now)
+        json.customer(answer)
         return json.bytes
     }
 
@@ -52,8 +58,9 @@ struct LedgerEndpoint: Sendable {
         return json.bytes
     }
 
-    private func read(_ id: String) async throws -> (Holdings, [String], [TransactionStatement])? {
-        let (ledger, scope, now) = (ledger, scope, now)
+    /// What is known of a customer, as the key may see it; `nil` if the customer is not known.
+    private func read(_ id: String) async throws -> CustomerAnswer? {
+        let (ledger, scope, role, now) = (ledger, scope, role, now)
         return try await ledger.storage.read { reader in
             guard let customer = try reader.customer(id.asAccount, of: scope.bundleId) else { return nil }
             // Not in the order in which they were linked, which is that of arrival.
@@ -61,8 +68,15 @@ struct LedgerEndpoint: Sendable {
                 $0.originalTransactionId < $1.originalTransactionId
             }
             let chains = try keys.compactMap { try reader.chain($0) }
-            let holdings = Holdings(chains, catalogue: ledger.catalogue(scope), at: now)
-            return (holdings, try reader.ids(of: customer), chains.flatMap(\.purchases))
+            var answer = CustomerAnswer(
+                id: id, ids: try reader.ids(of: customer), scope: scope, now: now,
+                holdings: Holdings(chains, catalogue: ledger.catalogue(scope), at: now),
+                purchases: chains.flatMap(\.purchases))
+            for consumable in answer.purchases where consumable.type == .consumable {
+                let key = ChainKey(consumable.originalTransactionId, in: scope)
+                if try !reader.ownerChanges(of: key).isEmpty { answer.transferred.insert(consumable.transactionId) }
+            }
+            return role == .client ? answer.forClient : answer
         }
     }
 
@@ -70,17 +84,19 @@ struct LedgerEndpoint: Sendable {
     /// `{"document": …}`. All of it is verified before any of it is recorded.
     func submit(_ body: [UInt8], for id: String) async throws -> [UInt8] {
         var evidence: [Evidence] = []
-        for (index, document) in try documents(in: body).enumerated() {
+        var (texts, names) = (Set<String>(), Set<EvidenceID>())
+        for (index, document) in try documents(in: body).enumerated() where texts.insert(document).inserted {
             do {
-                evidence.append(try await verify(document))
+                let verified = try await verify(document)
+                if names.insert(verified.id).inserted { evidence.append(verified) }
             } catch {
                 var refusal = Refusal(error)
                 refusal.message = "documents[\(index)]: \(refusal.message)"
                 throw refusal
             }
         }
-        let recorded = try await ledger.record(evidence, claimedBy: id, at: now)
-        guard let holdings = try await read(id) else { throw Refusal.notFound("The customer") }
+        let recorded = try await record(evidence, claimedBy: id)
+        guard let answer = try await read(id) else { throw Refusal.notFound("The customer") }
         var json = JSONWriter()
         json.object { json in
             json.member("recorded", number: recorded.new)
@@ -88,9 +104,18 @@ struct LedgerEndpoint: Sendable {
             json.name("keptByOthers")
             json.array(recorded.kept.map(\.originalTransactionId).sorted()) { $0.string($1) }
             json.name("customer")
-            json.customer(id, ids: holdings.1, in: scope, holdings.0, purchases: holdings.2, at: now)
+            json.customer(answer)
         }
         return json.bytes
+    }
+
+    /// A server key may change owners as often as it needs to: to put right what a client key did.
+    private func record(_ evidence: [Evidence], claimedBy id: String) async throws -> Ledger.Recorded {
+        do {
+            return try await ledger.record(evidence, claimedBy: id, limitsClaims: role == .client, at: now)
+        } catch let error as TooManyClaims {
+            throw Refusal(error, at: now)
+        }
     }
 
     private func documents(in body: [UInt8]) throws(Refusal) -> [String] {
@@ -99,9 +124,8 @@ struct LedgerEndpoint: Sendable {
         guard let list = json["documents"]?.array, !list.isEmpty else {
             throw .invalid("The body is neither {\"document\": …} nor {\"documents\": […]} with at least one.")
         }
-        guard list.count <= Self.documentLimit else {
-            throw .invalid("At most \(Self.documentLimit) documents at once.")
-        }
+        let limit = role == .client ? Self.clientDocumentLimit : Self.documentLimit
+        guard list.count <= limit else { throw .invalid("At most \(limit) documents at once with a \(role) key.") }
         let texts = list.compactMap(\.string)
         guard texts.count == list.count else { throw .invalid("Each document is a text.") }
         return texts

@@ -17,6 +17,8 @@ public struct LedgerService: Sendable {
     public var sharedSecrets: [String: String] = [:]
     /// The purchases, by bundle id and original transaction id, whose receipts verifyReceipt answers with 21010.
     public var refusedPurchases: [String: Set<String>] = [:]
+    /// What client keys need besides themselves, by bundle id. The client keys of an app without one need nothing more.
+    public var customerProofs: [String: CustomerProof] = [:]
 
     let readiness: Readiness
     private let keys = KnownKeys()
@@ -45,6 +47,7 @@ public struct LedgerService: Sendable {
             keepsEvidence: configuration.keepEvidence)
         self.init(ledger: ledger, verifier: verifier, sharedSecrets: apps.compactMapValues(\.sharedSecret))
         refusedPurchases = apps.mapValues(\.refusedPurchases)
+        customerProofs = apps.compactMapValues(\.customerProof)
     }
 }
 
@@ -76,6 +79,8 @@ extension PurchaseServer {
         ) {
             router.on(path, method: method) { request, context in
                 let endpoint = try await service.endpoint(for: request, needs: role, at: now())
+                // Here and for all routes, so that none can be without.
+                if endpoint.role == .client { try service.checkProof(of: context.customerId, in: request, endpoint) }
                 guard let answer = try await work(endpoint, request, context) else { throw Refusal.notFound(what) }
                 return Response(json: answer)
             }
@@ -157,7 +162,15 @@ extension LedgerService {
         let scope = LedgerScope(bundleId: key.bundleId, environment: environment)
         var verifier = verifier
         verifier.apps = verifier.apps.only(key.bundleId)
-        return LedgerEndpoint(ledger: ledger, verifier: verifier, scope: scope, now: now)
+        return LedgerEndpoint(ledger: ledger, verifier: verifier, scope: scope, role: key.role, now: now)
+    }
+
+    /// Accepts what a client key asks only with proof of the customer, if the app asks for it.
+    fileprivate func checkProof(of customer: String, in request: Request, _ endpoint: LedgerEndpoint) throws {
+        let bundleId = endpoint.scope.bundleId
+        try customerProofs[bundleId]?.check(
+            HTTPField.Name(Refusal.tokenHeader).flatMap { request.headers[$0] }, for: customer, of: bundleId,
+            at: endpoint.now)
     }
 
     private func key(of request: Request, at now: Timestamp) async throws -> APIKey {

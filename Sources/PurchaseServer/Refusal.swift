@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import AppStoreTrust
 import HTTPTypes
 import Hummingbird
@@ -12,6 +13,8 @@ struct Refusal: Error {
     var message: String
     /// Whether the same request may succeed later.
     var isRetryable = false
+    /// In seconds, how long a client should wait before that (RFC 9110 section 10.2.3); `nil` if there is no telling.
+    var retryAfter: Int64?
 
     static let noKey = Refusal(
         status: .unauthorized, code: "unauthorized", message: "Send an API key: Authorization: Bearer qt_….")
@@ -39,6 +42,18 @@ extension Refusal {
     static func unreadable(_ error: VerificationError) -> Refusal {
         Refusal(
             status: .serviceUnavailable, code: error.code.rawValue, message: error.message, isRetryable: true)
+    }
+
+    init(_ error: TooManyClaims, at now: Timestamp) {
+        let wait = error.retryAt.milliseconds.subtractingReportingOverflow(now.milliseconds)
+        self.init(
+            status: .tooManyRequests, code: "tooManyClaims",
+            message: """
+                Purchase \(error.chain.originalTransactionId) changed its owner too often within a day. Nothing of this request was \
+                recorded: leave the purchase out, retry later, or use a server key.
+                """,
+            // Rounded up: a second too early would be refused again.
+            isRetryable: true, retryAfter: wait.overflow ? nil : max(1, (wait.partialValue - 1) / 1000 + 1))
     }
 
     init(_ error: LedgerStorageError) {

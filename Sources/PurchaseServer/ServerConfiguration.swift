@@ -26,7 +26,7 @@ public struct ServerConfiguration: Sendable {
     /// A folder with, or a file of, the intermediate certificates that old transaction receipts leave out.
     public var intermediates: String?
     public var revocation = Revocation.off
-    public var claimPolicy = ClaimPolicy.transfer
+    public var claimPolicy = ClaimPolicy.accountTokenWins
     /// Whether signed documents stay when a customer is deleted.
     public var keepEvidence = false
     public var logLevel = Logger.Level.info

@@ -14,7 +14,7 @@ struct Keys: AsyncParsableCommand {
             A client key may submit purchases and read one customer at a time: for apps. A server key may do all: for your own \
             servers, never in an app. Each is for one app. A running server knows of a change within a second.
             """,
-        subcommands: [Create.self, List.self, Revoke.self])
+        subcommands: [Create.self, List.self, Revoke.self, CustomerToken.self])
 
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -39,18 +39,12 @@ struct Keys: AsyncParsableCommand {
             })
         var role = APIKey.Role.server
 
-        @Option(help: "The app it is for. Not needed where the configuration has one only.")
+        @Option(help: "The app it is for. Not needed if the configuration has only one.")
         var bundleId: String?
 
         func run() async throws {
             let configuration = try options.configuration()
-            let apps = configuration.apps.map(\.identity.bundleId)
-            guard let app = bundleId ?? (apps.count == 1 ? apps[0] : nil) else {
-                throw ValidationError("Which app is it for? Name it with --bundle-id.")
-            }
-            guard apps.isEmpty || apps.contains(app) else {
-                throw ValidationError("The configuration has no app \(app); it has \(apps.joined(separator: ", ")).")
-            }
+            let app = try configuration.bundleId(bundleId)
             let storage = try configuration.storage(mayMake: false)
             var random = SystemRandomNumberGenerator()
             let (key, text) = APIKey.make(name: name, role: role, bundleId: app, at: Clock.now(), using: &random)
@@ -95,5 +89,63 @@ struct Keys: AsyncParsableCommand {
             guard isKnown else { throw ValidationError("There is no key \(id): quittance keys list shows them.") }
             try Terminal.print("Revoked \(id).")
         }
+    }
+
+    struct CustomerToken: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make a token that proves a customer to the server, as your backend does: to try it out.",
+            discussion: """
+                An app with customerProof in the configuration needs it beside a client key, as the header \
+                Quittance-Customer-Token. docs/customer-proof.md shows how your backend makes one.
+
+                  quittance keys customer-token --customer anna --config quittance.json
+                """)
+
+        @OptionGroup var options: ServerOptions
+
+        @Option(help: "The customer's id, as your app has it.")
+        var customer: String
+
+        @Option(name: .customLong("expires-in"), help: "After how many hours it expires, 1 to 24.")
+        var hours = 1
+
+        @Option(help: "The app it is for. Not needed if the configuration has only one.")
+        var bundleId: String?
+
+        func validate() throws {
+            guard (1...24).contains(hours) else { throw ValidationError("--expires-in takes 1 to 24 hours.") }
+            guard (1...256).contains(customer.utf8.count) else {
+                throw ValidationError("--customer takes an id of 1 to 256 bytes.")
+            }
+        }
+
+        func run() throws {
+            let configuration = try options.configuration()
+            let app = try configuration.bundleId(bundleId)
+            let proof = configuration.apps.first { $0.identity.bundleId == app }?.customerProof
+            guard let proof else {
+                throw ValidationError("The configuration has no customerProof for \(app): see docs/customer-proof.md.")
+            }
+            let expires = Clock.now().advanced(by: .seconds(hours * 3600))
+            guard let token = proof.token(for: customer, expires: expires) else {
+                throw ValidationError(
+                    "The configuration has only the public key of \(app): the private key makes tokens.")
+            }
+            try Terminal.print(token)
+        }
+    }
+}
+
+extension ServerConfiguration {
+    /// The app that a command is about: the one that was named, or the only one.
+    fileprivate func bundleId(_ named: String?) throws -> String {
+        let known = apps.map(\.identity.bundleId)
+        guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
+            throw ValidationError("Which app is it for? Name it with --bundle-id.")
+        }
+        guard known.isEmpty || known.contains(app) else {
+            throw ValidationError("The configuration has no app \(app); it has \(known.joined(separator: ", ")).")
+        }
+        return app
     }
 }

@@ -218,7 +218,7 @@ import Testing
         "UPDATE documents SET kind = 'poem'", "UPDATE statements SET evidence = x'00'",
         "UPDATE statements SET source = 9",
         "UPDATE scopes SET environment = 'Moon'", "UPDATE chains SET toldStatus = 'happy'",
-        "UPDATE chains SET toldRevoked = '['",
+        "UPDATE chains SET toldRevoked = '['", "UPDATE ownerChanges SET times = '['",
     ])
     func `rows that nobody here wrote are damage, not an end`(damage: String) async throws {
         let storage = try SQLiteLedgerStorage.inMemory()
@@ -230,6 +230,7 @@ import Testing
                     source: .receipt, provenance: Provenance(signedDate: Self.now, evidence: EvidenceID([1])),
                     transactionId: "1", originalTransactionId: "1", productId: "p"), in: key)
             try writer.put(ChainReport(status: .active, revoked: ["1"]), for: key)
+            try writer.put(ownerChanges: [Self.now], of: key)
         }
         try await storage.execute(damage)
         let code = await Self.code {
@@ -237,8 +238,63 @@ import Testing
                 _ = try reader.documents(after: 0, limit: 9)
                 _ = try reader.chain(key)
                 _ = try reader.report(key)
+                _ = try reader.ownerChanges(of: key)
             }
         }
         #expect(code == .damaged)
+    }
+
+    // MARK: Older files
+
+    @Test func `customers of an older file exist in their own right if something shows that their ids were used`()
+        async throws
+    {
+        let path = folder.path("old.sqlite")
+        let key = ChainKey("1", in: AppStore.scope)
+        let old = try SQLiteLedgerStorage(path: path)
+        try await old.write { writer in
+            func customer(_ ids: String..., app: String = AppStore.scope.bundleId) throws -> Customer {
+                let customer = try writer.addCustomer(ids[0], of: app)
+                for id in ids.dropFirst() { try writer.add(id: id, to: customer) }
+                return customer
+            }
+            var statement = TransactionStatement(
+                source: .signedTransaction, provenance: Provenance(signedDate: Self.now, evidence: EvidenceID([1])),
+                transactionId: "1", originalTransactionId: "1", productId: "p")
+            statement.appAccountToken = "named"
+            try writer.put(statement, in: key)
+            (statement.transactionId, statement.appAccountToken) = ("2", "claimed")
+            try writer.put(statement, in: key)
+            (statement.transactionId, statement.appAccountToken) = ("3", "one of two")
+            try writer.put(statement, in: key)
+            var renewal = RenewalFact(provenance: statement.provenance, originalTransactionId: "1")
+            renewal.appAccountToken = "named by renewal info"
+            try writer.put(renewal, in: key)
+            for id in ["named", "named by renewal info", "own"] { _ = try customer(id) }
+            _ = try customer("one of two", "named too")
+            // In this app no purchase names it.
+            _ = try customer("named", app: "com.example.two")
+            try writer.append(
+                LedgerEvent(.linked, in: key.scope, at: Self.now, customer: try customer("claimed"), detail: "claim"))
+        }
+        for step in [
+            "DROP TABLE ownerChanges", "ALTER TABLE customers DROP COLUMN isEstablished",
+            "DELETE FROM grdb_migrations WHERE identifier = 'claims'",
+        ] { try await old.execute(step) }
+        try old.close()
+
+        let storage = try SQLiteLedgerStorage(path: path)
+        let marks = try await storage.read { reader in
+            func mark(_ id: String, _ app: String = AppStore.scope.bundleId) throws -> Bool? {
+                try reader.customer(id, of: app).map(reader.isEstablished)
+            }
+            return try [
+                mark("named"), mark("named by renewal info"), mark("own"), mark("one of two"), mark("claimed"),
+                mark("named", "com.example.two"),
+            ]
+        }
+        #expect(marks == [false, false, true, true, true, true])
+        #expect(try await storage.faults() == [])
+        #expect(try await storage.read { try $0.ownerChanges(of: key) } == [])
     }
 }

@@ -148,7 +148,8 @@ import Testing
         // Both become one, of whom only the one that is given up was established.
         try await shop.claim("anna", document)
         let book = try await shop.signed.evidence(
-            transaction: shop.signed.transaction("5", original: "5", product: "book", until: nil, type: .nonConsumable) {
+            transaction: shop.signed.transaction("5", original: "5", product: "book", until: nil, type: .nonConsumable)
+            {
                 $0.appAccountToken = Self.other
             })
         try await shop.notify(book)

@@ -71,11 +71,39 @@ import Testing
         #expect(told.environments == [.sandbox, .xcode])
         #expect(told.keepEvidence)
         #expect(told.claimPolicy == .share)
+        #expect(try Self.read(nil).claimPolicy == .accountTokenWins)
         #expect(told.environment == .production)
         #expect(
             try Self.read(nil, ["QUITTANCE_ENVIRONMENTS": "production, Sandbox"]).environments == [
                 .production, .sandbox,
             ])
+    }
+
+    @Test(
+        arguments: [
+            (#"{"secret": "a secret of enough bytes: 0123456789"}"#, nil),
+            (#"{"publicKey": "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="}"#, nil),
+            (#"{"secret": "hunter2"}"#, "customerProof.secret: At least 32 bytes"),
+            (#"{"publicKey": "hunter2"}"#, "customerProof.publicKey: An Ed25519 public key"),
+            (#"{"secret": "hunter2", "publicKey": "hunter2"}"#, "customerProof: Either secret or publicKey"),
+            ("{}", "customerProof: Either secret or publicKey"),
+            (#""hunter2""#, "customerProof: An object was expected"),
+            (#"{"secret": 7}"#, "customerProof.secret: A text was expected"),
+            (#"{"algorithm": "none"}"#, "customerProof.algorithm: There is no such setting"),
+        ] as [(String, String?)])
+    func `an app may ask for customer proof by a secret or a public key, and neither is ever shown`(
+        proof: String, message: String?
+    ) throws {
+        let text = #"{"apps":[{"bundleId":"x","customerProof":\#(proof)}]}"#
+        guard let message else {
+            let configuration = try Self.read(text)
+            #expect(configuration.apps.first?.customerProof != nil)
+            #expect(!"\(configuration)".contains("0123456789"))
+            return
+        }
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(text) }
+        #expect(error?.description.contains(message) == true, "\(error?.description ?? "")")
+        #expect(error?.description.contains("hunter2") == false)
     }
 
     @Test(arguments: [
@@ -99,7 +127,10 @@ import Testing
         for setting in ServerConfiguration.settings {
             #expect(text.contains("| `\(setting.name)` | `\(setting.variable)` |"), "\(setting.name)")
         }
-        for name in ["bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "refusedPurchases"] {
+        for name in [
+            "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "refusedPurchases",
+            "customerProof",
+        ] {
             #expect(text.contains("| `\(name)` |"), "\(name)")
         }
     }

@@ -29,7 +29,8 @@ import Testing
 
         /// - Parameter change: What the verifier has otherwise.
         init(
-            storage: any LedgerStorage = MemoryLedgerStorage(), _ change: (inout AppStoreVerifier) -> Void = { _ in }
+            storage: any LedgerStorage = MemoryLedgerStorage(), policy: ClaimPolicy = .accountTokenWins,
+            proof: CustomerProof? = nil, _ change: (inout AppStoreVerifier) -> Void = { _ in }
         ) async throws {
             authority = try LedgerRoutesTests.authority.get()
             let roots = try authority.roots.map { try TrustRoots(reading: $0) }
@@ -39,12 +40,13 @@ import Testing
             change(&verifier)
             ledger = Ledger(
                 storage: storage,
-                catalogues: ["com.example": Catalogue(products: ["month": .init(entitlements: ["pro"])])])
+                catalogues: ["com.example": Catalogue(products: ["month": .init(entitlements: ["pro"])])],
+                claimPolicy: policy)
+            var service = LedgerService(ledger: ledger, verifier: verifier)
+            service.customerProofs["com.example"] = proof
             var logger = Logger(label: "test")
             logger.logLevel = .critical
-            server = PurchaseServer(
-                ledger: LedgerService(ledger: ledger, verifier: verifier), now: { LedgerRoutesTests.now },
-                logger: logger)
+            server = PurchaseServer(ledger: service, now: { LedgerRoutesTests.now }, logger: logger)
             var random = SeededRandom(seed: 1)
             var keys: [APIKey.Role: String] = [:]
             for role in APIKey.Role.allCases {
@@ -88,16 +90,23 @@ import Testing
             return #"{"signedPayload":"\#(try authority.sign(payload))"}"#
         }
 
-        /// Sends a request with a key, and returns status and JSON.
+        /// Sends a request with a key, and a customer's token if there is one, and returns status and JSON.
         func send(
-            _ method: HTTPRequest.Method, _ path: String, _ body: String = "", key: APIKey.Role? = .server
+            _ method: HTTPRequest.Method, _ path: String, _ body: String = "", key: APIKey.Role? = .server,
+            token: String? = nil
         ) async throws -> (HTTPResponse.Status, JSONValue) {
-            let headers: HTTPFields = key.map { [.authorization: "Bearer \(keys[$0] ?? "")"] } ?? [:]
+            let response = try await respond(method, path, body, key: key, token: token)
+            return (response.status, try JSONValue(parsing: response.body.readableBytesView))
+        }
+
+        func respond(
+            _ method: HTTPRequest.Method, _ path: String, _ body: String = "", key: APIKey.Role?, token: String? = nil
+        ) async throws -> TestResponse {
+            var headers: HTTPFields = key.map { [.authorization: "Bearer \(keys[$0] ?? "")"] } ?? [:]
+            if let name = HTTPField.Name("Quittance-Customer-Token") { headers[name] = token }
             let application = Application(router: server.router(), logger: server.logger)
-            return try await application.test(.router) { client in
-                let response = try await client.execute(
-                    uri: path, method: method, headers: headers, body: ByteBuffer(string: body))
-                return (response.status, try JSONValue(parsing: response.body.readableBytesView))
+            return try await application.test(.router) { [headers] client in
+                try await client.execute(uri: path, method: method, headers: headers, body: ByteBuffer(string: body))
             }
         }
     }
@@ -108,7 +117,7 @@ import Testing
         let world = try await World()
         let token = try world.transaction()
         let (status, answer) = try await world.send(
-            .post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#, key: .client)
+            .post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
         #expect(status == .ok)
         #expect(answer["recorded"]?.integer == 1)
         let customer = try #require(answer["customer"])
@@ -117,7 +126,7 @@ import Testing
         let evidence = customer["purchases"]?.array?.first?["evidence"]
         #expect(evidence?["id"]?.string == "\(Self.now.milliseconds)-\(EvidenceID(Array(token.utf8), .transaction))")
 
-        let (read, again) = try await world.send(.get, "/v1/customers/anna", key: .client)
+        let (read, again) = try await world.send(.get, "/v1/customers/anna")
         #expect(read == .ok)
         #expect(again == customer)
         let (_, pro) = try await world.send(.get, "/v1/customers/anna/entitlements/pro", key: .client)

@@ -63,11 +63,12 @@ final class ServerProcess: Sendable {
 
     /// Sends a request; throws where no answer came.
     func send(
-        _ method: HTTPMethod, _ path: String, _ body: String? = nil, key: String? = nil
+        _ method: HTTPMethod, _ path: String, _ body: String? = nil, key: String? = nil, token: String? = nil
     ) async throws -> (status: Int, json: JSONValue) {
         var request = HTTPClientRequest(url: address + path)
         request.method = method
         if let key { request.headers.add(name: "Authorization", value: "Bearer \(key)") }
+        if let token { request.headers.add(name: "Quittance-Customer-Token", value: token) }
         if let body { request.body = .bytes(ByteBuffer(string: body)) }
         let response = try await Self.client.execute(request, timeout: .seconds(30))
         let bytes = try await response.body.collect(upTo: 16 << 20)

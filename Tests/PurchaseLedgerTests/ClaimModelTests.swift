@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import TestData
+import Testing
+
+/// Random claims, notifications, aliases and deletions against a model that was written from `docs/api.md`.
+@Suite struct ClaimModelTests {
+    private static let names = ["anna", "bert", "cora"]
+    private static let accounts = [
+        "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11", "7e3fb204-2a7d-41e6-b58f-0c6b8e6f4a31",
+        "c56a4180-65aa-42ec-a945-5fd21dec0538",
+    ]
+    private static let chains = ["1", "2"]
+
+    /// A month of a subscription, as the App Store signs it.
+    struct Document: Sendable {
+        var chain: String
+        /// Ends 30 days later.
+        var day: Int
+        var account: String?
+        var evidence: Evidence
+    }
+
+    /// Every month of every subscription with every account. They are signed once.
+    private static let documents = Task<[Document], any Error> {
+        let signed = try SignedHistory()
+        var documents: [Document] = []
+        for chain in chains {
+            for month in 0..<5 {
+                // One month may have been bought for one account only.
+                let account = (accounts + [nil])[(month * 3 + (chain == "1" ? 0 : 1)) % 4]
+                let token = try signed.transaction(
+                    "\(chain)\(month)", original: chain, signed: Double(month * 30), from: Double(month * 30),
+                    until: Double(month * 30 + 30)
+                ) { $0.appAccountToken = account }
+                documents.append(
+                    Document(
+                        chain: chain, day: month * 30, account: account,
+                        evidence: try await signed.evidence(transaction: token)))
+            }
+        }
+        return documents
+    }
+
+    enum Step {
+        case notify(Int)
+        case claim(String, [Int], limits: Bool)
+        case alias(String, of: String)
+        case delete(String)
+    }
+
+    /// What should be, in the plainest words.
+    struct Model {
+        struct Purchase {
+            var known: Set<Int> = []
+            var owners: [(person: Int, byClaim: Bool)] = []
+            var isErased = false
+            var changes: [Timestamp] = []
+        }
+
+        struct TooMany: Error {}
+
+        let policy: ClaimPolicy
+        let documents: [Document]
+        var persons: [String: Int] = [:]
+        var established: Set<Int> = []
+        var purchases: [String: Purchase] = [:]
+        private var count = 0
+
+        init(_ policy: ClaimPolicy, _ documents: [Document]) {
+            self.policy = policy
+            self.documents = documents
+        }
+
+        private mutating func person(_ id: String) -> Int {
+            if let known = persons[id] { return known }
+            count += 1
+            persons[id] = count
+            return count
+        }
+
+        /// The account of the latest month that has one.
+        private func account(_ chain: String) -> String? {
+            let known = (purchases[chain]?.known ?? []).map { documents[$0] }
+            return known.filter { $0.account != nil }.max { $0.day < $1.day }?.account
+        }
+
+        /// Facts alone: the newest account has it, unless a claim was accepted.
+        private mutating func link(_ chain: String) {
+            guard var purchase = purchases[chain], !purchase.owners.contains(where: \.byClaim) else { return }
+            let holder = account(chain).map { person($0) }
+            if purchase.owners.map(\.person) != [holder].compactMap(\.self) {
+                purchase.owners = holder.map { [($0, false)] } ?? []
+            }
+            purchases[chain] = purchase
+        }
+
+        mutating func notify(_ number: Int) {
+            let chain = documents[number].chain
+            var purchase = purchases[chain] ?? Purchase()
+            guard !purchase.isErased, purchase.known.insert(number).inserted else { return }
+            purchases[chain] = purchase
+            link(chain)
+        }
+
+        /// The subscriptions that stay with their owners.
+        mutating func claim(_ id: String, _ numbers: [Int], limits: Bool, at now: Timestamp) throws -> Set<String> {
+            let claimant = person(id)
+            established.insert(claimant)
+            var kept: Set<String> = []
+            for number in numbers {
+                purchases[documents[number].chain, default: Purchase()].known.insert(number)
+                purchases[documents[number].chain]?.isErased = false
+            }
+            for chain in Set(numbers.map { documents[$0].chain }) {
+                link(chain)
+                if try !claim(chain, by: claimant, limits: limits, at: now) { kept.insert(chain) }
+            }
+            return kept
+        }
+
+        private mutating func claim(
+            _ chain: String, by claimant: Int, limits: Bool, at now: Timestamp
+        ) throws -> Bool {
+            guard var purchase = purchases[chain] else { return true }
+            let owners = purchase.owners.map(\.person)
+            if owners.contains(claimant) { return true }
+            let named = account(chain).map { person($0) }
+            let lastDay = purchase.known.map { documents[$0].day + 30 }.max() ?? 0
+            // A subscription whose renewal has not arrived counts for another hour.
+            let isActive = now < Facts.day(Double(lastDay) + 1.0 / 24)
+            switch policy {
+            case .accountTokenWins: if let named, named != claimant, established.contains(named) { return false }
+            case .transferIfInactive: if isActive, !owners.isEmpty { return false }
+            case .keep: if !owners.isEmpty { return false }
+            case .transfer, .share: break
+            }
+            if owners.contains(where: established.contains) {
+                purchase.changes.removeAll { $0 <= Timestamp(milliseconds: now.milliseconds - 86_400_000) }
+                let isExempt = !limits || policy == .accountTokenWins && named == claimant
+                if !isExempt, purchase.changes.count >= 10 { throw TooMany() }
+                purchase.changes.append(now)
+            }
+            if policy != .share { purchase.owners = [] }
+            purchase.owners.append((claimant, true))
+            purchases[chain] = purchase
+            return true
+        }
+
+        /// Only of customers who exist in their own right.
+        mutating func alias(_ alias: String, of id: String) {
+            let (one, other) = (person(id), persons[alias])
+            persons[alias] = one
+            guard let other, other != one else { return }
+            for (name, person) in persons where person == other { persons[name] = one }
+            for (chain, var purchase) in purchases {
+                guard let place = purchase.owners.firstIndex(where: { $0.person == other }) else { continue }
+                let byClaim = purchase.owners.remove(at: place).byClaim
+                if !purchase.owners.contains(where: { $0.person == one }) { purchase.owners.append((one, byClaim)) }
+                purchases[chain] = purchase
+            }
+        }
+
+        mutating func delete(_ id: String) {
+            guard let person = persons[id] else { return }
+            persons = persons.filter { $0.value != person }
+            for (chain, var purchase) in purchases where purchase.owners.contains(where: { $0.person == person }) {
+                purchase.owners.removeAll { $0.person == person }
+                if purchase.owners.isEmpty {
+                    purchase = Purchase()
+                    purchase.isErased = true
+                }
+                purchases[chain] = purchase
+            }
+        }
+
+        /// The ids of the owners of a subscription.
+        func owners(of chain: String) -> Set<Set<String>> {
+            Set((purchases[chain]?.owners ?? []).map { owner in Set(persons.filter { $0.value == owner.person }.keys) })
+        }
+
+        func isEstablished(_ id: String) -> Bool { persons[id].map(established.contains) ?? false }
+    }
+
+    private static func step(_ model: Model, _ random: inout SeededRandom) -> Step {
+        let ids = names + accounts
+        let id = ids[Int.random(in: 0..<ids.count, using: &random)]
+        let known = ids.filter(model.isEstablished)
+        switch Int.random(in: 0..<20, using: &random) {
+        case 0..<5: return .notify(Int.random(in: 0..<model.documents.count, using: &random))
+        case 5 where !known.isEmpty: return .alias(id, of: known.randomElement(using: &random) ?? id)
+        case 6 where !known.isEmpty: return .delete(known.randomElement(using: &random) ?? id)
+        default:
+            let count = Int.random(in: 1...3, using: &random)
+            let numbers = (0..<count).map { _ in Int.random(in: 0..<model.documents.count, using: &random) }
+            return .claim(id, numbers, limits: Int.random(in: 0..<8, using: &random) > 0)
+        }
+    }
+
+    /// What the step came to: the chains that were kept by others, or that there were too many claims.
+    private static func take(
+        _ step: Step, _ model: inout Model, at now: Timestamp
+    ) -> (kept: Set<String>, isTooMany: Bool) {
+        switch step {
+        case .notify(let number): model.notify(number)
+        case .alias(let alias, let id): model.alias(alias, of: id)
+        case .delete(let id): model.delete(id)
+        case .claim(let id, let numbers, let limits):
+            var copy = model
+            guard let kept = try? copy.claim(id, numbers, limits: limits, at: now) else { return ([], true) }
+            model = copy
+            return (kept, false)
+        }
+        return ([], false)
+    }
+
+    private static func take(
+        _ step: Step, _ ledger: Ledger, _ documents: [Document], at now: Timestamp
+    ) async throws -> (kept: Set<String>, isTooMany: Bool) {
+        switch step {
+        case .notify(let number): _ = try await ledger.record([documents[number].evidence], at: now)
+        case .alias(let alias, let id): _ = try await ledger.addAlias(alias, to: id, in: Facts.scope, at: now)
+        case .delete(let id): _ = try await ledger.delete(id, in: Facts.scope, at: now)
+        case .claim(let id, let numbers, let limits):
+            do {
+                let recorded = try await ledger.record(
+                    numbers.map { documents[$0].evidence }, claimedBy: id, limitsClaims: limits, at: now)
+                return (Set(recorded.kept.map(\.originalTransactionId)), false)
+            } catch is TooManyClaims {
+                return ([], true)
+            }
+        }
+        return ([], false)
+    }
+
+    @Test(arguments: 0..<UInt64(60))
+    func `every step of a random history ends as the model says`(seed: UInt64) async throws {
+        var random = SeededRandom(seed: seed)
+        let documents = try await Self.documents.value
+        let policy = ClaimPolicy.allCases[Int(seed) % ClaimPolicy.allCases.count]
+        let ledger = Ledger(
+            storage: MemoryLedgerStorage(),
+            catalogues: [Facts.scope.bundleId: Catalogue(products: ["month": .init(entitlements: ["pro"])])],
+            claimPolicy: policy)
+        var model = Model(policy, documents)
+        // All is signed by then, so that what is erased is newer than every document.
+        var now = Facts.day(125)
+        // Some histories take weeks and some an afternoon.
+        let pace = [1, 100].randomElement(using: &random) ?? 1
+        var trace = "\(policy), seed \(seed)"
+        for _ in 0..<80 {
+            now = Timestamp(
+                milliseconds: now.milliseconds + Int64.random(in: 0...1_200_000, using: &random) * Int64(pace))
+            let step = Self.step(model, &random)
+            trace += "\n\(now.iso8601) \(step)"
+            let expected = Self.take(step, &model, at: now)
+            let found = try await Self.take(step, ledger, documents, at: now)
+            #expect(found == expected, "\(trace)")
+            for chain in Self.chains {
+                let owners = try await ledger.storage.read { reader in
+                    try reader.owners(of: ChainKey(chain, in: Facts.scope)).map { Set(try reader.ids(of: $0.customer)) }
+                }
+                #expect(Set(owners) == model.owners(of: chain), "\(chain) after \(trace)")
+            }
+            for id in Self.names + Self.accounts {
+                let isEstablished = try await ledger.storage.read { reader in
+                    try reader.customer(id, of: Facts.scope.bundleId).map(reader.isEstablished) ?? false
+                }
+                #expect(isEstablished == model.isEstablished(id), "\(id) after \(trace)")
+            }
+            guard found == expected else { return }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import HTTPTypes
+import HummingbirdTesting
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import Testing
+
+/// What a client key, which every copy of an app holds, is answered and allowed.
+@Suite struct ClientKeyTests {
+    private typealias World = LedgerRoutesTests.World
+
+    /// Every name of a member anywhere in an answer.
+    private static func names(in json: JSONValue) -> Set<String> {
+        if let array = json.array { return array.reduce(into: []) { $0.formUnion(names(in: $1)) } }
+        return (json.members ?? []).reduce(into: []) { $0.formUnion(names(in: $1.value).union([$1.name])) }
+    }
+
+    @Test(arguments: APIKey.Role.allCases)
+    func `a client key sees the id that it asked for and no evidence, a server key sees all`(
+        role: APIKey.Role
+    ) async throws {
+        let world = try await World()
+        let body = #"{"document":"\#(try world.transaction())"}"#
+        _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
+        for alias in ["anna@example.com", "0D6E5C0A-6A52-4A0B-9D4B-0F1F4E3A9B11"] {
+            _ = try await world.send(.post, "/v1/customers/anna/aliases", #"{"alias":"\#(alias)"}"#)
+        }
+        let id = "0D6E5C0A-6A52-4A0B-9D4B-0F1F4E3A9B11"
+        let own = [Optional(id.lowercased())]
+        let all = ["anna", "anna@example.com"] + own
+        let (_, read) = try await world.send(.get, "/v1/customers/\(id)", key: role)
+        let (_, submitted) = try await world.send(.post, "/v1/customers/\(id)/purchases", body, key: role)
+        let (_, entitlement) = try await world.send(.get, "/v1/customers/\(id)/entitlements/pro", key: role)
+        for customer in [read, try #require(submitted["customer"])] {
+            #expect(customer["ids"]?.array?.map(\.string) == (role == .client ? own : all))
+            #expect(customer["purchases"]?.array?.count == 1)
+            #expect(Self.names(in: customer).contains("evidence") == (role == .server))
+        }
+        #expect(entitlement["isActive"] == .bool(true))
+        #expect(!Self.names(in: entitlement).contains("evidence"))
+    }
+
+    /// The same token with the other signature that is valid too: ECDSA accepts n - s for s.
+    private static func resigned(_ token: String) throws -> String {
+        let jws = try JWS(token.utf8)
+        let order: [UInt8] = [
+            0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xbc, 0xe6,
+            0xfa, 0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
+        ]
+        var (signature, borrow) = (jws.signature, 0)
+        for place in order.indices.reversed() {
+            let difference = Int(order[place]) - Int(signature[32 + place]) - borrow
+            (signature[32 + place], borrow) = (UInt8(truncatingIfNeeded: difference), difference < 0 ? 1 : 0)
+        }
+        return String(decoding: Array(jws.signingInput) + [UInt8(ascii: ".")], as: UTF8.self)
+            + String(decoding: Base64.encodeURL(signature[...]), as: UTF8.self)
+    }
+
+    @Test func `equal documents of a submission count once, by bytes and by what is signed in them`() async throws {
+        let world = try await World()
+        let (one, two) = (try world.transaction(), try world.transaction { $0.transactionId = "2" })
+        let resigned = try Self.resigned(one)
+        #expect(one != resigned)
+        let list = [one, two, one, resigned, two].map { "\"\($0)\"" }.joined(separator: ",")
+        let (status, answer) = try await world.send(
+            .post, "/v1/customers/anna/purchases", #"{"documents":[\#(list)]}"#, key: .client)
+        #expect(status == .ok)
+        #expect(answer["recorded"]?.integer == 2)
+        #expect(answer["alreadyKnown"]?.integer == 0)
+    }
+
+    @Test(arguments: [
+        (APIKey.Role.client, 20, "malformed"), (.client, 21, "invalidRequest"), (.server, 21, "malformed"),
+        (.server, 1000, "malformed"), (.server, 1001, "invalidRequest"),
+    ])
+    func `a client key submits at most 20 documents at once, a server key 1,000`(
+        role: APIKey.Role, count: Int, code: String
+    ) async throws {
+        // Which are no documents, as is found out after they were counted.
+        let list = [String](repeating: "\"x\"", count: count).joined(separator: ",")
+        let (status, answer) = try await World().send(
+            .post, "/v1/customers/anna/purchases", #"{"documents":[\#(list)]}"#, key: role)
+        #expect(status == .badRequest)
+        #expect(answer["error"]?["code"]?.string == code)
+    }
+
+    @Test func `a client key that moves a purchase too often is told when to come again, a server key is not bound`()
+        async throws
+    {
+        let world = try await World(policy: .transfer)
+        let body = #"{"document":"\#(try world.transaction())"}"#
+        for number in 0...10 {
+            let (status, _) = try await world.send(.post, "/v1/customers/c\(number)/purchases", body, key: .client)
+            #expect(status == .ok)
+        }
+        let response = try await world.respond(.post, "/v1/customers/c11/purchases", body, key: .client)
+        #expect(response.status == .tooManyRequests)
+        #expect(response.headers[.retryAfter] == "86400")
+        let error = try JSONValue(parsing: response.body.readableBytesView)["error"]
+        #expect(error?["code"]?.string == "tooManyClaims")
+        #expect(error?["retryable"] == .bool(true))
+        #expect(try await world.send(.get, "/v1/customers/c11").0 == .notFound)
+        #expect(try await world.send(.post, "/v1/customers/c11/purchases", body).0 == .ok)
+    }
+
+    @Test func `a claim that the policy refuses says so and shows nothing of the purchase`() async throws {
+        let world = try await World()
+        let id = "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"
+        let body = #"{"document":"\#(try world.transaction { $0.appAccountToken = id })"}"#
+        _ = try await world.send(.post, "/v1/customers/\(id)/purchases", body, key: .client)
+        let (status, answer) = try await world.send(.post, "/v1/customers/thief/purchases", body, key: .client)
+        #expect(status == .ok)
+        #expect(answer["keptByOthers"]?.array?.map(\.string) == ["1"])
+        for member in ["entitlements", "subscriptions", "purchases"] {
+            #expect(answer["customer"]?[member]?.array == [])
+        }
+    }
+
+    @Test func `a consumable that a claim moved is said to be transferred, for as long as it is known`() async throws {
+        let world = try await World()
+        func coins(_ id: String, account: String? = nil) throws -> String {
+            let token = try world.transaction {
+                ($0.transactionId, $0.originalTransactionId, $0.productId) = (id, id, "coins")
+                ($0.type, $0.expiresDate, $0.appAccountToken) = (Open(.consumable), nil, account)
+            }
+            return #"{"document":"\#(token)"}"#
+        }
+        func transferred(_ customer: String) async throws -> [Bool?]? {
+            let consumables = try await world.send(.get, "/v1/customers/\(customer)").1["consumables"]?.array
+            return consumables?.map { $0["transferred"].map { $0 == .bool(true) } }
+        }
+        // One of them has the account of nobody who could have used it.
+        let bodies = [try coins("5"), try coins("6", account: "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11")]
+        let notification = try world.notification(
+            "ONE_TIME_CHARGE", transaction: JSONValue(parsing: bodies[1].utf8)["document"]?.string)
+        _ = try await world.send(.post, "/notifications/v2", notification, key: nil)
+        for body in bodies { _ = try await world.send(.post, "/v1/customers/anna/purchases", body) }
+        #expect(try await transferred("anna") == [false, false])
+        _ = try await world.send(.post, "/v1/customers/bert/purchases", bodies[0])
+        #expect(try await transferred("bert") == [true])
+        #expect(try await transferred("anna") == [false])
+        _ = try await world.send(.post, "/v1/customers/bert/purchases", bodies[0])
+        #expect(try await transferred("bert") == [true])
+    }
+}

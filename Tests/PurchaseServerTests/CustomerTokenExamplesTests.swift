@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import Testing
+
+/// The tokens that the examples in `docs/customer-proof.md` make, sent to a server whose clock is right.
+@Suite struct CustomerTokenExamplesTests {
+    private static let secret = "a secret of enough bytes: 0123456789"
+    private static let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("docs/customer-proof.md")
+
+    /// The example in a language, as it stands in the page.
+    private static func example(_ language: String) throws -> String {
+        let text = try String(contentsOf: page, encoding: .utf8)
+        let start = try #require(text.range(of: "```\(language)\n"))
+        let end = try #require(text.range(of: "\n```", range: start.upperBound..<text.endIndex))
+        return String(text[start.upperBound..<end.lowerBound])
+    }
+
+    private struct Failed: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    /// Runs a program and returns what it prints. What it says besides is in the error if it fails.
+    private static func run(_ arguments: [String], in folder: URL? = nil) throws -> String {
+        let process = Process()
+        let (output, error) = (Pipe(), Pipe())
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = arguments
+        process.currentDirectoryURL = folder
+        process.standardInput = FileHandle.nullDevice
+        (process.standardOutput, process.standardError) = (output, error)
+        try process.run()
+        let bytes = try output.fileHandleForReading.readToEnd() ?? Data()
+        let message = try error.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else {
+            throw Failed(description: "\(arguments): \(String(decoding: message, as: UTF8.self))")
+        }
+        return String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    private static func has(_ program: String...) -> Bool { (try? run(program)) != nil }
+
+    /// The status that a token gets for one customer and for another.
+    private static func statuses(
+        _ token: String, _ proof: CustomerProof?, for id: String = "anna"
+    ) async throws -> [Int] {
+        let world = try await LedgerRoutesTests.World(proof: #require(proof))
+        let server = PurchaseServer(
+            ledger: world.server.ledger,
+            now: { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) }, logger: world.server.logger)
+        let name = try #require(HTTPField.Name("Quittance-Customer-Token"))
+        let headers: HTTPFields = [.authorization: "Bearer \(world.keys[.client] ?? "")", name: token]
+        return try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+            var statuses: [Int] = []
+            for id in [id, "bert"] {
+                try await statuses.append(
+                    client.execute(uri: "/v1/customers/\(id)", method: .get, headers: headers).status.code)
+            }
+            return statuses
+        }
+    }
+
+    /// Past the token nobody knows the customer; for another it is not let past.
+    private static let accepted = [404, 403]
+
+    @Test func `Swift`() async throws {
+        let source = try String(
+            contentsOf: URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+                .appendingPathComponent("CustomerTokenExample.swift"), encoding: .utf8)
+        #expect(source.hasSuffix(try Self.example("swift") + "\n"))
+        let token = try customerToken(for: "anna", secret: Self.secret)
+        #expect(try await Self.statuses(token, CustomerProof(secret: Self.secret)) == Self.accepted)
+        #expect(
+            try await Self.statuses(token, CustomerProof(secret: Self.secret + "!")) == [401, 401])
+    }
+
+    @Test(.enabled(if: has("node", "--version"), "there is no node"))
+    func `Node`() async throws {
+        let script = try Self.example("js") + "\nconsole.log(customerToken('anna', '\(Self.secret)'))"
+        let token = try Self.run(["node", "-e", script])
+        #expect(try await Self.statuses(token, CustomerProof(secret: Self.secret)) == Self.accepted)
+    }
+
+    @Test(.enabled(if: has("openssl", "version"), "there is no openssl"))
+    func `Shell`() async throws {
+        let script = try Self.example("sh") + "\ncustomer_token anna '\(Self.secret)'"
+        let token = try Self.run(["sh", "-c", script])
+        #expect(try await Self.statuses(token, CustomerProof(secret: Self.secret)) == Self.accepted)
+    }
+
+    @Test func `Python, and PyJWT as a judge of our own tokens`() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        do {
+            _ = try Self.run(["python3", "-m", "venv", "venv"], in: folder)
+            _ = try Self.run(["venv/bin/pip", "install", "--quiet", "PyJWT[crypto]"], in: folder)
+        } catch {
+            try Test.cancel("PyJWT cannot be had: \(error)")
+        }
+        func python(_ script: String) throws -> String {
+            try Self.run(["venv/bin/python", "-c", try Self.example("python") + "\n" + script], in: folder)
+        }
+        let token = try python("print(customer_token('anna', '\(Self.secret)'))")
+        let proof = try #require(CustomerProof(secret: Self.secret))
+        #expect(try await Self.statuses(token, proof) == Self.accepted)
+        // A quotation mark, a letter outside of ASCII and one outside of the first plane.
+        let id = #"an"na é 😀"#
+        let other = try python(#"print(customer_token('an"na é 😀', '\#(Self.secret)'))"#)
+        let path = try #require(id.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
+        #expect(try await Self.statuses(other, proof, for: path) == Self.accepted)
+
+        // The other way round.
+        let expires = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 + 3600) * 1000)
+        let own = try #require(proof.token(for: id, expires: expires))
+        let read = try python("print(jwt.decode('\(own)', '\(Self.secret)', algorithms=['HS256']))")
+        #expect(read == "{'sub': 'an\"na é 😀', 'exp': \(expires.milliseconds / 1000)}")
+
+        _ = try Self.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", "customer-proof.pem"], in: folder)
+        let pem = try Self.run(["openssl", "pkey", "-in", "customer-proof.pem", "-pubout"], in: folder)
+        let signed = try python("print(customer_token('anna', open('customer-proof.pem').read(), 'EdDSA'))")
+        let lines: [Substring] = pem.split(separator: "\n")
+        for key in [pem, String(lines[1])] {
+            #expect(try await Self.statuses(signed, CustomerProof(publicKey: key)) == Self.accepted)
+        }
+        #expect(try await Self.statuses(signed, proof) == [401, 401])
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import NIOHTTP1
+import Testing
+
+/// `quittance keys customer-token`, and the server that it makes tokens for.
+@Suite struct CustomerTokenTests {
+    private static let configuration = """
+        {"apps": [
+            {"bundleId": "com.example.one", "customerProof": {"secret": "a secret of enough bytes: 0123456789"}},
+            {"bundleId": "com.example.two"},
+            {"bundleId": "com.example.three",
+             "customerProof": {"publicKey": "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="}}
+        ]}
+        """
+
+    /// With a configuration of three apps, of which one can make tokens.
+    private static func withConfiguration(_ work: (_ file: String, _ folder: URL) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let file = folder.appendingPathComponent("quittance.json")
+        try Data(configuration.utf8).write(to: file)
+        try await work(file.path, folder)
+    }
+
+    @Test func `the token that it prints opens that customer to the app's client key`() async throws {
+        try await Self.withConfiguration { file, folder in
+            let options = ["--config", file, "--database", "sqlite:\(folder.path)/ledger.sqlite"]
+            let server = try await ServerProcess(options, in: folder)
+            defer { _ = server.terminate() }
+            let app = ["--bundle-id", "com.example.one"]
+            let made = try CommandLineTests.run(["keys", "create", "--name", "x", "--role", "client"] + app + options)
+            let key = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let printed = try CommandLineTests.run(
+                ["keys", "customer-token", "--customer", "anna", "--expires-in", "24"] + app + options)
+            #expect(printed.status == 0, "\(printed.error)")
+            let token = printed.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let path = "/v1/customers/anna"
+            #expect(
+                try await server.send(.GET, path, key: key).json["error"]?["code"]?.string == "customerTokenRequired")
+            #expect(try await server.send(.GET, path, key: key, token: token).status == 404)
+            #expect(try await server.send(.GET, "/v1/customers/bert", key: key, token: token).status == 403)
+        }
+    }
+
+    @Test(arguments: [
+        (["--customer", "anna"], "Which app"),
+        (["--customer", "anna", "--bundle-id", "com.example.two"], "customerProof"),
+        (["--customer", "anna", "--bundle-id", "com.example.three"], "private key"),
+        (["--customer", "anna", "--bundle-id", "com.example.four"], "has no app com.example.four"),
+        (["--bundle-id", "com.example.one"], "--customer"),
+        (["--customer", "", "--bundle-id", "com.example.one"], "1 to 256 bytes"),
+        (["--customer", "anna", "--expires-in", "25", "--bundle-id", "com.example.one"], "1 to 24"),
+        (["--customer", "anna", "--expires-in", "0", "--bundle-id", "com.example.one"], "1 to 24"),
+    ])
+    func `what it cannot do it says, and never the secret`(arguments: [String], message: String) async throws {
+        try await Self.withConfiguration { file, _ in
+            let outcome = try CommandLineTests.run(["keys", "customer-token", "--config", file] + arguments)
+            #expect(outcome.status == 2)
+            #expect(outcome.error.contains(message), "\(outcome.error)")
+            #expect(outcome.output.isEmpty)
+            #expect(!outcome.error.contains("0123456789"))
+        }
+    }
+}
