@@ -13,6 +13,9 @@ public struct CustomerProof: Sendable {
     /// The longest token in bytes: four for each byte of the longest customer id, and a long header.
     static let tokenLimit = 4096
 
+    /// The longest customer id in bytes, as in paths.
+    public static let subjectLimit = LedgerEndpoint.customerIdLimit
+
     /// The furthest end of a token. A token can be copied from a device, and there is no list of revoked ones.
     public static let longestLifetime = Duration.seconds(86_400)
 
@@ -100,14 +103,16 @@ extension CustomerProof {
             throw .customerToken("customerTokenRequired", "This app's client keys do nothing without it.")
         }
         let subject = try subject(of: token, for: bundleId, at: now)
-        guard subject.asAccount == customer.asAccount else { throw .otherCustomer }
+        // Byte by byte, as storages find ids: Swift's == takes texts that look alike for equal.
+        guard subject.asAccount.utf8.elementsEqual(customer.asAccount.utf8) else { throw .otherCustomer }
     }
 
     /// The customer that a valid token names.
     private func subject(of token: String, for bundleId: String, at now: Timestamp) throws(Refusal) -> String {
         let claims = try claims(of: token)
-        guard let subject = claims["sub"]?.string, (1...LedgerEndpoint.customerIdLimit).contains(subject.utf8.count)
-        else { throw .invalidToken("sub is not a customer's id of 1 to \(LedgerEndpoint.customerIdLimit) bytes.") }
+        guard let subject = claims["sub"]?.string, (1...Self.subjectLimit).contains(subject.utf8.count) else {
+            throw .invalidToken("sub is not a customer's id of 1 to \(Self.subjectLimit) bytes.")
+        }
         guard let end = claims["exp"]?.numericDate else { throw .invalidToken("exp is not in seconds since 1970.") }
         guard now < end else { throw .invalidToken("It has expired.") }
         guard end <= now.advanced(by: Self.longestLifetime) else {

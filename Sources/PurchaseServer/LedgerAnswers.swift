@@ -21,7 +21,7 @@ struct CustomerAnswer {
     /// What a key inside an app may see: neither the customer's other ids nor the names of documents.
     var forClient: CustomerAnswer {
         var answer = self
-        answer.ids = ids.filter { $0 == id.asAccount }
+        answer.ids = ids.filter { $0.utf8.elementsEqual(id.asAccount.utf8) }
         answer.showsEvidence = false
         return answer
     }

@@ -53,7 +53,7 @@ extension Refusal {
                 recorded: leave the purchase out, retry later, or use a server key.
                 """,
             // Rounded up: a second too early would be refused again.
-            isRetryable: true, retryAfter: wait.overflow ? nil : max(1, (wait.partialValue - 1) / 1000 + 1))
+            isRetryable: true, retryAfter: wait.overflow ? nil : (max(1, wait.partialValue) - 1) / 1000 + 1)
     }
 
     init(_ error: LedgerStorageError) {

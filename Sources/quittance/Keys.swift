@@ -106,16 +106,20 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "The customer's id, as your app has it.")
         var customer: String
 
-        @Option(name: .customLong("expires-in"), help: "After how many hours it expires, 1 to 24.")
+        private static let longest = Int(CustomerProof.longestLifetime.components.seconds / 3600)
+
+        @Option(name: .customLong("expires-in"), help: "After how many hours it expires, 1 to \(longest).")
         var hours = 1
 
         @Option(help: "The app it is for. Not needed if the configuration has only one.")
         var bundleId: String?
 
         func validate() throws {
-            guard (1...24).contains(hours) else { throw ValidationError("--expires-in takes 1 to 24 hours.") }
-            guard (1...256).contains(customer.utf8.count) else {
-                throw ValidationError("--customer takes an id of 1 to 256 bytes.")
+            guard (1...Self.longest).contains(hours) else {
+                throw ValidationError("--expires-in takes 1 to \(Self.longest) hours.")
+            }
+            guard (1...CustomerProof.subjectLimit).contains(customer.utf8.count) else {
+                throw ValidationError("--customer takes an id of 1 to \(CustomerProof.subjectLimit) bytes.")
             }
         }
 

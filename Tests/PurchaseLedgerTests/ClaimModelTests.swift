@@ -149,9 +149,10 @@ import Testing
             return true
         }
 
-        /// Only of customers who exist in their own right.
+        /// Of a customer who is known.
         mutating func alias(_ alias: String, of id: String) {
             let (one, other) = (person(id), persons[alias])
+            established.insert(one)
             persons[alias] = one
             guard let other, other != one else { return }
             for (name, person) in persons where person == other { persons[name] = one }
@@ -181,13 +182,17 @@ import Testing
             Set((purchases[chain]?.owners ?? []).map { owner in Set(persons.filter { $0.value == owner.person }.keys) })
         }
 
+        func owns(_ id: String) -> Bool {
+            purchases.values.contains { $0.owners.contains { $0.person == persons[id] } }
+        }
+
         func isEstablished(_ id: String) -> Bool { persons[id].map(established.contains) ?? false }
     }
 
     private static func step(_ model: Model, _ random: inout SeededRandom) -> Step {
         let ids = names + accounts
         let id = ids[Int.random(in: 0..<ids.count, using: &random)]
-        let known = ids.filter(model.isEstablished)
+        let known = ids.filter { model.isEstablished($0) || model.owns($0) }
         switch Int.random(in: 0..<20, using: &random) {
         case 0..<5: return .notify(Int.random(in: 0..<model.documents.count, using: &random))
         case 5 where !known.isEmpty: return .alias(id, of: known.randomElement(using: &random) ?? id)
