@@ -3,6 +3,7 @@
 import AppStoreModel
 import HTTPTypes
 import HummingbirdTesting
+import LedgerSQLite
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
@@ -90,7 +91,7 @@ import Testing
     @Test func `a client key that moves a purchase too often is told when to come again, a server key is not bound`()
         async throws
     {
-        let world = try await World(policy: .transfer)
+        let world = try await World(storage: SQLiteLedgerStorage.inMemory(), policy: .transfer)
         let body = #"{"document":"\#(try world.transaction())"}"#
         for number in 0...10 {
             let (status, _) = try await world.send(.post, "/v1/customers/c\(number)/purchases", body, key: .client)
@@ -120,7 +121,7 @@ import Testing
     }
 
     @Test func `a consumable that a claim moved is said to be transferred, for as long as it is known`() async throws {
-        let world = try await World()
+        let world = try await World(storage: SQLiteLedgerStorage.inMemory())
         func coins(_ id: String, account: String? = nil) throws -> String {
             let token = try world.transaction {
                 ($0.transactionId, $0.originalTransactionId, $0.productId) = (id, id, "coins")
