@@ -283,9 +283,9 @@ class Chain:
         renewal = self.renewal_about(period) or {}
         switch = renewal.get("autoRenewStatus")
         name, until = self.row(period, renewal, now)
-        following = [next.end for next in self.unbegun(now) if name == "active" and next.start == period.end]
+        ahead = {each.start: each.end for each in self.unbegun(now)}.get(period.end or 0) if name == "active" else None
         renews = None if switch is None else switch == 1
-        return Status(name, period, until, renews, next(iter(following), None), next_product, self.rules(now))
+        return Status(name, period, until, renews, ahead, next_product, self.rules(now))
 
     def rules(self, now: int) -> tuple[str, ...]:
         had_a_say = {

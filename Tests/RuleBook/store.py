@@ -529,7 +529,7 @@ class Subscription(Line):
         else:
             happenings = [
                 (self.cancel if self.renews else self.resume, 4), (self.change_at_once, 4), (self.change_later, 5),
-                (self.extend, 1), (self.refund_current, 2), (self.refund_other, 3), (self.reverse, 2),
+                (self.extend, 1), (self.refund_current, 2), (self.refund_other, 3), (self.reverse, 3),
                 (self.restore_current, 2), (self.ask_about_refund, 1), (self.ask_for_price, 2), (self.redeem, 1),
             ]  # fmt: skip
         self.rng.choices([act for act, _ in happenings], [weight for _, weight in happenings])[0]()
@@ -644,15 +644,14 @@ class Subscription(Line):
         if self.ahead:
             yield self.between(self.ahead.start, self.ahead.start)
             return
-        was_revoked = self.current.is_revoked
-        yield self.between(self.now, self.now + 2 * self.length(self.current.product))
+        was_revoked, end = self.current.is_revoked, self.current.end or 0
+        is_soon = was_revoked and self.now < end and self.chance(0.5)
+        yield self.between(self.now, end if is_soon else self.now + 2 * self.length(self.current.product))
         act = self.rng.choices(["buy", "refund", "reverse", "other", "cancel"], [10, 2, 4, 2, 1])[0]
         if self.current.is_revoked != was_revoked:
             return
         if act == "buy":
-            self.customer.happens("resubscribed after a revocation" if was_revoked else "resubscribed after expiry")
-            same = self.current.product
-            self.buy(self.rng.choice(self.plans(at_once=None) + [same] * 4), "RESUBSCRIBE")
+            self.come_back()
         elif act == "cancel" and self.renews:
             self.cancel()
         elif self.is_shared:
@@ -663,6 +662,16 @@ class Subscription(Line):
             self.reverse()
         elif act == "other":
             self.refund_other()
+
+
+    def come_back(self) -> None:
+        """To the same product, or to another of the group."""
+        old = self.current
+        product = self.rng.choice(self.plans(at_once=None) + [old.product] * 4)
+        self.customer.happens("resubscribed after " + ("a revocation" if old.is_revoked else "expiry"))
+        if product == old.product and self.now < (old.end or 0):
+            self.customer.happens("bought again what was refunded")
+        self.buy(product, "RESUBSCRIBE")
 
 
 class OneTime(Line):

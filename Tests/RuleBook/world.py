@@ -29,7 +29,8 @@ renewal charged ahead, charged ahead and then upgraded, downgrade charged ahead 
 pending change took effect, upgrade to a shorter period, crossgrade at once, changed plan while unpaid,
 cancelled in grace or retry,
 recovered in grace, recovered after grace, resubscribed after expiry, resubscribed after a revocation,
-resubscribed in retry, REFUND_FULL, REFUND_PRORATED, refund of an older period, refund of a period ahead,
+resubscribed in retry, bought again what was refunded, REFUND_FULL, REFUND_PRORATED, refund of an older period,
+refund of a period ahead,
 refund of a superseded period, refund of one of two ids, reversal of the current, reversal of another,
 restored under a second id, history document, status document, single transaction, app receipt, upgrade in a receipt
 """
