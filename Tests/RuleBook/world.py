@@ -24,15 +24,13 @@ EXPIRED/PRICE_INCREASE, EXPIRED/PRODUCT_NOT_FOR_SALE, DID_CHANGE_RENEWAL_STATUS/
 DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_DISABLED, DID_CHANGE_RENEWAL_PREF, DID_CHANGE_RENEWAL_PREF/UPGRADE,
 DID_CHANGE_RENEWAL_PREF/DOWNGRADE, OFFER_REDEEMED, OFFER_REDEEMED/UPGRADE, PRICE_INCREASE/PENDING,
 PRICE_INCREASE/ACCEPTED, RENEWAL_EXTENDED, REFUND, REFUND_DECLINED, REFUND_REVERSED, REVOKE, CONSUMPTION_REQUEST,
-ONE_TIME_CHARGE, Consumable, Non-Consumable, Non-Renewing Subscription, introductory offer, win-back offer,
-renewal charged ahead, charged ahead and then upgraded, downgrade charged ahead and then upgraded,
-pending change took effect, upgrade to a shorter period, crossgrade at once, changed plan while unpaid,
-cancelled in grace or retry,
-recovered in grace, recovered after grace, resubscribed after expiry, resubscribed after a revocation,
-resubscribed in retry, bought again what was refunded, REFUND_FULL, REFUND_PRORATED, refund of an older period,
-refund of a period ahead,
-refund of a superseded period, refund of one of two ids, reversal of the current, reversal of another,
-restored under a second id, history document, status document, single transaction, app receipt, upgrade in a receipt
+ONE_TIME_CHARGE, Consumable, Non-Consumable, Non-Renewing Subscription, introductory offer, win-back offer, renewal
+charged ahead, charged ahead and then upgraded, downgrade charged ahead and then upgraded, pending change took effect,
+upgrade to a shorter period, crossgrade at once, changed plan while unpaid, cancelled in grace or retry, recovered in
+grace, recovered after grace, resubscribed after expiry, resubscribed after a revocation, resubscribed in retry,
+bought again what was refunded, REFUND_FULL, REFUND_PRORATED, refund of an older period, refund of a period ahead,
+refund of a superseded period, refund of one of two ids, reversal of the current, reversal of another, restored under
+a second id, history document, status document, single transaction, app receipt, upgrade in a receipt
 """
 
 
