@@ -176,10 +176,9 @@ extension PurchaseHistory {
     ///
     /// - Parameter state: Of the subscription at `now`, if it is one.
     fileprivate func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
-        var grants =
-            runningPeriods(state?.governing, at: now) + purchases.compactMap { $0.nonRenewingGrant(catalogue, at: now) }
+        var grants = state.map { periodGrants($0, catalogue, at: now) } ?? []
+        grants += purchases.compactMap { $0.nonRenewingGrant(catalogue, at: now) }
         if let lasting, lasting.revocation == nil { grants.append(Grant(statement: lasting, reason: .purchase)) }
-        if let state, let grant = Grant(afterEndOf: state, catalogue, at: now) { grants.append(grant) }
         // A chain never leaves its group, for which receipts have no word.
         let group = purchases.lazy.compactMap(\.subscriptionGroup).first
         for index in grants.indices where grants[index].statement.subscriptionGroup == nil {
@@ -188,13 +187,17 @@ extension PurchaseHistory {
         return grants
     }
 
-    /// The periods that run, with those that follow. Of those that have not begun, only one that governs counts as running.
-    private func runningPeriods(_ governing: TransactionStatement?, at now: Timestamp) -> [Grant] {
+    /// The periods that run, and what is left of one that is over. Of those that have not begun, only one that governs counts as
+    /// running; the others extend what is granted.
+    private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         let open = periods.filter { now < $0.end && $0.revocation == nil }
-        let next = open.filter { $0.start > now }
-        return open.filter { $0.start <= now || $0 == governing }.map { period in
-            Grant(statement: period, reason: .subscription, until: period.expiresDate, next: next)
+        var grants = open.filter { $0.start <= now || $0 == state.governing }.map { period in
+            Grant(statement: period, reason: .subscription, until: period.expiresDate)
         }
+        if let grant = Grant(afterEndOf: state, catalogue, at: now) { grants.append(grant) }
+        let next = open.filter { $0.start > now }
+        for index in grants.indices { grants[index].next = next }
+        return grants
     }
 
     /// All instants at which an answer about this chain may change by itself.

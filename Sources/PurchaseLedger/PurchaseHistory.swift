@@ -109,7 +109,7 @@ private struct Timeline {
         /// By the second at which periods ended, whether all of them were superseded.
         var areSuperseded: [Int64: Bool] = [:]
         for index in entries.indices {
-            let successors = successors(of: index)
+            let (successors, isUpgraded) = (successors(of: index), entries[index].period.isUpgraded)
             if entries[index].isCancelledByReceipt,
                 let cancelled = entries[index].period.revocation?.date.second,
                 successors.contains(where: { $0.period.start.second == cancelled })
@@ -119,7 +119,7 @@ private struct Timeline {
             }
             let (period, isRenewal) = (entries[index].period, entries[index].isRenewal)
             let isSuperseded =
-                period.isUpgraded || successors.contains { $0.period.start <= now }
+                isUpgraded || successors.contains { $0.period.start <= now }
                 || isRenewal && areSuperseded[period.start.second] ?? false
             entries[index].isSuperseded = isSuperseded
             areSuperseded[period.end.second] = isSuperseded && areSuperseded[period.end.second] ?? true

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import groupby
 from typing import Any, Iterable, Iterator
 
@@ -226,17 +225,18 @@ class Chain:
             and other.product != period.product and not self.is_renewal(other)
         ]  # fmt: skip
 
-    def is_superseded(self, period: Purchase) -> bool:
+    def is_superseded(self, period: Purchase, now: int) -> bool:
         """(4) By a purchase; a renewal also if every period that ended at its purchaseDate is superseded or upgraded.
 
         QUESTION: "every" of none. A renewal whose predecessors are not known is not superseded.
+        QUESTION: before the purchase "was made", nothing is superseded.
         """
-        if self.overtakers(period):
+        if any(other.start <= now for other in self.overtakers(period)):
             return True
         renewed = [other for other in self.periods if other.end == period.start and other is not period]
         return (
             self.is_renewal(period) and bool(renewed)
-            and all(other.upgraded or self.is_superseded(other) for other in renewed)
+            and all(other.upgraded or self.is_superseded(other, now) for other in renewed)
         )  # fmt: skip
 
     def is_revoked(self, period: Purchase) -> bool:
@@ -245,18 +245,18 @@ class Chain:
         upgrades = {other.start // 1000 for other in self.overtakers(period)}
         return any(not (each.cancelled and (each.revoked_at or 0) // 1000 in upgrades) for each in period.revocations)
 
-    @cached_property
-    def remaining(self) -> list[Purchase]:
+    def remaining(self, now: int) -> list[Purchase]:
         """(2), (4) Those that are neither upgraded nor superseded."""
-        return [period for period in self.periods if not period.upgraded and not self.is_superseded(period)]
+        return [period for period in self.periods if not period.upgraded and not self.is_superseded(period, now)]
 
     def governing(self, now: int) -> Purchase | None:
         """(5) Of those that remain, the last bought that has begun. If none has, the first counts as running."""
-        begun = [period for period in self.remaining if period.start <= now]
-        return begun[-1] if begun else self.remaining[0] if self.remaining else None
+        remaining = self.remaining(now)
+        begun = [period for period in remaining if period.start <= now]
+        return begun[-1] if begun else remaining[0] if remaining else None
 
     def unbegun(self, now: int) -> list[Purchase]:
-        return [period for period in self.remaining if now < period.start and not self.is_revoked(period)]
+        return [period for period in self.remaining(now) if now < period.start and not self.is_revoked(period)]
 
     def renewal_about(self, period: Purchase) -> Words | None:
         """*R about T*. QUESTION: the newest R, if it is about T; never an older one that is."""
@@ -283,14 +283,22 @@ class Chain:
         renewal = self.renewal_about(period) or {}
         switch = renewal.get("autoRenewStatus")
         name, until = self.row(period, renewal, now)
-        ahead = {each.start: each.end for each in self.unbegun(now)}.get(period.end or 0) if name == "active" else None
+        ahead = self.paid_ahead(period, now) if name == "active" else None
         renews = None if switch is None else switch == 1
         return Status(name, period, until, renews, ahead, next_product, self.rules(now))
+
+    def paid_ahead(self, period: Purchase, now: int) -> int:
+        """The end of the same product's periods that are charged ahead and follow without a gap."""
+        end = period.end or 0
+        for following in self.unbegun(now):
+            if following.product == period.product and following.start <= end:
+                end = max(end, following.end or 0)
+        return end
 
     def rules(self, now: int) -> tuple[str, ...]:
         had_a_say = {
             "two ids": any(len(period.ids) > 1 for period in self.periods),
-            "superseded": any(self.is_superseded(period) and not period.upgraded for period in self.periods),
+            "superseded": any(self.is_superseded(period, now) and not period.upgraded for period in self.periods),
             "ahead": any(period.start > now for period in self.periods),
         }
         return tuple(rule for rule, had in had_a_say.items() if had)
@@ -319,7 +327,7 @@ class Status:
     ahead: int | None = None
     next_product: str | None = None
     # Which of the harder rules had a say: for whoever reads a difference.
-    rules: tuple[str, ...] = ()
+    rules: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def number(self) -> int | None:
@@ -359,7 +367,7 @@ class Holdings:
     entitlements: dict[str, list[Grant]]
     # By transaction id: product, quantity, and the least and the most that may be taken back.
     consumables: dict[str, tuple[str, int, int, int]]
-    rules: tuple[str, ...] = ()
+    rules: tuple[str, ...] = field(default=(), compare=False)
 
 
 class Judge:
@@ -390,7 +398,7 @@ class Judge:
 
         A period that has not begun is none while another runs (E.3 (5)). QUESTION: nor after one that was revoked.
         """
-        for period in chain.remaining:
+        for period in chain.remaining(now):
             has_begun = period.start <= now or period is status.period
             if has_begun and now < (period.end or 0) and not chain.is_revoked(period):
                 yield Grant(period.product, period.end or 0, "subscription", period.ids)
