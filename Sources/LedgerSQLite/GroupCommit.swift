@@ -33,9 +33,20 @@ final class GroupCommit: Sendable {
         var commits = 0
         /// By works that were committed.
         var met = LedgerTables.Met()
+        /// Why what was committed last may be lost.
+        var loss: LedgerStorageError?
     }
 
     private let state = Mutex(State())
+    private let proveKept: @Sendable () throws -> Void
+
+    /// - Parameter proveKept: Throws if what was committed is not in the ledger's file. It is run after each commit, before any
+    ///   caller learns of it.
+    init(proveKept: @escaping @Sendable () throws -> Void) {
+        self.proveKept = proveKept
+    }
+
+    var loss: LedgerStorageError? { state.withLock { $0.loss } }
 
     /// How many transactions were committed.
     var commits: Int { state.withLock { $0.commits } }
@@ -113,6 +124,13 @@ final class GroupCommit: Sendable {
             return .commit
         }
         state.withLock { $0.commits += 1 }
+        do {
+            try proveKept()
+            state.withLock { $0.loss = nil }
+        } catch {
+            state.withLock { $0.loss = SQLiteErrors.storageError(error) }
+            throw error
+        }
         return answers
     }
 

@@ -3,6 +3,7 @@
 import AppStoreModel
 import Foundation
 import GRDB
+import GRDBSQLite
 public import PurchaseLedger
 import Synchronization
 
@@ -13,30 +14,47 @@ import Synchronization
 /// write.
 public final class SQLiteLedgerStorage: LedgerStorage {
     /// `nil` for one in memory.
-    private let path: String?
+    private let file: LedgerFile?
     private let connection: Mutex<Connection>
-    private let groups = GroupCommit()
+    private let groups: GroupCommit
     private let reads = ReadQueue(width: readers)
 
     private struct Connection {
         var database: any DatabaseWriter
         /// A file that could be read only stays so to a connection, even when it may be written again.
         var mayBeReadOnly = false
+        /// Why the file is not that of this ledger any more, found by the last write.
+        var loss: LedgerStorageError?
     }
 
-    /// Opens a ledger, or makes one where there is no file. Tables of an older version are brought up to date.
+    /// Opens a ledger. Tables of an older version are brought up to date.
     ///
     /// A file that cannot be written is opened all the same: it answers, and takes in nothing until it can be written.
     ///
-    /// - Throws: ``LedgerStorageError``: `damaged` where the file is no ledger or of a newer version.
-    public init(path: String) throws {
-        self.path = path
-        connection = Mutex(Connection(database: try Self.open(path)))
+    /// - Parameter createIfMissing: Whether a ledger is created if there is no file, or an empty one.
+    /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version.
+    public convenience init(path: String, createIfMissing: Bool = true) throws {
+        guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
+            throw SQLiteErrors.damaged("The file is empty")
+        }
+        let database = try Self.open(path)
+        self.init(database, try LedgerFile(path: path))
     }
 
-    private init(_ database: any DatabaseWriter) {
-        path = nil
+    /// Opens a ledger for reading: its file stays as it is, byte for byte, also if it is damaged.
+    ///
+    /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of an older
+    ///   version.
+    public convenience init(reading path: String) throws {
+        let file = try LedgerFile(path: path)
+        guard file.bytes > 0 else { throw SQLiteErrors.damaged("The file is empty") }
+        self.init(try Self.openForReading(path), file)
+    }
+
+    private init(_ database: any DatabaseWriter, _ file: LedgerFile?) {
+        self.file = file
         connection = Mutex(Connection(database: database))
+        groups = GroupCommit { try file?.requireInPlaceWithLog() }
     }
 
     /// A ledger in memory, which ends with it.
@@ -44,7 +62,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         do {
             let queue = try DatabaseQueue(configuration: configuration)
             try migrate(queue)
-            return SQLiteLedgerStorage(queue)
+            return SQLiteLedgerStorage(queue, nil)
         } catch {
             throw SQLiteErrors.storageError(error)
         }
@@ -55,6 +73,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         // Not within the lock, which a write that is going on may need.
         let database = connection.withLock { $0.database }
         do {
+            if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
             // So that all of it is in the file, which is then as good a copy as any. Where somebody still reads, it is in the
             // log, and as safe.
             _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
@@ -72,20 +91,31 @@ extension SQLiteLedgerStorage {
     public func faults() async throws -> [String] {
         let database = connection.withLock { $0.database }
         do {
-            return try await database.read { connection in
-                let structure = try String.fetchAll(connection, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
-                let references = try Row.fetchAll(connection, sql: "PRAGMA foreign_key_check").map { row in
-                    "A row of \(row[0] as String? ?? "a table") refers to a row of \(row[2] as String? ?? "another") that is not there"
-                }
-                return try structure + references + String.fetchAll(connection, sql: Self.brokenLists)
-            }
+            return try await database.read(Self.faults)
         } catch {
-            throw SQLiteErrors.translate(error)
+            return ["\(SQLiteErrors.storageError(error))"]
         }
     }
-}
 
-extension SQLiteLedgerStorage {
+    /// What each check finds. One that damage ends is a fault by itself, and the others go on.
+    static func faults(_ connection: Database) -> [String] {
+        let references = """
+            SELECT 'A row of ' || "table" || ' refers to a row of ' || parent || ' that is not there'
+            FROM pragma_foreign_key_check LIMIT \(mostFaults)
+            """
+        let checks = ["PRAGMA integrity_check(\(mostFaults))", references, brokenLists + " LIMIT \(mostFaults)"]
+        return checks.flatMap { check in
+            do {
+                return try String.fetchAll(connection, sql: check).filter { $0 != "ok" }
+            } catch {
+                return ["\(SQLiteErrors.storageError(error))"]
+            }
+        }
+    }
+
+    /// Of each kind: enough to see what happened to the file.
+    private static let mostFaults = 100
+
     /// Where the documents that speak of one chain are not each found from it, which deleting them relies on.
     private static let brokenLists = """
         SELECT 'Document ' || number || ' is not in its place among those about one purchase' FROM (
@@ -103,6 +133,8 @@ extension SQLiteLedgerStorage {
 // MARK: - Transactions
 
 extension SQLiteLedgerStorage {
+    public var concern: String? { file?.concern }
+
     /// A caller that is cancelled meanwhile still learns what became of its work.
     public func write<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
@@ -140,7 +172,9 @@ extension SQLiteLedgerStorage {
     }
 
     private func readNow<Result>(_ work: (any LedgerReader) throws -> Result) throws -> Result {
-        let database = connection.withLock { $0.database }
+        let (database, loss) = connection.withLock { ($0.database, $0.loss) }
+        // A connection that is opened for this read would open another file.
+        if let loss { throw loss }
         do {
             return try database.read { try work(SQLiteTransaction($0)) }
         } catch {
@@ -152,28 +186,43 @@ extension SQLiteLedgerStorage {
     /// them through in between.
     private func writeGroups() {
         writableDatabase().asyncWriteWithoutTransaction { [self] connection in
-            if groups.writeNext(to: connection) { writeGroups() }
+            let hasMore = groups.writeNext(to: connection)
+            noteLoss()
+            if hasMore { beginWriting() }
         }
+    }
+
+    private func noteLoss() {
+        let loss = groups.loss
+        connection.withLock { $0.loss = loss }
     }
 
     private func reopenNext() {
         connection.withLock { $0.mayBeReadOnly = true }
     }
 
-    /// Opening the file again takes a while, for which no caller waits.
+    /// Opening the file again takes a while, for which no caller waits, and cannot be done on the queue of the connection that it
+    /// closes.
     private func beginWriting() {
         guard connection.withLock({ $0.mayBeReadOnly }) else { return writeGroups() }
         DispatchQueue.global().async { self.writeGroups() }
     }
 
     private func writableDatabase() -> any DatabaseWriter {
-        // Only who writes comes here, one at a time, and meanwhile others read.
-        let mayBeReadOnly = connection.withLock { $0.mayBeReadOnly }
-        let new = mayBeReadOnly ? path.flatMap { try? Self.open($0) } : nil
-        return connection.withLock { connection in
-            if let new { connection = Connection(database: new) }
+        connection.withLock { connection in
+            if connection.mayBeReadOnly { reopen(&connection) }
             return connection.database
         }
+    }
+
+    /// Opens the same file again if it may be written now. Reads wait meanwhile.
+    ///
+    /// Closes the old connections first: SQLite shares the index of the log among all connections of a process, and while it is
+    /// open for reading only, a new connection cannot write either.
+    private func reopen(_ connection: inout Connection) {
+        guard let file, file.mayBeWritten, (try? file.requireInPlace()) != nil else { return }
+        try? connection.database.close()
+        if let new = try? Self.open(file.path) { connection = Connection(database: new) }
     }
 }
 
@@ -217,6 +266,14 @@ extension SQLiteLedgerStorage {
         return configuration
     }
 
+    /// SQLite removes a log by its path when it closes the file. It may be that of another file by now.
+    private func keepLog(of database: any DatabaseWriter) throws {
+        database.writeWithoutTransaction { connection in
+            var isKept: Int32 = 1
+            sqlite3_file_control(connection.sqliteConnection, "main", SQLITE_FCNTL_PERSIST_WAL, &isKept)
+        }
+    }
+
     private static func open(_ path: String) throws -> any DatabaseWriter {
         do {
             return try openForWriting(path)
@@ -246,8 +303,10 @@ extension SQLiteLedgerStorage {
             var configuration = configuration
             configuration.readonly = true
             let pool = try DatabasePool(path: path, configuration: configuration)
+            try requireKnownVersion(pool)
             guard try pool.read(Schema.migrator.hasCompletedMigrations) else {
-                throw LedgerStorageError(.readOnly, "The ledger's tables are older and cannot be brought up to date")
+                throw LedgerStorageError(
+                    .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
             }
             return pool
         } catch {
@@ -256,11 +315,14 @@ extension SQLiteLedgerStorage {
     }
 
     private static func migrate(_ database: any DatabaseWriter) throws {
-        let migrator = Schema.migrator
-        guard try !database.read(migrator.hasBeenSuperseded) else {
+        try requireKnownVersion(database)
+        try Schema.migrator.migrate(database)
+    }
+
+    private static func requireKnownVersion(_ database: any DatabaseReader) throws {
+        guard try !database.read(Schema.migrator.hasBeenSuperseded) else {
             throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
         }
-        try migrator.migrate(database)
     }
 
     /// Where the folder cannot be written, SQLite says that it cannot open the file.

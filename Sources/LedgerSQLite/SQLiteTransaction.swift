@@ -41,6 +41,24 @@ extension SQLiteTransaction {
         ) { try DocumentRow(&$0) }.map(stored)
     }
 
+    func documentNumbers(after number: Int64, limit: Int) throws -> [Int64] {
+        try tables.all(
+            "SELECT number FROM documents WHERE number > ? ORDER BY number LIMIT ?",
+            [.integer(number), .number(max(0, limit))]
+        ) { try $0.integer() }
+    }
+
+    /// Walks back from the end of the table, since an index of notifications would be one more page to write for each. The
+    /// outer query has no order of its own: SQLite would sort all rows for it.
+    func lastNotification(among count: Int) throws -> Timestamp? {
+        try tables.first(
+            """
+            SELECT receivedAt FROM (SELECT number, kind, receivedAt FROM documents ORDER BY number DESC LIMIT ?)
+            WHERE kind = ? LIMIT 1
+            """, [.number(max(0, count)), .text(Evidence.Kind.notification.rawValue)]
+        ) { try $0.time() }
+    }
+
     func add(_ evidence: Evidence, receivedAt: Timestamp) throws -> Bool {
         try add(evidence, prepared: nil, receivedAt: receivedAt)
     }

@@ -6,15 +6,12 @@ public import AppStoreTrust
 extension Ledger {
     /// A document in the ledger that is not what it was when it came.
     public struct Fault: Hashable, Sendable {
-        /// Its place in the order of arrival; of one that is damaged the place behind which it is.
+        /// Its place in the order of arrival; of one that is damaged the number behind which it is.
         public var number: Int64
         /// `nil` where it cannot be read.
         public var document: Provenance?
         public var error: String
     }
-
-    /// How many documents are read at once: some 10 MB of them.
-    private static let page = 500
 
     /// Verifies every document again.
     ///
@@ -24,53 +21,29 @@ extension Ledger {
     ///   - onDocuments: Told how many were verified so far.
     ///   - work: Given each document with what it says, in the order of arrival.
     /// - Returns: How many there are, and those that do not verify.
-    /// - Throws: ``LedgerStorageError``, and what `work` throws.
+    /// - Throws: ``LedgerStorageError`` other than `damaged`, and what `work` throws. It ends on any damage.
     public func check(
         by verifier: AppStoreVerifier, onDocuments: (_ count: Int) -> Void = { _ in },
         work: ([Evidence]) async throws -> Void = { _ in }
     ) async throws -> (documents: Int, faults: [Fault], last: Int64) {
-        var (count, faults, last) = (0, [Fault](), Int64(0))
-        while true {
-            let page: [StoredDocument]
-            do {
-                page = try await documents(after: last)
-            } catch let error as LedgerStorageError where error.code == .damaged {
-                // Behind it there may be more: it is named, and passed over.
-                last += 1
-                if faults.last?.error != error.message { faults.append(Fault(number: last, error: error.message)) }
-                continue
-            }
-            guard let end = page.last else { return (count, faults, last) }
-            let results = await Self.verify(page, by: verifier)
-            for case (let document, .failure(let fault)) in zip(page, results) {
-                faults.append(
-                    Fault(
-                        number: document.number, document: Provenance(document.id, signed: document.signedDate),
-                        error: fault.message))
-            }
-            try await work(results.compactMap { try? $0.get() ?? nil })
-            last = end.number
-            count += page.count
-            onDocuments(count)
-        }
-    }
-
-    /// The next documents; where one of them is damaged those before it, and where it is the first its error.
-    private func documents(after number: Int64) async throws -> [StoredDocument] {
-        do {
-            return try await storage.read { try $0.documents(after: number, limit: Self.page) }
-        } catch let error as LedgerStorageError where error.code == .damaged {
-            return try await storage.read { reader in
-                var found: [StoredDocument] = []
-                var last = number
-                while let next = try? reader.documents(after: last, limit: 1).first {
-                    found.append(next)
-                    last = next.number
+        var walk = DocumentWalk(storage)
+        var (count, faults) = (0, [Fault]())
+        while let step = try await walk.next() {
+            switch step {
+            case .damage(let number, let message):
+                // Many documents in a row may be missing for one reason.
+                if faults.last?.error != message { faults.append(Fault(number: number, error: message)) }
+            case .documents(let page):
+                let results = await Self.verify(page, by: verifier)
+                for case (let document, .failure(let fault)) in zip(page, results) {
+                    faults.append(Fault(document, fault.message))
                 }
-                guard !found.isEmpty else { throw error }
-                return found
+                try await work(results.compactMap { try? $0.get() ?? nil })
+                count += page.count
+                onDocuments(count)
             }
         }
+        return (count, faults, walk.last)
     }
 
     /// On all cores: verifying is nearly all that there is to do.
@@ -86,6 +59,13 @@ extension Ledger {
             for await (index, result) in group { results[index] = result }
             return results
         }
+    }
+}
+
+extension Ledger.Fault {
+    fileprivate init(_ document: StoredDocument, _ error: String) {
+        self.init(
+            number: document.number, document: Provenance(document.id, signed: document.signedDate), error: error)
     }
 }
 

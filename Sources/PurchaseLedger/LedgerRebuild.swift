@@ -47,6 +47,9 @@ extension Ledger {
                     try await correct(key, derived, asOf: checked.last, at: now)
                     rebuilt.differing.append(key)
                 }
+                guard end.number > last else {
+                    throw LedgerStorageError(.damaged, "Purchases are not in the order of their numbers")
+                }
                 last = end.number
             }
         }

@@ -28,9 +28,14 @@ public protocol LedgerStorage: Sendable {
     func read<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerReader) throws -> Result
     ) async throws -> Result
+
+    /// What an operator should look at although the storage works, as a sentence; `nil` if there is nothing.
+    var concern: String? { get }
 }
 
 extension LedgerStorage {
+    public var concern: String? { nil }
+
     public func prepare(_ evidence: Evidence) -> (any Sendable)? { nil }
 }
 
@@ -66,6 +71,12 @@ public protocol LedgerReader {
 
     /// The documents that arrived after the one with this number, in the order of their arrival, at most `limit`.
     func documents(after number: Int64, limit: Int) throws -> [StoredDocument]
+
+    /// The numbers of those documents. Reads no document, so that it also finds those that are damaged.
+    func documentNumbers(after number: Int64, limit: Int) throws -> [Int64]
+
+    /// When the newest notification arrived; `nil` if none of the last `count` documents is one.
+    func lastNotification(among count: Int) throws -> Timestamp?
 
     /// The chains of which something is known and that came after the one with this number, in the order in which they became
     /// known, at most `limit`. Numbers are greater than 0.

@@ -183,6 +183,33 @@ extension LedgerStorageContract {
                 try Trial.expect(none, is: [], "Documents after \(number), at most \(limit)")
             }
         },
+        Promise("The numbers of documents are those of the documents themselves") { trial in
+            try await trial.write { writer in
+                for byte in UInt8(1)...5 { _ = try writer.add(Trial.evidence([byte]), receivedAt: Trial.time(0)) }
+            }
+            for (after, limit) in [(Int64(0), 9), (2, 2), (5, 9), (0, 0), (-1, 1)] {
+                let (numbers, documents) = try await trial.read { reader in
+                    (
+                        try reader.documentNumbers(after: after, limit: limit),
+                        try reader.documents(after: after, limit: limit).map(\.number)
+                    )
+                }
+                try Trial.expect(numbers, is: documents, "Numbers after \(after), at most \(limit)")
+            }
+        },
+        Promise("The newest notification is found if it is among the last documents") { trial in
+            let kinds: [Evidence.Kind] = [.notification, .notification, .transaction, .receipt]
+            for (number, kind) in kinds.enumerated() {
+                let document = kind == .transaction ? Array("e30.e30.AA".utf8) : [UInt8(number)]
+                try await trial.write { writer in
+                    _ = try writer.add(Trial.evidence(document, kind), receivedAt: Trial.time(Int64(number)))
+                }
+            }
+            for (count, time) in [(9, 1), (3, 1), (2, nil), (0, nil)] as [(Int, Int64?)] {
+                let found = try await trial.read { try $0.lastNotification(among: count) }
+                try Trial.expect(found, is: time.map(Trial.time), "The newest among the last \(count)")
+            }
+        },
         Promise("A document that is there already is known, and nothing of it changes") { trial in
             try await trial.write { writer in
                 _ = try writer.add(Trial.evidence([1]), receivedAt: Trial.time(1))

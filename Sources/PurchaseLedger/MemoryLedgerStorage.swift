@@ -105,6 +105,14 @@ extension MemoryLedgerStorage.Transaction {
         Array(state.documents.dropFirst(Int(clamping: max(0, number))).lazy.compactMap(\.self).prefix(max(0, limit)))
     }
 
+    func documentNumbers(after number: Int64, limit: Int) -> [Int64] {
+        documents(after: number, limit: limit).map(\.number)
+    }
+
+    func lastNotification(among count: Int) -> Timestamp? {
+        state.documents.lazy.compactMap(\.self).suffix(max(0, count)).last { $0.kind == .notification }?.receivedAt
+    }
+
     func chainKeys(after number: Int64, limit: Int) -> [(number: Int64, key: ChainKey)] {
         let start = Int(clamping: max(0, number))
         let known = state.order.enumerated().dropFirst(start).lazy.compactMap { place, key in

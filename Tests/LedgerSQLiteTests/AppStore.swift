@@ -15,7 +15,7 @@ struct AppStore: Sendable {
 
     let authority: CertificateAuthority
     private let token: TokenPlan
-    private let verifier: AppStoreVerifier
+    let verifier: AppStoreVerifier
 
     init() throws {
         authority = try CertificateAuthority(from: Timestamp(milliseconds: Self.now - 86_400_000))

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import PurchaseLedger
+import Synchronization
+
+/// The file of a ledger and its log, as they were when they were opened.
+///
+/// An open file can be removed or replaced. SQLite goes on writing to what no path leads to any more, and loses all of it at the
+/// end.
+final class LedgerFile: Sendable {
+    /// What stays the same when a file is written, and differs when it is replaced.
+    private struct Identity: Equatable {
+        var device: UInt64
+        var node: UInt64
+    }
+
+    /// Bytes of the log from which on an operator should know, since it does not grow like this by itself: it is brought into
+    /// the file every 64 MiB, unless another process still reads an old state.
+    private static let usualLog = 1 << 30
+
+    let path: String
+    /// How long it was.
+    let bytes: Int
+    private let file: Identity
+    /// `nil` until the log is there.
+    private let log = Mutex<Identity?>(nil)
+
+    /// - Throws: ``LedgerStorageError`` if there is no file.
+    init(path: String) throws {
+        self.path = path
+        guard let status = Self.status(path) else { throw LedgerStorageError(.unavailable, "There is no file \(path)") }
+        (file, bytes) = status
+    }
+
+    /// - Throws: ``LedgerStorageError`` if the path leads to no file or to another one.
+    func requireInPlace() throws {
+        guard let found = Self.status(path)?.identity else { throw Self.missing(path) }
+        guard found == file else { throw Self.replaced(path) }
+    }
+
+    /// As ``requireInPlace()``, also for the log, which has all that was written last.
+    func requireInPlaceWithLog() throws {
+        try requireInPlace()
+        guard let found = Self.status(logPath)?.identity else { throw Self.missing(logPath) }
+        let expected = log.withLock { log in
+            log = log ?? found
+            return log
+        }
+        guard found == expected else { throw Self.replaced(logPath) }
+    }
+
+    /// Whether the file system lets it be written, as far as can be told without writing.
+    var mayBeWritten: Bool {
+        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        return access(path, W_OK) == 0 && access(folder, W_OK) == 0
+    }
+
+    /// What is unusual about the log; `nil` if nothing is.
+    var concern: String? {
+        guard let bytes = Self.status(logPath)?.bytes, bytes > Self.usualLog else { return nil }
+        return "\(logPath) has \(bytes >> 20) MiB: another process reads an old state of the ledger and does not end"
+    }
+
+    private var logPath: String { path + "-wal" }
+
+    private static func status(_ path: String) -> (identity: Identity, bytes: Int)? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        return (
+            Identity(device: UInt64(truncatingIfNeeded: status.st_dev), node: UInt64(status.st_ino)),
+            Int(clamping: status.st_size)
+        )
+    }
+
+    private static func missing(_ path: String) -> LedgerStorageError {
+        LedgerStorageError(.unavailable, "\(path) is not there any more: put it back, or stop the server")
+    }
+
+    private static func replaced(_ path: String) -> LedgerStorageError {
+        LedgerStorageError(.unavailable, "\(path) was replaced while it was open: restart the server")
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GRDB
+import PurchaseLedger
+
+/// Copies a ledger into one file, also while a server writes it.
+public enum SQLiteLedgerBackup {
+    /// Pages that are copied between two reports of progress: 16 MiB.
+    private static let step: Int32 = 4096
+
+    /// Copies one state of a ledger: everything that was committed before this began, and nothing of what is committed after.
+    ///
+    /// All pages are read in one transaction. A copy that reads each part in a transaction of its own, such as that of
+    /// `sqlite3 .backup`, begins again whenever the ledger was written in between. The ledger itself is only read.
+    ///
+    /// - Parameters:
+    ///   - source: The path of the ledger.
+    ///   - target: The path of an empty file, so that the caller decides who may read it.
+    ///   - onProgress: Called with the bytes that were copied and with all that there are. What it throws ends the copy.
+    /// - Returns: How many documents the ledger has in the state that was copied.
+    /// - Throws: ``LedgerStorageError``: `full` if the disk of the copy is, `damaged` if `source` is no ledger.
+    public static func copy(
+        _ source: String, to target: String,
+        onProgress: @escaping (_ copied: Int, _ total: Int) throws -> Void = { _, _ in }
+    ) throws -> Int {
+        do {
+            let (ledger, copy) = (try open(source), try DatabaseQueue(path: target))
+            let documents = try copy.writeWithoutTransaction { copy in
+                // The caller flushes the copy once it is whole, and throws it away otherwise.
+                try copy.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+                let documents = try ledger.read { ledger in
+                    let documents = try count(ledger)
+                    let size = try Int.fetchOne(ledger, sql: "PRAGMA page_size") ?? 0
+                    try ledger.backup(to: copy, pagesPerStep: step) { progress in
+                        try onProgress(progress.completedPageCount * size, progress.totalPageCount * size)
+                    }
+                    return documents
+                }
+                // The copy says of itself that it has a log beside it, as the ledger has.
+                try copy.execute(sql: "PRAGMA journal_mode = DELETE")
+                return documents
+            }
+            try copy.close()
+            try ledger.close()
+            return documents
+        } catch {
+            throw SQLiteErrors.translate(error)
+        }
+    }
+
+    /// What is wrong with a copy: SQLite's own checks, those of ``SQLiteLedgerStorage/faults()``, and whether it has as many
+    /// documents as were copied. Whether their signatures are valid, ``Ledger/check(by:onDocuments:work:)`` tells.
+    public static func faults(_ path: String, documents: Int) throws -> [String] {
+        do {
+            let copy = try open(path)
+            let faults = try copy.read { copy in
+                let found = try count(copy)
+                return SQLiteLedgerStorage.faults(copy)
+                    + (found == documents ? [] : ["The copy has \(found) documents of \(documents)"])
+            }
+            try copy.close()
+            return faults
+        } catch {
+            throw SQLiteErrors.translate(error)
+        }
+    }
+
+    private static func open(_ path: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.busyMode = .timeout(5)
+        return try DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    private static func count(_ ledger: Database) throws -> Int {
+        guard try ledger.tableExists("documents"), try ledger.tableExists("statements") else {
+            throw SQLiteErrors.damaged("This is a database, but no ledger")
+        }
+        guard try !Schema.migrator.hasBeenSuperseded(ledger) else {
+            throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
+        }
+        return try Int.fetchOne(ledger, sql: "SELECT count(*) FROM documents") ?? 0
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import LedgerSQLite
+import PurchaseLedger
+import Synchronization
+import TestData
+import Testing
+
+/// Copies of a ledger that is written meanwhile.
+@Suite struct BackupTests {
+    private let folder: TemporaryFolder
+    private static let now = Timestamp(milliseconds: 1_750_000_000_000)
+
+    init() throws {
+        folder = try TemporaryFolder()
+    }
+
+    /// How far a writer has come, and whether it may end.
+    private final class Writer: Sendable {
+        private let state = Mutex((committed: 0, isDone: false))
+        var committed: Int {
+            get { state.withLock { $0.committed } }
+            set { state.withLock { $0.committed = newValue } }
+        }
+        var isDone: Bool {
+            get { state.withLock { $0.isDone } }
+            set { state.withLock { $0.isDone = newValue } }
+        }
+    }
+
+    private func empty(_ name: String) throws -> String {
+        try Data().write(to: URL(fileURLWithPath: folder.path(name)))
+        return folder.path(name)
+    }
+
+    private static func documents(of path: String) async throws -> [[UInt8]] {
+        let copy = try SQLiteLedgerStorage(path: path, createIfMissing: false)
+        defer { try? copy.close() }
+        #expect(try await copy.faults() == [])
+        return try await copy.read { try $0.documents(after: 0, limit: 100_000) }.map(\.document)
+    }
+
+    @Test func `a copy beside a writer has all that was committed before it began, in one file, and nothing by halves`()
+        async throws
+    {
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        // Large enough for a copy in several steps.
+        let filler = [UInt8](repeating: 7, count: 200_000)
+        try await storage.write { writer in
+            for number in 0..<200 {
+                _ = try writer.add(.unverified(Array("\(number)".utf8) + filler), receivedAt: Self.now)
+            }
+        }
+        let writer = Writer()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                var number = 0
+                while !writer.isDone {
+                    let first = number
+                    // Both or neither.
+                    try await storage.write { writer in
+                        for half in 0..<2 {
+                            let document = Array("\(first) \(half)".utf8)
+                            _ = try writer.add(.unverified(document, about: "\(first)"), receivedAt: Self.now)
+                        }
+                    }
+                    number += 1
+                    writer.committed = number
+                }
+            }
+            for copy in 0..<5 {
+                while writer.committed < 50 * (copy + 1) { await Task.yield() }
+                let before = writer.committed
+                let path = try empty("copy\(copy)")
+                var steps = 0
+                let count = try SQLiteLedgerBackup.copy(folder.path(), to: path) { _, _ in
+                    // A write between any two steps would make another kind of copy begin again.
+                    let reached = writer.committed
+                    while writer.committed == reached { Thread.sleep(forTimeInterval: 0.001) }
+                    steps += 1
+                    #expect(steps < 100)
+                }
+                #expect(steps > 1)
+                #expect(try SQLiteLedgerBackup.faults(path, documents: count) == [])
+                let found = try await Self.documents(of: path)
+                #expect(found.count == count)
+                let small = found.dropFirst(200).map { String(decoding: $0, as: UTF8.self) }
+                #expect(small.count >= 2 * before && small.count % 2 == 0)
+                #expect(small == (0..<small.count).map { "\($0 / 2) \($0 % 2)" })
+            }
+            writer.isDone = true
+            try await group.waitForAll()
+        }
+    }
+
+    @Test func `a copy is one file, and the ledger that it is of is only read`() async throws {
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        try await storage.write { _ = try $0.add(.unverified([1]), receivedAt: Self.now) }
+        let log = try Data(contentsOf: URL(fileURLWithPath: folder.path() + "-wal"))
+        let path = try empty("copy")
+        #expect(try SQLiteLedgerBackup.copy(folder.path(), to: path) == 1)
+        #expect(try SQLiteLedgerBackup.faults(path, documents: 1) == [])
+        #expect(try SQLiteLedgerBackup.faults(path, documents: 2) == ["The copy has 1 documents of 2"])
+        #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path() + "-wal")) == log)
+        // Bytes 18 and 19 of the header: 1 is a file without a log beside it, 2 one with.
+        #expect(Array(try Data(contentsOf: URL(fileURLWithPath: path)))[18..<20] == [1, 1])
+        for ending in ["-wal", "-shm", "-journal"] { #expect(!FileManager.default.fileExists(atPath: path + ending)) }
+        #expect(try await Self.documents(of: path) == [[1]])
+    }
+
+    @Test func `what is no ledger, damaged, or of a newer version is not copied, or found in the copy`() async throws {
+        let garbage = folder.path("garbage")
+        try Data(repeating: 7, count: 10_000).write(to: URL(fileURLWithPath: garbage))
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        try await storage.write { writer in
+            for number in UInt8(0)..<200 {
+                _ = try writer.add(.unverified([UInt8](repeating: number, count: 900)), receivedAt: Self.now)
+            }
+        }
+        try storage.close()
+        var bytes = Array(try Data(contentsOf: URL(fileURLWithPath: folder.path())))
+        bytes.replaceSubrange(20 * 4096..<24 * 4096, with: [UInt8](repeating: 0, count: 4 * 4096))
+        let damaged = folder.path("damaged")
+        try Data(bytes).write(to: URL(fileURLWithPath: damaged))
+        for source in [garbage, damaged] {
+            let faults: [String]
+            do {
+                let path = try empty("copy")
+                faults = try SQLiteLedgerBackup.faults(path, documents: SQLiteLedgerBackup.copy(source, to: path))
+            } catch let error as LedgerStorageError {
+                faults = ["\(error)"]
+            }
+            #expect(faults != [], "\(source)")
+        }
+        let newer = try SQLiteLedgerStorage(path: folder.path())
+        try await newer.execute("INSERT INTO grdb_migrations VALUES ('999 from the future')")
+        try newer.close()
+        let path = try empty("copy2")
+        #expect(throws: LedgerStorageError.self) { try SQLiteLedgerBackup.copy(folder.path(), to: path) }
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import LedgerSQLite
+import PurchaseLedger
+import Testing
+
+/// What happens to a ledger whose file is taken away, replaced, or cannot be written for a while.
+@Suite struct FileTroubleTests {
+    private let folder: TemporaryFolder
+    private static let now = Timestamp(milliseconds: 0)
+
+    init() throws {
+        folder = try TemporaryFolder()
+    }
+
+    private static func add(_ text: String, to storage: SQLiteLedgerStorage) async throws {
+        _ = try await storage.write { try $0.add(.unverified(Array(text.utf8)), receivedAt: now) }
+    }
+
+    private static func documents(of storage: SQLiteLedgerStorage) async throws -> [String] {
+        try await storage.read { try $0.documents(after: 0, limit: 1000) }.map {
+            String(decoding: $0.document, as: UTF8.self)
+        }
+    }
+
+    private static func error(_ body: () async throws -> Void) async -> LedgerStorageError? {
+        do {
+            try await body()
+            return nil
+        } catch {
+            return error as? LedgerStorageError
+        }
+    }
+
+    private static let endings = ["", "-wal", "-shm"]
+
+    private func move(_ endings: [String], _ from: String, to target: String) throws {
+        for ending in endings {
+            try FileManager.default.moveItem(
+                atPath: folder.path(from + ending), toPath: folder.path(target + ending))
+        }
+    }
+
+    @Test(arguments: [endings, ["", "-wal"], [""], ["-wal"]])
+    func `a ledger that is taken away is an error until it is back, and never a new file`(taken: [String]) async throws
+    {
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        try await Self.add("1", to: storage)
+        try move(taken, "ledger.sqlite", to: "away")
+        for _ in 0..<2 {
+            let error = await Self.error { try await Self.add("2", to: storage) }
+            #expect(error?.code == .unavailable)
+            #expect(error?.message.contains("is not there any more") == true)
+            #expect(await Self.error { _ = try await Self.documents(of: storage) }?.code == .unavailable)
+        }
+        for ending in taken { #expect(!FileManager.default.fileExists(atPath: folder.path("ledger.sqlite" + ending))) }
+        try move(taken, "away", to: "ledger.sqlite")
+        try await Self.add("3", to: storage)
+        #expect(try await Self.documents(of: storage).contains("3"))
+    }
+
+    @Test func `a ledger that is replaced is an error, and the new file stays as it is`() async throws {
+        let copy = try SQLiteLedgerStorage(path: folder.path("copy"))
+        try await Self.add("of the copy", to: copy)
+        try copy.close()
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        try await Self.add("1", to: storage)
+        try move(Self.endings, "ledger.sqlite", to: "away")
+        try move([""], "copy", to: "ledger.sqlite")
+        let restored = try Data(contentsOf: URL(fileURLWithPath: folder.path()))
+        let error = await Self.error { try await Self.add("2", to: storage) }
+        #expect(error?.message.contains("was replaced") == true)
+        // Another server has opened the new file by now. Its log stays when this one ends.
+        let next = try SQLiteLedgerStorage(path: folder.path())
+        #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path())) == restored)
+        try await Self.add("of the next", to: next)
+        try storage.close()
+        #expect(FileManager.default.fileExists(atPath: folder.path("ledger.sqlite-wal")))
+        #expect(try await Self.documents(of: next) == ["of the copy", "of the next"])
+    }
+
+    @Test func `a ledger that must be there is not created`() async throws {
+        let path = folder.path()
+        func code() async -> LedgerStorageError.Code? {
+            await Self.error { _ = try SQLiteLedgerStorage(path: path, createIfMissing: false) }?.code
+        }
+        #expect(await code() == .unavailable)
+        #expect(!FileManager.default.fileExists(atPath: path))
+        try Data().write(to: URL(fileURLWithPath: path))
+        #expect(await code() == .damaged)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)).isEmpty)
+    }
+
+    @Test(.enabled(if: WriteProtection.isPossible, "only with a file system that protects files from this user"))
+    func `a ledger that cannot be written at the start is read, and written as soon as it can be`() async throws {
+        let before = try SQLiteLedgerStorage(path: folder.path())
+        try await Self.add("1", to: before)
+        // As after a crash: the log and its index are there.
+        let files = Self.endings.map { folder.path("ledger.sqlite" + $0) }
+        for file in files { try FileManager.default.copyItem(atPath: file, toPath: file + ".copy") }
+        try before.close()
+        for file in files {
+            try? FileManager.default.removeItem(atPath: file)
+            try FileManager.default.moveItem(atPath: file + ".copy", toPath: file)
+        }
+        let protection = try WriteProtection(files)
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        for _ in 0..<3 {
+            #expect(await Self.error { try await Self.add("2", to: storage) }?.code == .readOnly)
+            #expect(try await Self.documents(of: storage) == ["1"])
+        }
+        try protection.end()
+        try await Self.add("2", to: storage)
+        #expect(try await Self.documents(of: storage) == ["1", "2"])
+    }
+
+    @Test func `a log that another process keeps from being brought into the file is said`() async throws {
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        try await Self.add("1", to: storage)
+        #expect(storage.concern == nil)
+        let log = try #require(FileHandle(forWritingAtPath: folder.path("ledger.sqlite-wal")))
+        // Without taking room on the disk.
+        try log.truncate(atOffset: 1 << 30 + 1)
+        #expect(storage.concern?.contains("ledger.sqlite-wal has 1024 MiB") == true)
+    }
+}
+
+/// Files that cannot be written for a while: by their permissions, or for the superuser, to whom these mean nothing, by an
+/// attribute of Linux's file systems.
+private struct WriteProtection {
+    private let files: [String]
+
+    init(_ files: [String]) throws {
+        self.files = files
+        for file in files { try Self.set(file, isProtected: true) }
+    }
+
+    func end() throws {
+        for file in files { try Self.set(file, isProtected: false) }
+    }
+
+    static let isPossible: Bool = {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString).path
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        guard FileManager.default.createFile(atPath: file, contents: nil) else { return false }
+        guard let protection = try? WriteProtection([file]) else { return false }
+        defer { try? protection.end() }
+        return FileHandle(forWritingAtPath: file) == nil
+    }()
+
+    private static func set(_ file: String, isProtected: Bool) throws {
+        guard geteuid() == 0 else {
+            return try FileManager.default.setAttributes(
+                [.posixPermissions: isProtected ? 0o444 : 0o644], ofItemAtPath: file)
+        }
+        let chattr = Process()
+        chattr.executableURL = URL(fileURLWithPath: "/usr/bin/chattr")
+        chattr.arguments = [isProtected ? "+i" : "-i", file]
+        chattr.standardError = FileHandle.nullDevice
+        try chattr.run()
+        chattr.waitUntilExit()
+        guard chattr.terminationStatus == 0 else { throw CocoaError(.fileWriteNoPermission) }
+    }
+}
