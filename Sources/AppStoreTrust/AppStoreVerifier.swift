@@ -75,6 +75,16 @@ extension AppStoreVerifier {
     func requireAccepted(
         _ claims: SignedClaims, _ kind: SignedKind, from chain: SignerChain
     ) throws(VerificationError) -> Environment {
+        do throws(VerificationError) {
+            return try acceptedEnvironment(claims, kind, from: chain)
+        } catch {
+            throw error.from(claims.bundleId, claims.environment?.rawValue)
+        }
+    }
+
+    private func acceptedEnvironment(
+        _ claims: SignedClaims, _ kind: SignedKind, from chain: SignerChain
+    ) throws(VerificationError) -> Environment {
         try requireApp(claims, kind)
         guard let environment = claims.environment else {
             throw VerificationError(.otherEnvironment, "The document names no environment.")

@@ -104,7 +104,8 @@ extension Verified<JSONValue> {
                 return try payload.decode(type)
             } catch {
                 throw VerificationError(
-                    .unreadable, "The payload does not fit its kind: \(sentence(error)).", cause: error)
+                    .unreadable, "The payload does not fit its kind: \(sentence(error)).", cause: error
+                ).from(bundleId, environment.rawValue)
             }
         }
     }

@@ -53,7 +53,9 @@ extension AppStoreVerifier {
         do {
             return try await telling(of: path).verify(jws.utf8, as: Payload.self, at: now)
         } catch {
-            throw VerificationError(error.code, "In \(path): \(error.message)", cause: error.cause)
+            var outer = VerificationError(error.code, "In \(path): \(error.message)", cause: error.cause)
+            outer.origin = error.origin
+            throw outer
         }
     }
 }

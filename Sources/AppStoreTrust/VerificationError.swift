@@ -44,6 +44,15 @@ public struct VerificationError: Error, Sendable {
     public var message: String
     /// What a part of the check reported, where there is more than the message.
     public var cause: (any Error)?
+    /// The app and environment that a genuine document names; `nil` if it was refused before they were read.
+    public var origin: Origin?
+
+    /// What a document says of where it comes from. Its signature is valid.
+    public struct Origin: Hashable, Sendable {
+        public var bundleId: String?
+        /// As it is in the document, also if it is no known environment.
+        public var environment: String?
+    }
 
     /// Whether the same document may pass later, with no change on either side.
     public var isRetryable: Bool { code == .revocationUnknown }
@@ -53,6 +62,14 @@ public struct VerificationError: Error, Sendable {
         // Evidence may quote a document, which may be of any length.
         self.message = message.utf8.count <= Limits.message ? message : message.clipped
         self.cause = cause
+    }
+}
+
+extension VerificationError {
+    func from(_ bundleId: String?, _ environment: String?) -> VerificationError {
+        var error = self
+        error.origin = error.origin ?? Origin(bundleId: bundleId, environment: environment)
+        return error
     }
 }
 

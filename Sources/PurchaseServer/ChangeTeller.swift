@@ -17,11 +17,20 @@ struct ChangeTeller: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
+            var concern: String?
             while !Task.isCancelled {
                 await tell()
+                warn(unlessSaid: &concern)
                 try? await Task.sleep(for: Self.interval)
             }
         }
+    }
+
+    /// Warns once of what an operator should look at, until it is over.
+    private func warn(unlessSaid said: inout String?) {
+        let concern = ledger.storage.concern
+        if let concern, said == nil { logger.warning("The ledger needs a look", metadata: ["why": .string(concern)]) }
+        said = concern
     }
 
     /// What cannot be told now is told later: whether it was stands in the ledger.

@@ -59,6 +59,28 @@ public struct AppConfiguration: Sendable {
     public init(_ identity: AppIdentity) {
         self.identity = identity
     }
+
+    /// The longest bundle id that is accepted, in bytes: several times what is usual.
+    private static let longestBundleId = 255
+
+    /// What a bundle id may be, for people.
+    package static let bundleIdRule = """
+        A bundle id has 1 to \(longestBundleId) letters (A to Z, a to z), digits, hyphens and periods, such as com.example.notes.
+        """
+
+    /// Whether an app can have this bundle id. With any other, such as one with a space at its end, each of the app's documents
+    /// would be refused.
+    package static func canBeBundleId(_ text: String) -> Bool {
+        (1...longestBundleId).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."):
+                    true
+                default: false
+                }
+            }
+    }
 }
 
 extension AppConfiguration {
@@ -68,6 +90,9 @@ extension AppConfiguration {
             "customerProof",
         ])
         guard let bundleId = try app.string("bundleId") else { throw app.error("bundleId is missing.") }
+        guard Self.canBeBundleId(bundleId) else {
+            throw app.member("bundleId", .string(bundleId)).error(Self.bundleIdRule)
+        }
         guard !others.contains(where: { $0.identity.bundleId == bundleId }) else {
             throw app.error("bundleId \(bundleId) is there twice.")
         }

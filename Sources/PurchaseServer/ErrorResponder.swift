@@ -12,31 +12,36 @@ import PurchaseLedger
 /// What nobody foresaw is 500, logged here, and tells the caller nothing. Logs name the route, never the path, in which the ids
 /// of customers are.
 struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
+    let logger: Logger
+
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
         do {
             return try await next(request, context)
         } catch let refusal as Refusal {
-            if refusal.status.kind == .serverError {
-                context.logger.error(
-                    "Refused for now",
-                    metadata: ["route": "\(context.endpointPath ?? "none")", "code": "\(refusal.code)"])
-            }
+            if refusal.status.kind == .serverError { log("Refused for now", context, "code", refusal.code) }
             return Self.response(refusal)
         } catch let error as VerificationError {
             return Self.response(Refusal(error))
         } catch let error as LedgerStorageError {
-            context.logger.error(
-                "Storage failed", metadata: ["route": "\(context.endpointPath ?? "none")", "error": "\(error)"])
+            log("Storage failed", context, "error", "\(error)")
             return Self.response(Refusal(error))
         } catch let error as any HTTPResponseError {
             return Self.response(error.status)
         } catch {
-            context.logger.error(
-                "Request failed", metadata: ["route": "\(context.endpointPath ?? "none")", "error": "\(error)"])
+            log("Request failed", context, "error", "\(error)")
             return Self.response(.internalServerError)
         }
+    }
+
+    private func log(_ message: Logger.Message, _ context: Context, _ name: String, _ value: String) {
+        logger.error(
+            message,
+            metadata: [
+                "route": .string(context.route), name: .string(value),
+                "requestId": .string(RequestNotes.current?.id ?? "none"),
+            ])
     }
 
     private static func response(_ status: HTTPResponse.Status) -> Response {
@@ -54,6 +59,10 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
     }
 
     private static func response(_ refusal: Refusal) -> Response {
+        RequestNotes.add { notes in
+            notes.code = refusal.code
+            notes.refusal = refusal.cause
+        }
         var json = JSONWriter()
         json.object { json in
             json.name("error")

@@ -21,6 +21,7 @@ public struct LedgerService: Sendable {
     public var customerProofs: [String: CustomerProof] = [:]
 
     let readiness: Readiness
+    let lastNotification = LastNotification()
     private let keys = KnownKeys()
 
     public init(ledger: Ledger, verifier: AppStoreVerifier, sharedSecrets: [String: String] = [:]) {
@@ -59,6 +60,7 @@ extension PurchaseServer {
             let body = try await request.body(upTo: NotificationEndpoint.bodyLimit, within: Self.bodyTimeout)
             let now = now()
             try await aside(body) { try await endpoint.receive(v2: $0, at: now) }
+            service.lastNotification.accepted(at: now)
             return Response(json: [UInt8]("{}".utf8))
         }
         router.post("/notifications/v1") { request, _ in
@@ -66,6 +68,7 @@ extension PurchaseServer {
             let body = try await request.body(upTo: LedgerEndpoint.bodyLimit, within: Self.bodyTimeout)
             let now = now()
             try await aside(body) { try await endpoint.receive(v1: $0, at: now) }
+            service.lastNotification.accepted(at: now)
             return Response(json: [UInt8]("{}".utf8))
         }
     }
@@ -178,6 +181,7 @@ extension LedgerService {
         guard header.lowercased().hasPrefix("bearer "), let (id, secret) = APIKey.parts(of: header.dropFirst(7)),
             let key = try await keys.key(id, in: ledger.storage, at: now), key.admits(secret)
         else { throw Refusal.noKey }
+        RequestNotes.add { $0.key = key.id }
         return key
     }
 }

@@ -23,6 +23,12 @@ public struct PurchaseServer: Sendable {
     /// The ledger that it keeps; without one it only verifies.
     public var ledger: LedgerService?
 
+    /// Which requests the log has a line for.
+    public var requestLog = RequestLogPolicy.all
+
+    /// A random number, with which the ids of requests begin: they are to differ from those before a restart.
+    public var requestSeed: UInt64 = 0
+
     public init(
         environment: AppStoreModel.Environment = .production, ledger: LedgerService? = nil,
         now: @escaping @Sendable () -> Timestamp, logger: Logger
@@ -64,6 +70,7 @@ public struct PurchaseServer: Sendable {
                 availableConnectionsDelegate: MaximumAvailableConnections(Self.connectionLimit, logger: logger)),
             onServerRunning: { channel in onRunning(channel.localAddress?.port ?? port) },
             logger: logger)
+        if let ledger { await ledger.logLastNotification(to: logger) }
         var services: [any Service] = [application]
         if let ledger { services.append(ChangeTeller(ledger: ledger.ledger, now: now, logger: logger)) }
         var configuration = ServiceGroupConfiguration(
@@ -75,7 +82,8 @@ public struct PurchaseServer: Sendable {
     /// All routes, for whoever serves them elsewhere or tests them without a socket.
     public func router() -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
-        router.add(middleware: ErrorResponder())
+        router.add(middleware: RequestLog(requestLog, logger: logger, now: now, seed: requestSeed))
+        router.add(middleware: ErrorResponder(logger: logger))
         router.get("/health/live") { _, _ in Response(json: Array(#"{"status":"live"}"#.utf8)) }
         add(VerifyReceiptEndpoint(environment: environment, service: ledger), at: "/verifyReceipt", to: router)
         add(VerifyReceiptEndpoint(environment: .sandbox, service: ledger), at: "/sandbox/verifyReceipt", to: router)
@@ -87,22 +95,12 @@ public struct PurchaseServer: Sendable {
         return router
     }
 
-    /// Whether requests should come here: not while the ledger cannot be written.
-    private func addReadiness(to router: Router<BasicRequestContext>) {
-        router.get("/health/ready") { _, _ in
-            guard let fault = await ledger?.readiness.fault(at: now()) else {
-                return Response(json: Array(#"{"status":"ready"}"#.utf8))
-            }
-            throw fault
-        }
-    }
-
     private func add(_ endpoint: VerifyReceiptEndpoint, at path: RouterPath, to router: Router<BasicRequestContext>) {
-        router.post(path) { request, context in
+        router.post(path) { request, _ in
             let body = try await request.body(upTo: Limits.verifyReceiptRequest, within: Self.bodyTimeout)
             let now = now()
             let answer = await aside(body) { await endpoint.answer($0, at: now) }
-            context.logger.info("verifyReceipt", metadata: ["status": "\(answer.status)"])
+            RequestNotes.add { $0.verifyReceiptStatus = answer.status }
             return Response(json: answer.json)
         }
         // The App Store answers other methods with a status of its own instead of 405.

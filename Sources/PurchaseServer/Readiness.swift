@@ -1,8 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import Hummingbird
+import Logging
 import PurchaseLedger
 import Synchronization
+
+extension PurchaseServer {
+    /// Whether requests should come here: not while the ledger cannot be written.
+    func addReadiness(to router: Router<BasicRequestContext>) {
+        router.get("/health/ready") { _, _ in Response(json: try await ready()) }
+    }
+
+    private func ready() async throws -> [UInt8] {
+        if let fault = await ledger?.readiness.fault(at: now()) { throw fault }
+        var lastNotification: Timestamp?
+        if let ledger { lastNotification = try await ledger.lastNotification.time(in: ledger.ledger.storage) }
+        var json = JSONWriter()
+        json.object { json in
+            json.member("status", "ready")
+            if ledger != nil { json.instant("lastNotificationAccepted", lastNotification) }
+            if let concern = ledger?.ledger.storage.concern { json.member("concern", concern) }
+        }
+        return json.bytes
+    }
+}
+
+extension LedgerService {
+    /// Says when the App Store reached this ledger last, so that the log of a start has it.
+    func logLastNotification(to logger: Logger) async {
+        let time = try? await lastNotification.time(in: ledger.storage)
+        logger.notice(
+            "The last notification that was accepted", metadata: ["at": .string(time?.iso8601 ?? "none is known")])
+    }
+}
 
 /// Whether the ledger can be written: found out by writing a little, and not believed soon after something larger could not be
 /// written, as on a disk that is nearly full.
@@ -100,6 +131,8 @@ struct WatchedStorage: LedgerStorage {
     }
 
     func prepare(_ evidence: Evidence) -> (any Sendable)? { storage.prepare(evidence) }
+
+    var concern: String? { storage.concern }
 
     func read<Result: Sendable>(
         _ work: @escaping @Sendable (any LedgerReader) throws -> Result

@@ -15,6 +15,8 @@ struct Refusal: Error {
     var isRetryable = false
     /// In seconds, how long a client should wait before that (RFC 9110 section 10.2.3); `nil` if there is no telling.
     var retryAfter: Int64?
+    /// Why a document was not accepted, if that is the reason.
+    var cause: VerificationError?
 
     static let noKey = Refusal(
         status: .unauthorized, code: "unauthorized", message: "Send an API key: Authorization: Bearer qt_….")
@@ -35,13 +37,14 @@ extension Refusal {
     init(_ error: VerificationError) {
         self.init(
             status: error.isRetryable ? .serviceUnavailable : .badRequest, code: error.code.rawValue,
-            message: error.message, isRetryable: error.isRetryable)
+            message: error.message, isRetryable: error.isRetryable, cause: error)
     }
 
     /// What is genuine, and too new for this version: worth sending again.
     static func unreadable(_ error: VerificationError) -> Refusal {
         Refusal(
-            status: .serviceUnavailable, code: error.code.rawValue, message: error.message, isRetryable: true)
+            status: .serviceUnavailable, code: error.code.rawValue, message: error.message, isRetryable: true,
+            cause: error)
     }
 
     init(_ error: TooManyClaims, at now: Timestamp) {

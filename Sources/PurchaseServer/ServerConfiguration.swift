@@ -30,6 +30,9 @@ public struct ServerConfiguration: Sendable {
     /// Whether signed documents stay when a customer is deleted.
     public var keepEvidence = false
     public var logLevel = Logger.Level.info
+    public var logFormat = LogFormat.text
+    /// Which requests the log has a line for.
+    public var requestLog = RequestLogPolicy.all
     public var apps: [AppConfiguration] = []
 
     /// Whether Apple's responders are asked about certificates.
@@ -98,6 +101,10 @@ extension ServerConfiguration {
         Setting("claimPolicy", \.claimPolicy, words(ClaimPolicy.self), { ClaimPolicy(rawValue: $0) }),
         Setting("keepEvidence", \.keepEvidence, "true or false", { Bool($0) }),
         Setting("logLevel", \.logLevel, words(Logger.Level.self), { Logger.Level(rawValue: $0) }),
+        Setting("logFormat", \.logFormat, words(LogFormat.self), { LogFormat(rawValue: $0) }),
+        Setting("requestLog", \.requestLog, "all, errors, off, or a number from 2 to 1000000 for one in so many") {
+            RequestLogPolicy($0)
+        },
     ]
 
     private static func words<Word: CaseIterable & RawRepresentable<String>>(_ type: Word.Type) -> String {

@@ -87,6 +87,7 @@ struct VerifyReceiptEndpoint: Sendable {
                 throw isReceipt ? VerifyReceiptStatus.unauthenticReceipt : .malformedReceipt
             case .unreadable:
                 // Authentic, so 21003 would be a lie; the fault is here.
+                RequestNotes.add { $0.refusal = error }
                 throw VerifyReceiptStatus.internalDataAccess
             case .revocationUnknown:
                 throw VerifyReceiptStatus.unavailable
@@ -105,8 +106,7 @@ struct VerifyReceiptEndpoint: Sendable {
         let response = VerifyReceiptResponse(
             status: .valid, environment: environment, receipt: Receipt(receipt.payload, requestDate: now))
         guard let service, service.knows(receipt.bundleId, environment),
-            let accepted = try? await service.verifier.verify(receipt: receipt.document, at: now),
-            let full = FullReceiptAnswer(accepted)
+            let accepted = await accepted(receipt.document, service, at: now), let full = FullReceiptAnswer(accepted)
         else { return response }
         if full.isNeeded { try service.requireSecret(request.password, of: receipt.bundleId) }
         let ids = receipt.payload.inAppPurchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
@@ -115,6 +115,18 @@ struct VerifyReceiptEndpoint: Sendable {
         guard full.isNeeded else { return response }
         let latestOnly = request.excludeOldTransactions ?? false
         return try await service.ledger.storage.read { try full.complete(response, from: $0, latestOnly: latestOnly) }
+    }
+
+    /// The receipt if the ledger takes it in.
+    private func accepted(
+        _ receipt: [UInt8], _ service: LedgerService, at now: Timestamp
+    ) async -> Verified<AppReceipt>? {
+        do throws(VerificationError) {
+            return try await service.verifier.verify(receipt: receipt, at: now)
+        } catch {
+            RequestNotes.add { $0.refusal = error }
+            return nil
+        }
     }
 }
 

@@ -147,6 +147,9 @@ extension ServerConfiguration {
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
             throw ValidationError("Which app is it for? Name it with --bundle-id.")
         }
+        guard AppConfiguration.canBeBundleId(app) else {
+            throw ValidationError("--bundle-id “\(app.printable)”: \(AppConfiguration.bundleIdRule)")
+        }
         guard known.isEmpty || known.contains(app) else {
             throw ValidationError("The configuration has no app \(app); it has \(known.joined(separator: ", ")).")
         }

@@ -59,15 +59,14 @@ struct Serve: AsyncParsableCommand {
             throw ValidationError("--environment takes production or sandbox: Apple signs for no other.")
         }
         guard (0...65535).contains(port ?? 0) else { throw ValidationError("--port takes a number from 0 to 65535.") }
-        guard !bundleIds.contains("") else {
-            throw ValidationError("--bundle-id takes an app's bundle id, not nothing.")
+        if let wrong = bundleIds.first(where: { !AppConfiguration.canBeBundleId($0) }) {
+            throw ValidationError("--bundle-id “\(wrong.printable)”: \(AppConfiguration.bundleIdRule)")
         }
     }
 
     func run() async throws {
         let configuration = try told()
-        var logger = Logger(label: "quittance")
-        logger.logLevel = configuration.logLevel
+        let logger = logger(configuration)
         guard configuration.database != nil else {
             guard configuration.apps.isEmpty else {
                 throw ValidationError(
@@ -98,6 +97,14 @@ struct Serve: AsyncParsableCommand {
         try storage.close()
     }
 
+    private func logger(_ configuration: ServerConfiguration) -> Logger {
+        var logger = Logger(label: "quittance") { _ in
+            LineLogHandler(configuration.logFormat, now: Clock.now, write: Terminal.complain)
+        }
+        logger.logLevel = configuration.logLevel
+        return logger
+    }
+
     /// What file and environment say, and these options.
     private func told() throws -> ServerConfiguration {
         var configuration = try options.configuration()
@@ -113,8 +120,10 @@ struct Serve: AsyncParsableCommand {
     private func serve(
         _ configuration: ServerConfiguration, _ service: LedgerService?, _ logger: Logger
     ) async throws {
-        let server = PurchaseServer(
+        var server = PurchaseServer(
             environment: configuration.environment, ledger: service, now: Clock.now, logger: logger)
+        server.requestLog = configuration.requestLog
+        server.requestSeed = UInt64.random(in: .min ... .max)
         try await server.run(hostname: configuration.hostname, port: configuration.port) { port in
             // Serving goes on where nobody can be told.
             try? Terminal.print(welcome("http://\(configuration.hostname):\(port)", configuration, service != nil))

@@ -15,6 +15,9 @@ enum Terminal {
     /// Whether people look at standard output: only then is anything coloured.
     static let isInteractive = isatty(STDOUT_FILENO) == 1
 
+    /// Whether people look at standard error: only then is progress reported.
+    static let isErrorInteractive = isatty(STDERR_FILENO) == 1
+
     /// Writes a line at once, so that whoever waits for it behind a pipe sees it.
     ///
     /// - Throws: Exit status 2 where it cannot be written, such as on a full disk: output that got lost is no success.
@@ -25,7 +28,7 @@ enum Terminal {
         }
     }
 
-    static func complain(_ message: String) {
+    @Sendable static func complain(_ message: String) {
         // There is nobody left to tell when standard error cannot be written.
         _ = write(message, to: STDERR_FILENO)
     }

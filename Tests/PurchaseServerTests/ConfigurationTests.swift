@@ -46,13 +46,17 @@ import Testing
         ),
         ("{\"apps\":[{\"bundleId\":\"x\"},\n{\"bundleId\":\"x\"}]}", 2, "apps[1]: bundleId x is there twice"),
         (
-            "{\"apps\":[{\"bundleId\":\"},[\\\"\",\n\"appAppleId\":1},\n{\"bundleId\":\"y\",\n\"appAppleId\":0}]}", 4,
+            "{\"apps\":[{\"sharedSecret\":\"},[\\\"\",\"bundleId\":\"x\",\n\"appAppleId\":1},\n{\"bundleId\":\"y\",\n\"appAppleId\":0}]}",
+            4,
             "apps[1].appAppleId: A whole number"
         ),
         (
             "{\"apps\":[{\"bundleId\":\"x\",\"products\":{\"p\":{\"entitlements\":[1]}}}]}", 1,
             "An entitlement is a name"
         ),
+        ("{\"apps\":[\n{\"bundleId\":\"com.example \"}]}", 2, "apps[0].bundleId: A bundle id has 1 to 255 letters"),
+        ("{\n\"requestLog\": 1}", 2, "requestLog: Expected all, errors, off, or a number"),
+        ("{\n\"logFormat\": \"xml\"}", 2, "logFormat: Expected text, json"),
     ])
     func `a wrong file is refused by name and line`(text: String, line: Int, message: String) {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(text) }
@@ -118,6 +122,26 @@ import Testing
         let error = #expect(throws: ConfigurationError.self) { try Self.read(#"{"port": 3}"#, [name: value]) }
         #expect(error?.line == nil)
         #expect(error?.message.hasPrefix("\(name): \(message)") == true, "\(error?.message ?? "")")
+    }
+
+    @Test(arguments: [
+        ("com.example.notes", true), ("x", true), ("com.d--buzz.gag-plus.ios.001", true), ("COM.Example", true),
+        (String(repeating: "a", count: 255), true), (String(repeating: "a", count: 256), false), ("", false),
+        ("com.example.*", false), ("com example", false), ("com.example\n", false), ("com_example", false),
+        ("cöm", false),
+        ("com.example\u{0}", false), ("sqlite:x", false),
+    ])
+    func `a bundle id that no app can have is refused`(id: String, isPossible: Bool) throws {
+        #expect(AppConfiguration.canBeBundleId(id) == isPossible)
+        let json = JSONValue.object([.init("apps", .array([.object([.init("bundleId", .string(id))])]))])
+        #expect(((try? Self.read(json.compactText)) != nil) == isPossible)
+    }
+
+    @Test(arguments: [
+        ("\"errors\"", RequestLogPolicy.errors), ("100", .oneIn(100)), ("\"2\"", .oneIn(2)), ("\"off\"", .off),
+    ])
+    func `the log of requests is a word, or one in a number`(value: String, policy: RequestLogPolicy) throws {
+        #expect(try Self.read("{\"requestLog\": \(value), \"logFormat\": \"json\"}").requestLog == policy)
     }
 
     @Test func `every setting is documented, with its variable`() throws {

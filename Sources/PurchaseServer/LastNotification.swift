@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Synchronization
+
+/// When a notification of the App Store was accepted last: if that is long ago, it may not reach this server any more.
+final class LastNotification: Sendable {
+    /// How many documents are searched after a restart: a moment's work. If none of them is a notification, none is known.
+    private static let searched = 100_000
+
+    private struct State {
+        var time: Timestamp?
+        var isSearched = false
+    }
+
+    private let state = Mutex(State())
+
+    func accepted(at now: Timestamp) {
+        state.withLock { $0 = State(time: now, isSearched: true) }
+    }
+
+    /// The time; `nil` if none is known.
+    ///
+    /// - Throws: ``LedgerStorageError`` if it has to be searched and the ledger cannot be read.
+    func time(in storage: any LedgerStorage) async throws -> Timestamp? {
+        let known = state.withLock { $0 }
+        if known.isSearched { return known.time }
+        let found = try await storage.read { try $0.lastNotification(among: Self.searched) }
+        return state.withLock { state in
+            if !state.isSearched { state = State(time: found, isSearched: true) }
+            return state.time
+        }
+    }
+}

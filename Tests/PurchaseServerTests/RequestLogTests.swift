@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import Synchronization
+import TestData
+import Testing
+
+private final class Lines: Sendable {
+    private let lines = Mutex<[String]>([])
+    var all: [String] { lines.withLock { $0 } }
+    func add(_ line: String) { lines.withLock { $0.append(line) } }
+}
+
+/// A line for each request, and warnings of what should not have been refused.
+@Suite struct RequestLogTests {
+    private final class Clock: Sendable {
+        private let time = Mutex(LedgerRoutesTests.now)
+        var now: Timestamp { time.withLock { $0 } }
+        func pass(_ milliseconds: Int64) {
+            time.withLock { $0 = Timestamp(milliseconds: $0.milliseconds + milliseconds) }
+        }
+    }
+
+    /// A server whose log can be read.
+    private struct World {
+        let world: LedgerRoutesTests.World
+        let clock = Clock()
+        let router: Router<BasicRequestContext>
+        private let log = Lines()
+
+        init(
+            _ policy: RequestLogPolicy = .all, storage: any LedgerStorage = MemoryLedgerStorage(),
+            _ change: (inout AppStoreVerifier) -> Void = { _ in }
+        ) async throws {
+            world = try await LedgerRoutesTests.World(storage: storage, change)
+            var server = world.server
+            let (log, clock) = (log, clock)
+            server.logger = Logger(label: "test") { _ in
+                LineLogHandler(.json, now: { clock.now }, write: log.add)
+            }
+            server.now = { clock.now }
+            server.requestLog = policy
+            server.requestSeed = 0xabc
+            router = server.router()
+        }
+
+        func lines(_ message: String = "request") throws -> [JSONValue] {
+            try log.all.map { try JSONValue(parsing: $0.utf8) }.filter { $0["message"]?.string == message }
+        }
+
+        @discardableResult
+        func send(
+            _ method: HTTPRequest.Method, _ path: String, _ body: String = "", headers: HTTPFields = [:]
+        ) async throws -> TestResponse {
+            try await Application(router: router).test(.router) { client in
+                try await client.execute(uri: path, method: method, headers: headers, body: ByteBuffer(string: body))
+            }
+        }
+    }
+
+    private static let longest = String(repeating: "a", count: 128)
+    private static let requestId = HTTPField.Name("X-Request-Id")
+
+    @Test func `each request has one line, with its route, status, code and key, whatever became of it`()
+        async throws
+    {
+        let world = try await World()
+        let key = try #require(world.world.keys[.client])
+        let bearer: HTTPFields = [.authorization: "Bearer \(key)"]
+        let id = JSONValue.string(String(key.split(separator: "_")[1]))
+        let cases: [(HTTPRequest.Method, String, String, HTTPFields, [String: JSONValue])] = [
+            (
+                .get, "/health/live", "", [:],
+                ["route": .string("/health/live"), "method": .string("GET"), "status": .number("200")]
+            ),
+            (
+                .get, "/nowhere/anna", "", [:],
+                ["route": .string("none"), "status": .number("404"), "code": .string("notFound")]
+            ),
+            (
+                .get, "/v1/customers/anna", "", bearer,
+                [
+                    "route": .string("/v1/customers/{id}"), "status": .number("404"), "code": .string("notFound"),
+                    "key": id,
+                ]
+            ),
+            (.get, "/v1/customers/anna", "", [:], ["status": .number("401"), "code": .string("unauthorized")]),
+            (.get, "/v1/events", "", bearer, ["status": .number("403"), "code": .string("forbidden"), "key": id]),
+            (.post, "/notifications/v2", "{}", [:], ["status": .number("400"), "code": .string("invalidRequest")]),
+            (
+                .post, "/notifications/v2", String(repeating: " ", count: 300_000), [:],
+                ["route": .string("/notifications/v2"), "status": .number("413"), "code": .string("tooLarge")]
+            ),
+            (
+                .post, "/verifyReceipt", #"{"receipt-data":"AAAA"}"#, [:],
+                ["route": .string("/verifyReceipt"), "status": .number("200"), "verifyReceiptStatus": .number("21002")]
+            ),
+        ]
+        for (method, path, body, headers, expected) in cases {
+            let count = try world.lines().count
+            try await world.send(method, path, body, headers: headers)
+            let lines = try world.lines()
+            #expect(lines.count == count + 1, "\(path)")
+            let line = try #require(lines.last)
+            for (name, value) in expected { #expect(line[name] == value, "\(path): \(line.compactText)") }
+            #expect(line["code"] == expected["code"] && line["key"] == expected["key"], "\(path)")
+            #expect(line["ms"]?.integer != nil && !line.compactText.contains("anna"))
+        }
+    }
+
+    @Test(arguments: [
+        (RequestLogPolicy.all, 12), (.errors, 2), (.oneIn(5), 4), (.off, 0),
+    ])
+    func `requests are left out as the setting says, but errors only if it is off`(
+        policy: RequestLogPolicy, count: Int
+    ) async throws {
+        let world = try await World(policy)
+        for _ in 0..<10 { try await world.send(.get, "/health/live") }
+        try await world.send(.get, "/nowhere")
+        try await world.send(.post, "/verifyReceipt", "x")
+        // One in five: the first, the sixth, the eleventh, and both that failed, of which one is the eleventh.
+        #expect(try world.lines().count == count)
+    }
+
+    @Test(arguments: [
+        ("X-Request-Id", "a-Z.0_", "a-Z.0_"), ("X-Request-Id", longest, longest), ("X-Request-Id", longest + "a", nil),
+        ("X-Request-Id", "", nil), ("X-Request-Id", "a b", nil),
+        ("X-Request-Id", "anna@example.com", nil), ("X-Request-Id", "é", nil),
+        ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "4bf92f3577b34da6a3ce929d0e0e4736"),
+        ("traceparent", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", nil),
+        ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e473G-00f067aa0ba902b7-01", nil),
+        ("traceparent", "00-4bf9", nil),
+    ])
+    func `a request has the id that its client gave if that is well-formed, and the answer has it`(
+        header: String, value: String, id: String?
+    ) async throws {
+        let world = try await World()
+        let (name, answered) = (try #require(HTTPField.Name(header)), try #require(Self.requestId))
+        for path in ["/health/live", "/nowhere"] {
+            let response = try await world.send(.get, path, headers: [name: value])
+            let found = try #require(response.headers[answered])
+            #expect(found == id || id == nil && found.hasPrefix("abc-"), "\(found)")
+            #expect(try world.lines().last?["requestId"]?.string == found)
+        }
+        let ids = try world.lines().compactMap { $0["requestId"]?.string }
+        #expect(id != nil || Set(ids).count == 2)
+    }
+
+    @Test func `a genuine document that is refused is a warning with the app and environment that it names`()
+        async throws
+    {
+        let world = try await World { $0.environments = [.production] }
+        let key = try #require(world.world.keys[.server])
+        let forged = "com.example.three\nlevel=error"
+        let cases: [(String, String?, String?, (inout JWSTransactionDecodedPayload) -> Void)] = [
+            ("otherApp", forged, "Production", { $0.bundleId = forged }),
+            ("otherEnvironment", "com.example", "Sandbox", { $0.environment = Open(.sandbox) }),
+            ("otherEnvironment", "com.example", "Moon", { $0.environment = Open(rawValue: "Moon") }),
+        ]
+        for (code, bundleId, environment, change) in cases {
+            let transaction = try world.world.transaction(change)
+            let notification = try world.world.notification("DID_RENEW", transaction: transaction) { payload in
+                var transaction = JWSTransactionDecodedPayload()
+                change(&transaction)
+                if let id = transaction.bundleId { payload.data?.bundleId = id }
+                if let environment = transaction.environment { payload.data?.environment = environment }
+            }
+            for (path, body) in [
+                ("/notifications/v2", notification), ("/v1/customers/c/purchases", #"{"document":"\#(transaction)"}"#),
+            ] {
+                let headers: HTTPFields = [.authorization: "Bearer \(key)"]
+                let response = try await world.send(.post, path, body, headers: headers)
+                #expect(response.status == .badRequest)
+                let warning = try #require(try world.lines("A genuine document was refused").last)
+                #expect(warning["level"]?.string == "warning" && warning["code"]?.string == code)
+                #expect(warning["bundleId"]?.string == bundleId && warning["environment"]?.string == environment)
+                #expect(try warning["requestId"] == world.lines().last?["requestId"])
+            }
+        }
+        let count = try world.lines("A genuine document was refused").count
+        #expect(count == 6)
+        // What nobody can show to be genuine is no warning.
+        try await world.send(.post, "/notifications/v2", #"{"signedPayload":"a.b.c"}"#)
+        #expect(try world.lines("A genuine document was refused").count == count)
+    }
+
+    @Test func `warnings of refused documents are few a minute, and the rest is counted`() async throws {
+        let world = try await World()
+        let body = try world.world.notification("TEST") { $0.data?.bundleId = "com.other" }
+        for _ in 0..<25 { try await world.send(.post, "/notifications/v2", body) }
+        let message = "A genuine document was refused"
+        #expect(try world.lines(message).count == 10)
+        world.clock.pass(60_000)
+        try await world.send(.post, "/notifications/v2", body)
+        #expect(try world.lines(message).count == 11)
+        #expect(try world.lines(message).last?["suppressed"]?.integer == 15)
+    }
+
+    @Test func `readiness says when the last notification was accepted, also after a restart`() async throws {
+        let storage = MemoryLedgerStorage()
+        let world = try await World(storage: storage)
+        func last(_ world: World) async throws -> JSONValue? {
+            let response = try await world.send(.get, "/health/ready")
+            return try JSONValue(parsing: response.body.readableBytesView)["lastNotificationAccepted"]
+        }
+        let notification = try world.world.notification("TEST")
+        #expect(try await last(world) == .null)
+        try await world.send(.post, "/notifications/v2", notification)
+        #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds)
+        // One that is known already also shows that the App Store reaches this server.
+        world.clock.pass(5)
+        try await world.send(.post, "/notifications/v2", notification)
+        #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds + 5)
+        try await world.send(.post, "/notifications/v2", "{}")
+        world.clock.pass(5)
+        #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds + 5)
+        let restarted = try await last(World(storage: storage))
+        #expect(restarted?.integer == LedgerRoutesTests.now.milliseconds)
+    }
+}
+
+/// No value begins a line of its own, ends a field, or steers a terminal.
+@Suite struct LogLineTests {
+    private static func line(_ format: LogFormat, _ value: Logger.MetadataValue, name: String = "value") -> String {
+        let log = Lines()
+        var logger = Logger(label: "test") { _ in
+            LineLogHandler(format, now: { Timestamp(milliseconds: 1_700_000_000_001) }, write: log.add)
+        }
+        logger.logLevel = .info
+        logger.info("two words", metadata: [name: value])
+        return log.all.joined(separator: "|")
+    }
+
+    @Test(arguments: [
+        ("plain-1./{id}", "plain-1./{id}"), ("", #""""#), ("a b", #""a b""#), ("a=b", #""a=b""#),
+        ("a\"b", #""a\"b""#), ("\\n", #""\\n""#), ("a\nlevel=error", #""a\nlevel=error""#),
+        ("\u{1b}[31m", #""\u{1b}[31m""#), ("\r", #""\u{d}""#),
+        ("\u{2028}\u{202e}\u{85}\u{0}", #""\u{2028}\u{202e}\u{85}\u{0}""#), ("é", #""é""#), ("\r\n", #""\u{d}\n""#),
+    ])
+    func `a value in text is one field of one line`(value: String, text: String) throws {
+        let expected = "time=2023-11-14T22:13:20.001Z level=info message=\"two words\" value=\(text)"
+        #expect(Self.line(.text, .string(value)) == expected)
+        let json = try JSONValue(parsing: Self.line(.json, .string(value)).utf8)
+        #expect(json["value"]?.string == value)
+        #expect(!Self.line(.json, .string(value)).contains("\n"))
+    }
+
+    @Test func `numbers are numbers in JSON, and no member takes the place of one of the line's own`() throws {
+        let json = try JSONValue(parsing: Self.line(.json, .stringConvertible(17)).utf8)
+        #expect(json.members?.map(\.name) == ["time", "level", "message", "value"])
+        #expect(json["value"]?.integer == 17 && json["time"]?.string == "2023-11-14T22:13:20.001Z")
+        for name in ["time", "level", "message"] {
+            let json = try JSONValue(parsing: Self.line(.json, "x", name: name).utf8)
+            #expect(json[name]?.string != "x" && json["\(name)_"]?.string == "x")
+        }
+        #expect(Self.line(.text, "x", name: "a b\n=c").hasSuffix(" a_b__c=x"))
+    }
+}
