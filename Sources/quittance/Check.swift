@@ -11,7 +11,8 @@ struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a ledger: the file, every document in it, and every signature.",
         discussion: """
-            Changes nothing. Exit status: 0 all is right; 1 something is not, and standard error says what.
+            Changes nothing, and ends on any damage. Exit status: 0 all is right; 1 something is not, and standard error says \
+            what; 2 wrong usage.
 
               quittance check --database sqlite:quittance.sqlite
             """)
@@ -20,20 +21,30 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.configuration()
-        let storage = try configuration.storage(mayMake: false)
-        let file = try await storage.faults()
-        for fault in file { Terminal.complain("quittance: \(fault)") }
-        let ledger = Ledger(storage: storage)
-        var progress = Progress("verified")
-        let checked = try await ledger.check(by: try configuration.verifier(checkingRevocation: false)) {
-            progress.tell($0)
+        let storage = try configuration.storageForReading()
+        let verifier = try configuration.verifier(checkingRevocation: false)
+        try await endingOnDamage {
+            let file = try await storage.faults()
+            for fault in file { Terminal.complain("quittance: \(fault)") }
+            var progress = Progress("verified")
+            let checked = try await Ledger(storage: storage).check(by: verifier) { progress.tell($0) }
+            for fault in checked.faults { Terminal.complain("quittance: \(fault.sentence)") }
+            try storage.close()
+            let faults = file.count + checked.faults.count
+            try Terminal.print(
+                "\(checked.documents) documents verified; \(faults == 0 ? "all is right" : "faults: \(faults)").")
+            if faults > 0 { throw ExitCode(1) }
         }
-        for fault in checked.faults { Terminal.complain("quittance: \(fault.sentence)") }
-        try storage.close()
-        let faults = file.count + checked.faults.count
-        try Terminal.print(
-            "\(checked.documents) documents verified; \(faults == 0 ? "all is right" : "faults: \(faults)").")
-        if faults > 0 { throw ExitCode(1) }
+    }
+}
+
+/// Ends the command with status 1 if the ledger cannot be read or written.
+private func endingOnDamage(_ body: () async throws -> Void) async throws {
+    do {
+        try await body()
+    } catch let error as LedgerStorageError {
+        Terminal.complain("quittance: \(error)")
+        throw ExitCode(1)
     }
 }
 
@@ -41,10 +52,11 @@ struct Rebuild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Derive everything in a ledger from the signed documents again, and compare.",
         discussion: """
-            Where nothing differs, as it should be, nothing is written. What differs is put right, and events tell of it. Where a \
-            document does not verify nothing is changed. Stop the server first: with documents that arrive meanwhile it gives up.
+            Where nothing differs, as it should be, nothing is written. What differs is put right, and events tell of it. If the \
+            file is damaged or a document does not verify, nothing is changed. Stop the server first: with documents that arrive \
+            meanwhile it gives up.
 
-            Exit status: 0 nothing differs; 1 something did, or does not verify, and standard error says what.
+            Exit status: 0 nothing differs; 1 something did, or does not verify, and standard error says what; 2 wrong usage.
 
               quittance rebuild --database sqlite:quittance.sqlite
             """)
@@ -53,21 +65,44 @@ struct Rebuild: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try options.configuration()
+        try await requireWholeFile(configuration)
         let storage = try configuration.storage(mayMake: false)
         let path = configuration.databasePath + "-rebuild"
-        defer { for ending in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + ending) } }
         guard !FileManager.default.fileExists(atPath: path) else {
             throw ValidationError("Somebody else rebuilds, or was interrupted: remove \(path) and run it again.")
         }
-        let scratch = try SQLiteLedgerStorage(path: path)
-        let service = LedgerService(
-            configuration, storage: storage, verifier: try configuration.verifier(checkingRevocation: false))
-        var progress = Progress("derived")
-        let rebuilt = try await service.ledger.rebuild(
-            in: scratch, by: configuration.verifier(checkingRevocation: false), at: Clock.now()
-        ) { progress.tell($0) }
-        try scratch.close()
+        defer { for ending in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + ending) } }
+        try await endingOnDamage {
+            let scratch = try SQLiteLedgerStorage(path: path)
+            let rebuilt = try await rebuild(configuration, storage, in: scratch)
+            try scratch.close()
+            try storage.close()
+            try report(rebuilt)
+        }
+    }
+
+    /// A repair would rely on what is damaged.
+    private func requireWholeFile(_ configuration: ServerConfiguration) async throws {
+        let storage = try configuration.storageForReading()
+        let faults = try await storage.faults()
         try storage.close()
+        for fault in faults { Terminal.complain("quittance: \(fault)") }
+        guard faults.isEmpty else {
+            Terminal.complain("quittance: Nothing was changed, since the file is damaged: restore a backup.")
+            throw ExitCode(1)
+        }
+    }
+
+    private func rebuild(
+        _ configuration: ServerConfiguration, _ storage: SQLiteLedgerStorage, in scratch: SQLiteLedgerStorage
+    ) async throws -> Ledger.Rebuilt {
+        let verifier = try configuration.verifier(checkingRevocation: false)
+        let service = LedgerService(configuration, storage: storage, verifier: verifier)
+        var progress = Progress("derived")
+        return try await service.ledger.rebuild(in: scratch, by: verifier, at: Clock.now()) { progress.tell($0) }
+    }
+
+    private func report(_ rebuilt: Ledger.Rebuilt) throws {
         for fault in rebuilt.faults { Terminal.complain("quittance: \(fault.sentence)") }
         for key in rebuilt.differing {
             Terminal.complain(

@@ -19,7 +19,8 @@ struct Quittance: AsyncParsableCommand {
             wrong usage.
             """,
         subcommands: [
-            Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Check.self, Rebuild.self,
+            Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Check.self,
+            Rebuild.self,
         ]
     )
 

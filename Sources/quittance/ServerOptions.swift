@@ -57,19 +57,41 @@ extension ServerConfiguration {
     /// Opens the ledger.
     ///
     /// - Parameter mayMake: Whether one is made where there is none.
+    /// - Throws: Exit status 1 if it cannot be opened.
     func storage(mayMake: Bool) throws -> SQLiteLedgerStorage {
-        guard let database else {
-            throw ValidationError("Which ledger? Name it with --database sqlite:PATH or in the configuration.")
+        try open(mayMake ? ledger() : existingLedger()) { try SQLiteLedgerStorage(path: $0, createIfMissing: mayMake) }
+    }
+
+    /// Opens the ledger so that nothing in its file changes.
+    ///
+    /// - Throws: Exit status 1 if it cannot be opened.
+    func storageForReading() throws -> SQLiteLedgerStorage {
+        try open(existingLedger()) { try SQLiteLedgerStorage(reading: $0) }
+    }
+
+    private func open(_ path: String, _ body: (String) throws -> SQLiteLedgerStorage) throws -> SQLiteLedgerStorage {
+        do {
+            return try body(path)
+        } catch {
+            Terminal.complain("quittance: The ledger at \(path) cannot be opened: \(error)")
+            throw ExitCode(1)
         }
-        let path = String(database.dropFirst("sqlite:".count))
-        guard mayMake || FileManager.default.fileExists(atPath: path) else {
+    }
+
+    /// The path of a ledger that is there.
+    func existingLedger() throws -> String {
+        let path = try ledger()
+        guard FileManager.default.fileExists(atPath: path) else {
             throw ValidationError("There is no ledger at \(path). quittance serve makes one.")
         }
-        do {
-            return try SQLiteLedgerStorage(path: path)
-        } catch {
-            throw ValidationError("The ledger at \(path) cannot be opened: \(error)")
+        return path
+    }
+
+    private func ledger() throws -> String {
+        guard database != nil else {
+            throw ValidationError("Which ledger? Name it with --database sqlite:PATH or in the configuration.")
         }
+        return databasePath
     }
 
     /// The file of the ledger.

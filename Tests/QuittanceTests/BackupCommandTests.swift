@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Foundation
+import NIOHTTP1
+import Testing
+
+/// `quittance backup` and the way back, as an operator does it.
+@Suite struct BackupCommandTests {
+    private static let bundleId = "com.example.notes"
+
+    /// A folder with roots of its own.
+    private final class Place: Sendable {
+        let folder: URL
+        let authority: CertificateAuthority
+        private let rootCount: Int
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+
+        init() throws {
+            folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            authority = try CertificateAuthority(from: Timestamp(milliseconds: now.milliseconds - 86_400_000))
+            let roots = try authority.roots
+            rootCount = roots.count
+            for (index, root) in roots.enumerated() {
+                try Data(root).write(to: folder.appendingPathComponent("root\(index).der"))
+            }
+        }
+
+        deinit { try? FileManager.default.removeItem(at: folder) }
+
+        func path(_ name: String) -> String { folder.appendingPathComponent(name).path }
+
+        var database: [String] { ["--database", "sqlite:\(path("ledger.sqlite"))"] }
+
+        var arguments: [String] {
+            database + (0..<rootCount).flatMap { ["--root", path("root\($0).der")] }
+        }
+
+        func serve() async throws -> ServerProcess {
+            try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder)
+        }
+
+        func notification(_ id: Int) throws -> String {
+            var payload = JWSTransactionDecodedPayload()
+            payload.transactionId = "\(id)"
+            payload.originalTransactionId = "\(id)"
+            payload.bundleId = bundleId
+            payload.environment = Open(.production)
+            payload.productId = "book"
+            payload.type = Open(.nonConsumable)
+            payload.purchaseDate = now
+            payload.signedDate = now
+            var data = NotificationData()
+            data.bundleId = bundleId
+            data.environment = Open(.production)
+            data.signedTransactionInfo = try authority.sign(payload)
+            var notification = ResponseBodyV2DecodedPayload()
+            notification.notificationType = Open(.oneTimeCharge)
+            notification.notificationUUID = "\(id)"
+            notification.signedDate = now
+            notification.data = data
+            return #"{"signedPayload":"\#(try authority.sign(notification))"}"#
+        }
+
+        func send(_ ids: Range<Int>, to server: ServerProcess) async throws {
+            for id in ids {
+                #expect(try await server.send(.POST, "/notifications/v2", notification(id)).status == 200)
+            }
+        }
+    }
+
+    private static func mode(_ path: String) throws -> Int {
+        try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int ?? 0
+    }
+
+    /// As docs/ledger.md says it.
+    @Test func `a copy that was made beside a running server is restored step by step`() async throws {
+        let place = try Place()
+        let server = try await place.serve()
+        let made = try CommandLineTests.run(
+            ["keys", "create", "--name", "test", "--bundle-id", Self.bundleId] + place.database)
+        let key = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        try await place.send(1..<20, to: server)
+        let backup = try CommandLineTests.run(["backup", place.path("copy.sqlite")] + place.database)
+        try #require(backup.status == 0, "\(backup.error)")
+        #expect(backup.output.hasPrefix("38 documents copied to "))
+        #expect(try Self.mode(place.path("copy.sqlite")) == 0o600)
+        try await place.send(20..<30, to: server)
+        // 1. Stop the server.
+        #expect(server.terminate() == 0)
+        // 2. Move the ledger and what belongs to it away.
+        try FileManager.default.createDirectory(atPath: place.path("old"), withIntermediateDirectories: true)
+        for ending in ["", "-wal", "-shm"] {
+            try? FileManager.default.moveItem(
+                atPath: place.path("ledger.sqlite" + ending), toPath: place.path("old/ledger.sqlite" + ending))
+        }
+        // 3. Put the copy in its place.
+        try FileManager.default.copyItem(atPath: place.path("copy.sqlite"), toPath: place.path("ledger.sqlite"))
+        // 4. Check it.
+        let checked = try CommandLineTests.run(["check"] + place.arguments)
+        #expect(checked.status == 0 && checked.output == "38 documents verified; all is right.\n", "\(checked.error)")
+        let rebuilt = try CommandLineTests.run(["rebuild"] + place.arguments)
+        #expect(rebuilt.status == 0, "\(rebuilt.error)")
+        // 5. Start the server.
+        let restored = try await place.serve()
+        #expect(try await restored.send(.GET, "/v1/transactions/19", key: key).status == 200)
+        #expect(try await restored.send(.GET, "/v1/transactions/20", key: key).status == 404)
+        #expect(try await restored.send(.GET, "/health/ready").json["lastNotificationAccepted"]?.integer != nil)
+        try await place.send(20..<22, to: restored)
+        #expect(try await restored.send(.GET, "/v1/transactions/20", key: key).status == 200)
+        #expect(restored.terminate() == 0)
+    }
+
+    @Test func `a copy takes no other file's place unless told to, and leaves nothing behind when it fails`()
+        async throws
+    {
+        let place = try Place()
+        #expect(try await place.serve().terminate() == 0)
+        let (copy, ledger) = (place.path("copy.sqlite"), place.path("ledger.sqlite"))
+        #expect(try CommandLineTests.run(["backup", copy] + place.database).status == 0)
+        let first = try Data(contentsOf: URL(fileURLWithPath: copy))
+        let before = try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted()
+        let wrong: [([String], String, Int32)] = [
+            ([copy], "is there already", 2), ([ledger, "--force"], "is the ledger itself", 2),
+            ([place.folder.path], "is a folder", 2),
+            ([place.path("nowhere/copy")], "cannot be written: No such file", 1),
+        ]
+        for (arguments, message, status) in wrong {
+            let outcome = try CommandLineTests.run(["backup"] + arguments + place.database)
+            #expect(outcome.status == status && outcome.error.contains(message), "\(outcome.error)")
+        }
+        let none = try CommandLineTests.run(["backup", place.path("new"), "--database", "sqlite:\(place.path("none"))"])
+        #expect(none.status == 2 && none.error.contains("There is no ledger at"))
+        #expect(try Data(contentsOf: URL(fileURLWithPath: copy)) == first)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
+        #expect(try CommandLineTests.run(["backup", copy, "--force"] + place.database).status == 0)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
+    }
+
+    @Test func `check, rebuild and backup end with 1 on a damaged file, and change nothing`() async throws {
+        let place = try Place()
+        let server = try await place.serve()
+        try await place.send(1..<10, to: server)
+        #expect(server.terminate() == 0)
+        let file = URL(fileURLWithPath: place.path("ledger.sqlite"))
+        let whole = Array(try Data(contentsOf: file))
+        let size = 4096
+        let texts = whole.indices.dropLast(13).filter { whole[$0..<$0 + 12].elementsEqual("notification".utf8) }
+        // Pages with documents: a row has its kind as text. The first are those of the schema.
+        let pages = Set(texts.map { $0 / size }).filter { whole[$0 * size] == 13 }.sorted().suffix(3)
+        try #require(pages.count == 3)
+        let (first, last) = (pages[pages.startIndex] * size, pages[pages.endIndex - 1] * size)
+        var copied = whole
+        copied.replaceSubrange(last..<last + size, with: whole[first..<first + size])
+        var header = whole
+        header.replaceSubrange(0..<size, with: [UInt8](repeating: 1, count: size))
+        for damaged in [copied, header, Array(whole.prefix(whole.count / 2 / size * size)), []] {
+            for ending in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: file.path + ending) }
+            try Data(damaged).write(to: file)
+            for arguments in [["check"], ["rebuild"], ["backup", place.path("copy.sqlite")]] {
+                let outcome = try CommandLineTests.run(
+                    arguments + (arguments[0] == "backup" ? place.database : place.arguments))
+                #expect(outcome.status == 1 && !outcome.error.isEmpty, "\(arguments): \(outcome)")
+            }
+            #expect(Array(try Data(contentsOf: file)) == damaged)
+            #expect(!FileManager.default.fileExists(atPath: place.path("copy.sqlite")))
+        }
+    }
+}
