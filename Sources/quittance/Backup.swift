@@ -44,7 +44,7 @@ struct Backup: ParsableCommand {
             try copy.install(as: target)
             try Terminal.print("\(documents) documents copied to \(target) and verified.")
         } catch let error as LedgerStorageError {
-            throw failure(["\(error)"])
+            throw failure([error.code == .full ? "There is no room for \(target): the disk is full." : "\(error)"])
         } catch let error as PartialFile.Failure {
             throw failure([error.description])
         }
@@ -57,14 +57,16 @@ struct Backup: ParsableCommand {
     }
 
     private func requireFree(besides source: String) throws {
-        let files = FileManager.default
-        let (ledger, copy) = (URL(fileURLWithPath: source), URL(fileURLWithPath: target))
-        guard ledger.resolvingSymlinksInPath() != copy.resolvingSymlinksInPath() else {
+        let copy = URL(fileURLWithPath: target).resolvingSymlinksInPath()
+        let taken = ["", "-wal", "-shm"].map { URL(fileURLWithPath: source).resolvingSymlinksInPath().path + $0 }
+        guard !taken.contains(copy.path) else {
             throw ValidationError("\(target) is the ledger itself: name another file.")
         }
-        var isFolder: ObjCBool = false
-        guard files.fileExists(atPath: target, isDirectory: &isFolder) else { return }
-        guard !isFolder.boolValue else { throw ValidationError("\(target) is a folder: name a file in it.") }
+        let type = try? FileManager.default.attributesOfItem(atPath: target)[.type] as? FileAttributeType
+        guard let type else { return }
+        guard type == .typeRegular || type == .typeSymbolicLink else {
+            throw ValidationError("\(target) is no file: name one.")
+        }
         guard force else { throw ValidationError("\(target) is there already: name another file, or add --force.") }
     }
 

@@ -11,8 +11,8 @@ struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a ledger: the file, every document in it, and every signature.",
         discussion: """
-            Changes nothing, and ends on any damage. Exit status: 0 all is right; 1 something is not, and standard error says \
-            what; 2 wrong usage.
+            Changes nothing in the file, and ends on any damage. Exit status: 0 all is right; 1 something is not, and standard \
+            error says what; 2 wrong usage.
 
               quittance check --database sqlite:quittance.sqlite
             """)

@@ -75,6 +75,19 @@ import Testing
         try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int ?? 0
     }
 
+    /// Makes a backup while no file may grow beyond so many blocks of 512 bytes, as on a disk that is nearly full.
+    private static func backup(_ target: String, of place: Place, fileLimit: Int) throws -> Int32 {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        // The signal would end the program where a disk gives an error.
+        let script = "trap '' XFSZ; ulimit -f \(fileLimit); exec \"$0\" \"$@\""
+        process.arguments = ["-c", script, CommandLineTests.program.path, "backup", target] + place.database
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+
     /// As docs/ledger.md says it.
     @Test func `a copy that was made beside a running server is restored step by step`() async throws {
         let place = try Place()
@@ -124,7 +137,8 @@ import Testing
         let before = try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted()
         let wrong: [([String], String, Int32)] = [
             ([copy], "is there already", 2), ([ledger, "--force"], "is the ledger itself", 2),
-            ([place.folder.path], "is a folder", 2),
+            ([ledger + "-wal", "--force"], "is the ledger itself", 2),
+            ([place.folder.path, "--force"], "is no file", 2),
             ([place.path("nowhere/copy")], "cannot be written: No such file", 1),
         ]
         for (arguments, message, status) in wrong {
@@ -134,6 +148,8 @@ import Testing
         let none = try CommandLineTests.run(["backup", place.path("new"), "--database", "sqlite:\(place.path("none"))"])
         #expect(none.status == 2 && none.error.contains("There is no ledger at"))
         #expect(try Data(contentsOf: URL(fileURLWithPath: copy)) == first)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
+        #expect(try Self.backup(place.path("large"), of: place, fileLimit: 100) == 1)
         #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
         #expect(try CommandLineTests.run(["backup", copy, "--force"] + place.database).status == 0)
         #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
