@@ -202,10 +202,9 @@ extension PurchaseHistory {
 
     /// All instants at which an answer about this chain may change by itself.
     fileprivate func instants(_ renewal: RenewalFact?, _ catalogue: Catalogue) -> [Timestamp] {
-        let nonRenewing = purchases.filter { $0.type == .nonRenewingSubscription }
-        var instants = nonRenewing.map(\.start) + nonRenewing.compactMap { $0.nonRenewingEnd(catalogue) }
+        var instants = purchases.map(\.start)
+        instants += purchases.filter { $0.type == .nonRenewingSubscription }.compactMap { $0.nonRenewingEnd(catalogue) }
         for period in periods {
-            instants.append(period.start)
             guard let end = period.expiresDate else { continue }
             instants += [end, end.advanced(by: catalogue.staleLeeway)]
         }

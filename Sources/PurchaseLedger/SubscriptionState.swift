@@ -130,10 +130,10 @@ extension PurchaseHistory {
         return following.reduce(period) { last, next in next.continues(after: last.end) ? next : last }
     }
 
-    /// The end of what counts now, or the beginning of the next period if that is earlier.
+    /// The end of what counts now, or the date of the next purchase if that is earlier.
     private func nextChange(of state: SubscriptionState, _ renewal: RenewalFact?, at now: Timestamp) -> Timestamp? {
         let end = state.status == .billingGrace ? renewal?.gracePeriodExpiresDate : state.governing.expiresDate
-        let next = periods.first { $0.start > now }?.purchaseDate
+        let next = purchases.first { $0.start > now }?.purchaseDate
         return [end, next].compactMap { $0 }.filter { $0 > now }.min()
     }
 }
