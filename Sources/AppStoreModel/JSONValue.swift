@@ -91,6 +91,17 @@ extension JSONValue {
     }
 }
 
+extension JSONValue {
+    /// The text at the end of a path of members, of which only it is kept in memory. Of duplicates the last counts.
+    ///
+    /// - Returns: `nil` if there is no such member, or it is no text.
+    /// - Throws: ``JSONError`` if the text is not JSON, or nests deeper than ``Limits/jsonDepth``.
+    package static func string(at path: [String], in text: [UInt8]) throws(JSONError) -> String? {
+        var reader = JSONReader(text, atMost: 0)
+        return try reader.document(keeping: path)
+    }
+}
+
 private struct JSONReader {
     private let text: [UInt8]
     private var position = 0
@@ -176,6 +187,65 @@ private struct JSONReader {
         } while take(",")
         guard take("]") else { throw error("Expected ',' or ']'") }
         return .array(elements)
+    }
+
+    /// Reads a document and keeps the text at the end of `path`.
+    mutating func document(keeping path: [String]) throws(JSONError) -> String? {
+        let text = try value(keeping: path[...], depth: 0)
+        skipWhiteSpace()
+        guard position == self.text.count else { throw error("Something follows the document") }
+        return text
+    }
+
+    /// Reads a value and keeps the text at the end of `path`: nothing if that is `nil`.
+    private mutating func value(keeping path: ArraySlice<String>?, depth: Int) throws(JSONError) -> String? {
+        skipWhiteSpace()
+        guard let next else { throw error("The document ends early") }
+        switch next {
+        case UInt8(ascii: "{"): return try member(at: path, depth: depth)
+        case UInt8(ascii: "["): try skipArray(depth: depth)
+        case UInt8(ascii: "\""):
+            let text = try string()
+            if path?.isEmpty == true { return text }
+        case UInt8(ascii: "t"): _ = try word("true", .null)
+        case UInt8(ascii: "f"): _ = try word("false", .null)
+        case UInt8(ascii: "n"): _ = try word("null", .null)
+        default: _ = try number()
+        }
+        return nil
+    }
+
+    private mutating func member(at path: ArraySlice<String>?, depth: Int) throws(JSONError) -> String? {
+        guard depth < Limits.jsonDepth else { throw error("Nested deeper than \(Limits.jsonDepth) levels") }
+        position += 1
+        skipWhiteSpace()
+        if take("}") { return nil }
+        var found: String?
+        repeat {
+            skipWhiteSpace()
+            guard next == UInt8(ascii: "\"") else { throw error("Expected the name of a member") }
+            let member = JSONValue.Member(try string(), .null)
+            skipWhiteSpace()
+            guard take(":") else { throw error("Expected ':' after a name") }
+            let isOnPath = path?.first.map(member.isCalled) ?? false
+            let text = try value(keeping: isOnPath ? path?.dropFirst() : nil, depth: depth + 1)
+            if isOnPath { found = text }
+            skipWhiteSpace()
+        } while take(",")
+        guard take("}") else { throw error("Expected ',' or '}'") }
+        return found
+    }
+
+    private mutating func skipArray(depth: Int) throws(JSONError) {
+        guard depth < Limits.jsonDepth else { throw error("Nested deeper than \(Limits.jsonDepth) levels") }
+        position += 1
+        skipWhiteSpace()
+        if take("]") { return }
+        repeat {
+            _ = try value(keeping: nil, depth: depth + 1)
+            skipWhiteSpace()
+        } while take(",")
+        guard take("]") else { throw error("Expected ',' or ']'") }
     }
 
     private mutating func word(_ word: StaticString, _ value: JSONValue) throws(JSONError) -> JSONValue {

@@ -10,6 +10,10 @@ public enum Limits {
     /// Bytes of a verifyReceipt request. Apple's own limit: longer ones it answers with HTTP 413.
     public static let verifyReceiptRequest = 3_145_728
 
+    /// Bytes of a version 1 notification. It has the whole receipt and the newest 100 transactions: with the largest genuine
+    /// receipt at hand, of 187 purchases, some 250 KB.
+    public static let notificationV1 = 1 << 20
+
     /// Bytes of an app receipt: no longer one fits into a verifyReceipt request. The largest genuine one at hand, of 187
     /// purchases, has 79,104.
     public static let receipt = 3 << 20

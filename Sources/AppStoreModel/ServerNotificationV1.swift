@@ -73,6 +73,17 @@ public struct ResponseBodyV1: LegacyObject {
     }
 }
 
+extension ResponseBodyV1 {
+    /// The receipt of a notification, `unified_receipt.latest_receipt`, from its JSON. Nothing else of it is kept: what is not
+    /// signed need not be read, and takes memory.
+    ///
+    /// - Returns: `nil` if the text is not JSON, or has no receipt in base64.
+    public static func latestReceipt(in text: [UInt8]) -> [UInt8]? {
+        let receipt = try? JSONValue.string(at: ["unified_receipt", "latest_receipt"], in: text)
+        return (receipt ?? nil).flatMap { Base64.decode($0.utf8) }
+    }
+}
+
 /// Where a version 1 notification comes from; the word for production is another there.
 public enum NotificationEnvironmentV1: String, CaseIterable, Sendable {
     case production = "PROD"

@@ -35,18 +35,12 @@ struct NotificationEndpoint: Sendable {
         _ = try await ledger.record([evidence], at: now)
     }
 
-    /// Takes in a version 1 notification. Nobody signed it: only the receipt inside of it counts.
+    /// Takes in a version 1 notification. It is not signed: only the receipt inside of it counts, and nothing else is read.
     ///
     /// - Throws: As ``receive(v2:at:)``.
     func receive(v1 body: [UInt8], at now: Timestamp) async throws {
-        let notification: ResponseBodyV1
-        do {
-            notification = try ResponseBodyV1(JSONValue(parsing: body))
-        } catch {
-            throw Refusal.invalid("The body is no version 1 notification.")
-        }
-        guard let text = notification.unifiedReceipt?.latestReceipt, let receipt = Base64.decode(text.utf8) else {
-            throw Refusal.invalid("The notification brings no unified_receipt.latest_receipt.")
+        guard let receipt = ResponseBodyV1.latestReceipt(in: body) else {
+            throw Refusal.invalid("The body is not {\"unified_receipt\": {\"latest_receipt\": …}}.")
         }
         guard let evidence = Evidence(try await verifier.verify(receipt: receipt, at: now)) else {
             throw Refusal.invalid("The receipt names no app.")

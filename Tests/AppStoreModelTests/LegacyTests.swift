@@ -121,6 +121,30 @@ import Testing
         #expect(String(decoding: notification.json, as: UTF8.self) == text)
     }
 
+    /// In documents where a member is there twice, or written otherwise, or is something else.
+    @Test(arguments: [
+        #"{"unified_receipt":{"latest_receipt":"AAAA"}}"#, #"{"latest_receipt":"AAAA"}"#, "[]", "1", "{}",
+        #" { "a" : [ 1.5e3 , {"b":[[]]} , true , false , null , "x" ] , "unified_receipt" : { "latest_receipt" : "AAAA" } } "#,
+        #"{"unified_receipt":{"latest_receipt":"AAAA"},"unified_receipt":{"latest_receipt":"BBBB"}}"#,
+        #"{"unified_receipt":{"latest_receipt":"AAAA"},"unified_receipt":{}}"#,
+        #"{"unified_receipt":{"latest_receipt":"AAAA","latest_receipt":"BBBB"}}"#,
+        #"{"unified_receipt":{"latest_receipt":"AAAA","latest_receipt":7}}"#,
+        #"{"unified_receipt":{"x":{"latest_receipt":"BBBB"},"latest_receipt":"A\u0041A\/"}}"#,
+        #"{"unified\u005freceipt":{"latest_receipt":"AAAA"}}"#, #"{"unified_receipt":"AAAA"}"#,
+        #"{"unified_receipt":["AAAA"]}"#, #"{"unified_receipt":{"latest_receipt":{"latest_receipt":"AAAA"}}}"#,
+        #"{"x":{"unified_receipt":{"latest_receipt":"AAAA"}}}"#, #"{"unified_receipt":{"latest_receipt":"A A"}}"#,
+        #"{"unified_receipt":{"latest_receipt":"AAAA"}} {}"#, #"{"unified_receipt":{"latest_receipt":"AAAA"},}"#,
+        #"{"unified_receipt":{"latest_receipt":"AAAA"}"#, #"{"x":[1,],"unified_receipt":{"latest_receipt":"AAAA"}}"#,
+        #"{"x":tru,"unified_receipt":{"latest_receipt":"AAAA"}}"#, #"{"x" "y"}"#, #"{x:1}"#, "",
+        #"{"x":\#(String(repeating: "[", count: 63) + String(repeating: "]", count: 63)),"unified_receipt":{"latest_receipt":"AAAA"}}"#,
+        #"{"x":\#(String(repeating: "[", count: 64) + String(repeating: "]", count: 64)),"unified_receipt":{"latest_receipt":"AAAA"}}"#,
+    ])
+    func `the receipt of a notification is found as if all of it were read`(text: String) {
+        let json = try? Self.json(text)
+        let expected = json?["unified_receipt"]?["latest_receipt"]?.string.flatMap { Base64.decode($0.utf8) }
+        #expect(ResponseBodyV1.latestReceipt(in: Array(text.utf8)) == expected)
+    }
+
     @Test func `both date texts read back for every hour of 2006 to 2040`() {
         for hour in stride(from: Int64(1_136_073_600_000), to: 2_240_611_200_000, by: 3_600_000) {
             let instant = Timestamp(milliseconds: hour)

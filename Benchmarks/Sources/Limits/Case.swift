@@ -83,6 +83,12 @@ struct Store: Sendable {
         return "accepted"
     }
 
+    /// Finds the receipt of a version 1 notification and verifies it, as the server does.
+    func verify(notificationV1: [UInt8]) async throws -> String {
+        guard let receipt = ResponseBodyV1.latestReceipt(in: notificationV1) else { return "refused: no receipt" }
+        return try await verify(receipt: receipt)
+    }
+
     func verify(transactionReceipt: [UInt8]) async throws -> String {
         _ = try await verifier.verify(transactionReceipt: transactionReceipt, at: Self.now)
         return "accepted"

@@ -4,7 +4,7 @@ import AppStoreModel
 import Foundation
 
 extension Store {
-    var others: [Case] { requests + transactionReceipts }
+    var others: [Case] { requests + notificationsV1 + transactionReceipts }
 
     private func request(_ name: String, _ make: @escaping @Sendable (Int) throws -> String) -> Case {
         Case("request: \(name)", verify(request:)) { Array(try make(min($0, Limits.verifyReceiptRequest - 64)).utf8) }
@@ -42,6 +42,37 @@ extension Store {
                     DER.filling(min(count / 4 * 3 - 9_000, purchase.count * 19_990), with: purchase))
                 let receipt = try authority.sign(receiptPayload: payload)
                 return #"{"receipt-data":"\#(Data(receipt).base64EncodedString())"}"#
+            },
+        ]
+    }
+
+    private func notificationV1(_ name: String, _ make: @escaping @Sendable (Int) throws -> String) -> Case {
+        Case("notification v1: \(name)", verify(notificationV1:)) {
+            Array(try make(min($0, Limits.notificationV1 - 64)).utf8)
+        }
+    }
+
+    private var notificationsV1: [Case] {
+        let receipt = #""unified_receipt":{"latest_receipt":"AAAA"}"#
+        /// As many times `part` as fit beside a receipt: values that are not kept are not counted.
+        @Sendable func beside(_ part: String, _ count: Int) -> String {
+            #"{"x":["# + String(repeating: part, count: max(1, (count - 64) / part.utf8.count)) + "0],\(receipt)}"
+        }
+        return [
+            notificationV1("arrays beside the receipt") { beside("[],", $0) },
+            notificationV1("objects with a member beside the receipt") { beside(#"{"":0},"#, $0) },
+            notificationV1("nested arrays beside the receipt") { beside(Self.nest(60) + ",", $0) },
+            notificationV1("texts beside the receipt") { beside(#""a text of 21 letters.","#, $0) },
+            notificationV1("unicode escapes beside the receipt") { beside(#""\u00e9\u00e9\u00e9\u00e9","#, $0) },
+            notificationV1("many receipts") { count in
+                "{" + String(repeating: receipt + ",", count: max(1, count / (receipt.utf8.count + 1) - 1)) + receipt
+                    + "}"
+            },
+            notificationV1("a signed receipt with many purchases") { count in
+                let purchase = DER.attribute(17, DER.set(DER.attribute(1704, DER.date("2025-06-15T12:00:00Z"))))
+                let payload = DER.payload(DER.filling(max(0, count / 4 * 3 - 9_000), with: purchase))
+                let receipt = try authority.sign(receiptPayload: payload)
+                return #"{"unified_receipt":{"latest_receipt":"\#(Data(receipt).base64EncodedString())"}}"#
             },
         ]
     }
