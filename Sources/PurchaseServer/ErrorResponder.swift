@@ -20,7 +20,9 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
         do {
             return try await next(request, context)
         } catch let refusal as Refusal {
-            if refusal.status.kind == .serverError { log("Refused for now", context, "code", refusal.code) }
+            if refusal.status.kind == .serverError, !refusal.isOverload {
+                log("Refused for now", context, "code", refusal.code)
+            }
             return Self.response(refusal)
         } catch let error as VerificationError {
             return Self.response(Refusal(error))

@@ -7,19 +7,60 @@ import NIOHTTPTypes
 
 /// Answers the requests of a connection on the thread that reads and writes it.
 ///
-/// Else each chunk of a body, each step of its handling and each answer would change threads, which costs more than most of the
-/// steps. What waits for the disk waits elsewhere, and so does what takes long; see ``aside(_:_:)``.
+/// Otherwise each chunk of a body, each step of its handling and each answer would change threads, which costs more than most
+/// of the steps. What waits for the disk waits elsewhere, and so does what takes long; see ``BodyIntake``.
 struct EventLoopChannel: ServerChildChannel {
     let http: HTTP1Channel
+    /// `nil` if a client may have as many connections as it likes.
+    let counter: ConnectionCounter?
+
+    init(
+        _ responder: @escaping HTTPChannelHandler.Responder, _ bounds: ServerBounds, _ budget: ByteBudget,
+        counter: ConnectionCounter?
+    ) {
+        let head = HTTP1Channel.Configuration.DecoderConfiguration(
+            maxHeaderFieldSize: ServerBounds.head, maxHeaderListSize: ServerBounds.head,
+            maxHeaderFieldCount: ServerBounds.headFields)
+        http = HTTP1Channel(
+            responder: responder,
+            configuration: .init(
+                additionalChannelHandlers: [ConnectionDeadlines(bounds, budget)], httpDecoderConfiguration: head))
+        self.counter = counter
+    }
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
-        http.setup(channel: channel, logger: logger)
+        let peer = IPAddress(channel.remoteAddress)
+        if let counter {
+            guard counter.enter(peer) else {
+                channel.close(promise: nil)
+                return channel.eventLoop.makeFailedFuture(ChannelError.alreadyClosed)
+            }
+            channel.closeFuture.whenComplete { _ in counter.leave(peer) }
+        }
+        do {
+            try channel.bound()
+        } catch {
+            return channel.eventLoop.makeFailedFuture(error)
+        }
+        return http.setup(channel: channel, logger: logger)
     }
 
     func handle(value: HTTP1Channel.Value, logger: Logger) async {
-        await withTaskExecutorPreference(EventLoopExecutor(loop: value.channel.eventLoop)) {
-            await http.handle(value: value, logger: logger)
+        await ConnectionPeer.$current.withValue(IPAddress(value.channel.remoteAddress)) {
+            await withTaskExecutorPreference(EventLoopExecutor(loop: value.channel.eventLoop)) {
+                await http.handle(value: value, logger: logger)
+            }
         }
+    }
+}
+
+extension Channel {
+    /// Bounds what one connection keeps in memory, here and in the kernel.
+    fileprivate func bound() throws {
+        try syncOptions?.setOption(
+            .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: ServerBounds.readSize))
+        try syncOptions?.setOption(.socketOption(.so_rcvbuf), value: .init(ServerBounds.socketBuffer))
+        try syncOptions?.setOption(.socketOption(.so_sndbuf), value: .init(ServerBounds.socketBuffer))
     }
 }
 
@@ -35,16 +76,4 @@ package final class EventLoopExecutor: TaskExecutor {
         let job = UnownedJob(job)
         loop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
     }
-}
-
-/// The longest body that is dealt with on its connection's thread: all that the App Store sends, and most receipts. The worst of
-/// this size takes some milliseconds, for which the other connections of the thread wait.
-private let longestQuickBody = 64 << 10
-
-/// Does what a body asks for, on another thread where it is long.
-package func aside<Result: Sendable>(
-    _ body: [UInt8], _ work: @Sendable ([UInt8]) async throws -> Result
-) async rethrows -> Result {
-    guard body.count > longestQuickBody else { return try await work(body) }
-    return try await withTaskExecutorPreference(globalConcurrentExecutor) { try await work(body) }
 }

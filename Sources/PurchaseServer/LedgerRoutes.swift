@@ -57,18 +57,17 @@ extension PurchaseServer {
     func addNotifications(_ service: LedgerService, to router: Router<BasicRequestContext>) {
         let endpoint = NotificationEndpoint(ledger: service.ledger, verifier: service.verifier)
         router.post("/notifications/v2") { request, _ in
-            let body = try await request.body(upTo: NotificationEndpoint.bodyLimit, within: Self.bodyTimeout)
-            let now = now()
-            try await aside(body) { try await endpoint.receive(v2: $0, at: now) }
-            service.lastNotification.accepted(at: now)
+            try await bodies.withBody(of: request, upTo: NotificationEndpoint.bodyLimit) { body in
+                try await endpoint.receive(v2: body, at: now())
+            }
+            service.lastNotification.accepted(at: now())
             return Response(json: [UInt8]("{}".utf8))
         }
         router.post("/notifications/v1") { request, _ in
-            // A version 1 notification brings a whole receipt along.
-            let body = try await request.body(upTo: LedgerEndpoint.bodyLimit, within: Self.bodyTimeout)
-            let now = now()
-            try await aside(body) { try await endpoint.receive(v1: $0, at: now) }
-            service.lastNotification.accepted(at: now)
+            try await bodies.withBody(of: request, upTo: Limits.notificationV1) { body in
+                try await endpoint.receive(v1: body, at: now())
+            }
+            service.lastNotification.accepted(at: now())
             return Response(json: [UInt8]("{}".utf8))
         }
     }
@@ -95,13 +94,14 @@ extension PurchaseServer {
             try await endpoint.entitlement(context.parameter("name"), of: context.customerId)
         }
         route(.post, "/v1/customers/{id}/purchases", needs: .client, "The customer") { endpoint, request, context in
-            let body = try await request.body(upTo: LedgerEndpoint.bodyLimit, within: Self.bodyTimeout)
             let id = try context.customerId
-            return try await aside(body) { try await endpoint.submit($0, for: id) }
+            return try await bodies.withBody(of: request, upTo: LedgerEndpoint.bodyLimit) { body in
+                try await endpoint.submit(body, for: id)
+            }
         }
         route(.post, "/v1/customers/{id}/aliases", needs: .server, "The customer") { endpoint, request, context in
-            let body = try await request.body(upTo: 4096, within: Self.bodyTimeout)
-            return try await endpoint.addAlias(body, to: context.customerId)
+            let id = try context.customerId
+            return try await bodies.withBody(of: request, upTo: 4096) { try await endpoint.addAlias($0, to: id) }
         }
         route(.delete, "/v1/customers/{id}", needs: .server, "The customer") { endpoint, _, context in
             try await endpoint.delete(context.customerId)

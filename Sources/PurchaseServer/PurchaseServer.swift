@@ -6,6 +6,7 @@ public import Hummingbird
 import HummingbirdCore
 public import Logging
 import NIOCore
+import NIOPosix
 import PurchaseLedger
 import ServiceLifecycle
 import UnixSignals
@@ -28,66 +29,92 @@ public struct PurchaseServer: Sendable {
 
     /// A random number, with which the ids of requests begin: they are to differ from those before a restart.
     public var requestSeed: UInt64 = 0
+    /// What clients may take of it.
+    public let bounds: ServerBounds
+
+    let bodies: BodyIntake
+
+    /// Bytes of long bodies and answers that are in memory.
+    package var bodyBytesInFlight: Int { bodies.budget.count }
 
     public init(
         environment: AppStoreModel.Environment = .production, ledger: LedgerService? = nil,
-        now: @escaping @Sendable () -> Timestamp, logger: Logger
+        bounds: ServerBounds = ServerBounds(), now: @escaping @Sendable () -> Timestamp, logger: Logger
     ) {
         self.environment = environment
         self.ledger = ledger
+        self.bounds = bounds
         self.now = now
         self.logger = logger
+        bodies = BodyIntake(bounds, logger: logger)
     }
 
-    /// How long a connection may say nothing before it is closed, also in the midst of a body.
-    private static let idleTimeout = TimeAmount.seconds(30)
-
-    /// How long the body of a request may take to arrive: 3 MiB need 10 seconds over 2.5 Mbit/s.
-    static let bodyTimeout = Duration.seconds(30)
-
-    /// How many connections are open at once; more wait. Each may hold a body of 3 MiB in memory, so all together stay
-    /// below 3 GiB at the very worst.
-    private static let connectionLimit = 1000
-
-    /// How long running requests may take to finish once the server is told to end: as long as a body, and a little.
-    private static let shutdownTimeout = Duration.seconds(35)
+    /// Where a server listens.
+    public enum Listener: Sendable {
+        /// For all requests.
+        case requests
+        /// For questions about its health alone, beside all bounds on connections.
+        case health
+    }
 
     /// Serves until the process is told to end (SIGTERM or SIGINT), then lets running requests finish.
     ///
-    /// - Parameter onRunning: Called once the server listens, with its port.
+    /// - Parameters:
+    ///   - port: 0 takes any free one, as in `healthPort`.
+    ///   - healthPort: Where health is asked for as well; `nil` for nowhere else.
+    ///   - onListening: Called once for each listener, with its port.
     /// - Throws: When it cannot listen there.
     public func run(
-        hostname: String, port: Int, onRunning: @escaping @Sendable (_ port: Int) -> Void = { _ in }
+        hostname: String, port: Int, healthPort: Int? = nil,
+        onListening: @escaping @Sendable (_ listener: Listener, _ port: Int) -> Void = { _, _ in }
     ) async throws {
-        let application = Application(
-            router: router(),
-            server: HTTPServerBuilder { responder in
-                EventLoopChannel(
-                    http: HTTP1Channel(responder: responder, configuration: .init(idleTimeout: Self.idleTimeout)))
-            },
-            configuration: .init(
-                address: .hostname(hostname, port: port),
-                availableConnectionsDelegate: MaximumAvailableConnections(Self.connectionLimit, logger: logger)),
-            onServerRunning: { channel in onRunning(channel.localAddress?.port ?? port) },
-            logger: logger)
         if let ledger { await ledger.logLastNotification(to: logger) }
-        var services: [any Service] = [application]
+        var services: [any Service] = []
+        // A thread of its own, so that health is answered while all others are busy.
+        let healthLoops = healthPort.map { _ in MultiThreadedEventLoopGroup(numberOfThreads: 1) }
+        if let healthPort, let healthLoops {
+            services.append(
+                listener(healthRouter(), hostname, healthPort, healthLoops) { onListening(.health, $0) })
+        }
+        let counter = ConnectionCounter(bounds, logger: logger)
+        services.append(
+            listener(router(), hostname, port, MultiThreadedEventLoopGroup.singleton, counter) {
+                onListening(.requests, $0)
+            })
         if let ledger { services.append(ChangeTeller(ledger: ledger.ledger, now: now, logger: logger)) }
         var configuration = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
-        configuration.maximumGracefulShutdownDuration = Self.shutdownTimeout
-        try await ServiceGroup(configuration: configuration).run()
+        // As long as a body, and a little.
+        configuration.maximumGracefulShutdownDuration = bounds.bodyTimeout + .seconds(5)
+        do {
+            try await ServiceGroup(configuration: configuration).run()
+        } catch {
+            try? await healthLoops?.shutdownGracefully()
+            throw error
+        }
+        try await healthLoops?.shutdownGracefully()
+    }
+
+    private func listener(
+        _ router: Router<BasicRequestContext>, _ hostname: String, _ port: Int, _ loops: any EventLoopGroup,
+        _ counter: ConnectionCounter? = nil, onListening: @escaping @Sendable (_ port: Int) -> Void
+    ) -> some Service {
+        let (bounds, budget) = (bounds, bodies.budget)
+        return Application(
+            router: router,
+            server: HTTPServerBuilder { EventLoopChannel($0, bounds, budget, counter: counter) },
+            configuration: .init(
+                address: .hostname(hostname, port: port), availableConnectionsDelegate: counter),
+            onServerRunning: { channel in onListening(channel.localAddress?.port ?? port) },
+            eventLoopGroupProvider: .shared(loops), logger: logger)
     }
 
     /// All routes, for whoever serves them elsewhere or tests them without a socket.
     public func router() -> Router<BasicRequestContext> {
-        let router = Router(context: BasicRequestContext.self)
-        router.add(middleware: RequestLog(requestLog, logger: logger, now: now, seed: requestSeed))
-        router.add(middleware: ErrorResponder(logger: logger))
-        router.get("/health/live") { _, _ in Response(json: Array(#"{"status":"live"}"#.utf8)) }
+        let router = logged()
+        addHealth(to: router)
         add(VerifyReceiptEndpoint(environment: environment, service: ledger), at: "/verifyReceipt", to: router)
         add(VerifyReceiptEndpoint(environment: .sandbox, service: ledger), at: "/sandbox/verifyReceipt", to: router)
-        addReadiness(to: router)
         if let ledger {
             addNotifications(ledger, to: router)
             addLedger(ledger, to: router)
@@ -95,13 +122,39 @@ public struct PurchaseServer: Sendable {
         return router
     }
 
+    private func healthRouter() -> Router<BasicRequestContext> {
+        let router = logged()
+        addHealth(to: router)
+        return router
+    }
+
+    /// A router whose requests are logged and whose errors are answered.
+    private func logged() -> Router<BasicRequestContext> {
+        let router = Router(context: BasicRequestContext.self)
+        router.add(middleware: RequestLog(requestLog, logger: logger, now: now, seed: requestSeed))
+        router.add(middleware: ErrorResponder(logger: logger))
+        return router
+    }
+
+    private func addHealth(to router: Router<BasicRequestContext>) {
+        router.get("/health/live") { _, _ in Response(json: Array(#"{"status":"live"}"#.utf8)) }
+        addReadiness(to: router)
+    }
+
     private func add(_ endpoint: VerifyReceiptEndpoint, at path: RouterPath, to router: Router<BasicRequestContext>) {
         router.post(path) { request, _ in
-            let body = try await request.body(upTo: Limits.verifyReceiptRequest, within: Self.bodyTimeout)
-            let now = now()
-            let answer = await aside(body) { await endpoint.answer($0, at: now) }
-            RequestNotes.add { $0.verifyReceiptStatus = answer.status }
-            return Response(json: answer.json)
+            do {
+                let answer = try await bodies.withBody(of: request, upTo: Limits.verifyReceiptRequest) { body in
+                    await endpoint.answer(body, at: now())
+                }
+                RequestNotes.add { $0.verifyReceiptStatus = answer.status }
+                return Response(json: answer.json)
+            } catch let refusal as Refusal where refusal.isOverload {
+                // A client of the App Store's endpoint retries after either.
+                var response = Response(refusal.status, json: VerifyReceiptResponse(status: .unavailable).json)
+                response.headers[.retryAfter] = "\(ServerBounds.retryAfter)"
+                return response
+            }
         }
         // The App Store answers other methods with a status of its own instead of 405.
         for method in [HTTPRequest.Method.get, .head, .put, .delete, .patch, .options, .trace] {
@@ -109,34 +162,6 @@ public struct PurchaseServer: Sendable {
                 Response(json: VerifyReceiptResponse(status: .unreadableRequest).json)
             }
         }
-    }
-}
-
-extension Request {
-    /// The whole body.
-    ///
-    /// Who sends nothing more is waited for until the connection counts as idle, and gets no answer.
-    ///
-    /// - Throws: `HTTPError`: 413 where it is longer than `limit`, 408 where it goes on after `timeout`, 400 where the client
-    ///   goes away.
-    package func body(upTo limit: Int, within timeout: Duration) async throws -> [UInt8] {
-        if let length = headers[.contentLength].flatMap({ Int($0) }), length > limit {
-            throw HTTPError(.contentTooLarge)
-        }
-        let end = ContinuousClock.now + timeout
-        var bytes: [UInt8] = []
-        do {
-            for try await chunk in body {
-                guard chunk.readableBytes <= limit - bytes.count else { throw HTTPError(.contentTooLarge) }
-                guard ContinuousClock.now < end else { throw HTTPError(.requestTimeout) }
-                bytes += chunk.readableBytesView
-            }
-        } catch let error as HTTPError {
-            throw error
-        } catch {
-            throw HTTPError(.badRequest)
-        }
-        return bytes
     }
 }
 

@@ -17,11 +17,18 @@ struct Refusal: Error {
     var retryAfter: Int64?
     /// Why a document was not accepted, if that is the reason.
     var cause: VerificationError?
+    /// Whether it is refused because of what others ask for. The log says so once a minute, not each time.
+    var isOverload = false
 
     static let noKey = Refusal(
         status: .unauthorized, code: "unauthorized", message: "Send an API key: Authorization: Bearer qt_….")
     static let notServer = Refusal(
         status: .forbidden, code: "forbidden", message: "This needs a server key, and the key sent is a client key.")
+
+    static let overloaded = Refusal(
+        status: .serviceUnavailable, code: "overloaded",
+        message: "Too much is being sent here. Send it again in \(ServerBounds.retryAfter) seconds.", isRetryable: true,
+        retryAfter: ServerBounds.retryAfter, isOverload: true)
 
     static func notFound(_ what: String) -> Refusal {
         Refusal(status: .notFound, code: "notFound", message: "\(what) is not known here.")

@@ -13,6 +13,10 @@ public struct ServerConfiguration: Sendable {
     public var hostname = "127.0.0.1"
     /// The port to listen on; 0 takes any free one.
     public var port = 8080
+    /// The port to listen on for questions about health alone, beside all bounds on connections.
+    public var healthPort: Int?
+    /// What clients may take.
+    public var bounds = ServerBounds()
     /// Where the ledger is, such as `sqlite:quittance.sqlite`; without one the server only verifies.
     public var database: String?
     /// What `/verifyReceipt` stands for: production or sandbox.
@@ -84,7 +88,27 @@ extension ServerConfiguration {
 
     package static let settings = [
         Setting("hostname", \.hostname, "an address") { $0.isEmpty ? nil : $0 },
-        Setting("port", \.port, "a number from 0 to 65535") { Int($0).flatMap { (0...65535).contains($0) ? $0 : nil } },
+        Setting("port", \.port, "a number from 0 to 65535") { number($0, in: 0...65535) },
+        Setting("healthPort", \.healthPort, "a number from 0 to 65535") {
+            number($0, in: 0...65535).map(Optional.some)
+        },
+        Setting("maxConnections", \.bounds.connections, "a number from 1 to 100000") { number($0, in: 1...100_000) },
+        Setting("maxConnectionsPerPeer", \.bounds.connectionsPerPeer, "a number from 1 to 100000") {
+            number($0, in: 1...100_000)
+        },
+        Setting("trustedProxies", \.bounds.trustedProxies, "an address, a block such as 10.0.0.0/8, or several") {
+            text in
+            let networks = list(text).map { IPNetwork($0) }
+            return networks.isEmpty || networks.contains(nil) ? nil : networks.compactMap(\.self)
+        },
+        Setting("bodyBytesInFlight", \.bounds.bodyBytesInFlight, "a number of bytes from 16777216 (16 MiB)") {
+            // Less would refuse the longest body of one client, which may have a quarter.
+            number($0, in: 16 << 20...1 << 40)
+        },
+        Setting("idleTimeoutSeconds", \.bounds.idleTimeout, seconds) { duration($0) },
+        Setting("bodyTimeoutSeconds", \.bounds.bodyTimeout, seconds) { duration($0) },
+        Setting("requestTimeoutSeconds", \.bounds.requestTimeout, seconds) { duration($0) },
+        Setting("writeTimeoutSeconds", \.bounds.writeTimeout, seconds) { duration($0) },
         Setting("database", \.database, "sqlite:PATH") { $0.hasPrefix("sqlite:") ? .some($0) : nil },
         Setting("environment", \.environment, "production or sandbox: Apple signs for no other") {
             environment($0).flatMap { [.production, .sandbox].contains($0) ? $0 : nil }
@@ -106,6 +130,14 @@ extension ServerConfiguration {
             RequestLogPolicy($0)
         },
     ]
+
+    private static let seconds = "a number of seconds from 1 to 3600"
+
+    private static func duration(_ text: String) -> Duration? { number(text, in: 1...3600).map { .seconds($0) } }
+
+    private static func number(_ text: String, in range: ClosedRange<Int>) -> Int? {
+        Int(text).flatMap { range.contains($0) ? $0 : nil }
+    }
 
     private static func words<Word: CaseIterable & RawRepresentable<String>>(_ type: Word.Type) -> String {
         type.allCases.map(\.rawValue).joined(separator: ", ")

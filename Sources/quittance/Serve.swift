@@ -121,12 +121,20 @@ struct Serve: AsyncParsableCommand {
         _ configuration: ServerConfiguration, _ service: LedgerService?, _ logger: Logger
     ) async throws {
         var server = PurchaseServer(
-            environment: configuration.environment, ledger: service, now: Clock.now, logger: logger)
+            environment: configuration.environment, ledger: service, bounds: configuration.bounds, now: Clock.now,
+            logger: logger)
         server.requestLog = configuration.requestLog
         server.requestSeed = UInt64.random(in: .min ... .max)
-        try await server.run(hostname: configuration.hostname, port: configuration.port) { port in
-            // Serving goes on where nobody can be told.
-            try? Terminal.print(welcome("http://\(configuration.hostname):\(port)", configuration, service != nil))
+        allowOpenFiles(for: configuration.bounds.connections, logger)
+        try await server.run(
+            hostname: configuration.hostname, port: configuration.port, healthPort: configuration.healthPort
+        ) { listener, port in
+            let address = "http://\(configuration.hostname):\(port)"
+            // Serving goes on if nothing can be printed.
+            switch listener {
+            case .requests: try? Terminal.print(welcome(address, configuration, service != nil))
+            case .health: try? Terminal.print("Health is also answered on \(address)/health/live.\n")
+            }
         }
     }
 

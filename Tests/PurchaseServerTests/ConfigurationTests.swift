@@ -117,6 +117,10 @@ import Testing
         ("QUITTANCE_ENVIRONMENTS", "", "Expected production"),
         ("QUITTANCE_REVOCATION", "maybe", "Expected off, ask, require"),
         ("QUITTANCE_ALSO_APPLE_ROOTS", "yes", "Expected true or false"),
+        ("QUITTANCE_TRUSTED_PROXIES", "10.0.0.0/8,proxy", "Expected an address, a block"),
+        ("QUITTANCE_MAX_CONNECTIONS", "0", "Expected a number from 1"),
+        ("QUITTANCE_BODY_BYTES_IN_FLIGHT", "1000000", "Expected a number of bytes from 16777216"),
+        ("QUITTANCE_IDLE_TIMEOUT_SECONDS", "0.5", "Expected a number of seconds"),
     ])
     func `a wrong variable is refused by name`(name: String, value: String, message: String) {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(#"{"port": 3}"#, [name: value]) }
@@ -142,6 +146,20 @@ import Testing
     ])
     func `the log of requests is a word, or one in a number`(value: String, policy: RequestLogPolicy) throws {
         #expect(try Self.read("{\"requestLog\": \(value), \"logFormat\": \"json\"}").requestLog == policy)
+    }
+
+    @Test func `bounds are settings`() throws {
+        let text = """
+            {"healthPort": 9090, "maxConnections": 50, "maxConnectionsPerPeer": 5, "trustedProxies": ["10.0.0.0/8", "::2"],
+             "bodyBytesInFlight": 33554432, "idleTimeoutSeconds": 1, "bodyTimeoutSeconds": 2, "requestTimeoutSeconds": 3}
+            """
+        let read = try Self.read(text, ["QUITTANCE_WRITE_TIMEOUT_SECONDS": "4"])
+        let bounds = read.bounds
+        #expect(read.healthPort == 9090)
+        #expect((bounds.connections, bounds.connectionsPerPeer, bounds.bodyBytesInFlight) == (50, 5, 32 << 20))
+        #expect(bounds.trustedProxies == ["10.0.0.0/8", "::2"].compactMap { IPNetwork($0) })
+        #expect([bounds.idleTimeout, bounds.bodyTimeout] == [.seconds(1), .seconds(2)])
+        #expect([bounds.requestTimeout, bounds.writeTimeout] == [.seconds(3), .seconds(4)])
     }
 
     @Test func `every setting is documented, with its variable`() throws {

@@ -2,70 +2,103 @@
 
 import HTTPTypes
 import Hummingbird
+import Logging
 import NIOCore
 import NIOPosix
 import PurchaseServer
+import Synchronization
 import Testing
 
-/// How a request's body is read, and where it is dealt with.
+/// How a request's body is read, and where it is handled.
 @Suite struct RequestBodyTests {
-    /// What becomes of a body that comes in these pieces, with a pause before each.
-    private static func read(
-        _ pieces: [Int], pause: Duration = .zero, timeout: Duration = .seconds(60), length: Int? = nil,
-        fails: Bool = false
-    ) async throws -> Result<[UInt8], HTTPResponse.Status> {
-        let chunks = AsyncThrowingStream<ByteBuffer, any Error> { continuation in
-            Task {
-                for (index, count) in pieces.enumerated() {
-                    try await Task.sleep(for: pause)
-                    continuation.yield(ByteBuffer(repeating: UInt8(index), count: count))
+    /// A body in pieces, and whether one was asked for.
+    private final class Pieces: AsyncSequence, Sendable {
+        typealias Element = ByteBuffer
+        private let counts: [Int]
+        private let error: (any Error)?
+        let wereRead = Mutex(false)
+
+        init(_ counts: [Int], error: (any Error)?) { (self.counts, self.error) = (counts, error) }
+
+        func makeAsyncIterator() -> Iterator { Iterator(pieces: self) }
+
+        struct Iterator: AsyncIteratorProtocol {
+            let pieces: Pieces
+            var index = 0
+
+            mutating func next() async throws -> ByteBuffer? {
+                pieces.wereRead.withLock { $0 = true }
+                guard index < pieces.counts.count else {
+                    if let error = pieces.error { throw error }
+                    return nil
                 }
-                continuation.finish(throwing: fails ? ChannelError.inputClosed : nil)
+                defer { index += 1 }
+                return ByteBuffer(repeating: UInt8(index), count: pieces.counts[index])
             }
         }
+    }
+
+    private enum Outcome: Equatable {
+        case body([UInt8])
+        case refused(HTTPResponse.Status)
+        /// Without any of the body having been read.
+        case refusedUnread(HTTPResponse.Status)
+    }
+
+    /// What becomes of a body that comes in these pieces.
+    private static func read(
+        _ counts: [Int], length: String? = nil, error: (any Error)? = nil
+    ) async throws -> Outcome {
+        let pieces = Pieces(counts, error: error)
         var head = HTTPRequest(method: .post, scheme: nil, authority: nil, path: "/")
-        head.headerFields[.contentLength] = length.map(String.init)
+        head.headerFields[.contentLength] = length
+        let request = Request(head: head, body: RequestBody(asyncSequence: pieces))
+        let intake = BodyIntake(ServerBounds(), logger: Logger(label: "test"))
         do {
-            let request = Request(head: head, body: RequestBody(asyncSequence: chunks))
-            return .success(try await request.body(upTo: 100, within: timeout))
+            return .body(try await intake.withBody(of: request, upTo: 100) { $0 })
         } catch let error as HTTPError {
-            return .failure(error.status)
+            return pieces.wereRead.withLock { $0 } ? .refused(error.status) : .refusedUnread(error.status)
         }
     }
 
     @Test func `a body is all of its pieces, up to its longest`() async throws {
-        #expect(try await Self.read([]) == .success([]))
-        #expect(try await Self.read([2, 0, 1]) == .success([0, 0, 2]))
-        #expect(try await Self.read([60, 40]).map(\.count) == .success(100))
-        #expect(try await Self.read([60, 41]) == .failure(.contentTooLarge))
-        #expect(try await Self.read([101]) == .failure(.contentTooLarge))
+        #expect(try await Self.read([]) == .body([]))
+        #expect(try await Self.read([2, 0, 1]) == .body([0, 0, 2]))
+        #expect(
+            try await Self.read([60, 40]) == .body(.init(repeating: 0, count: 60) + .init(repeating: 1, count: 40)))
+        #expect(try await Self.read([60, 41]) == .refused(.contentTooLarge))
+        #expect(try await Self.read([101]) == .refused(.contentTooLarge))
     }
 
     @Test func `a body that says that it is too long is not read`() async throws {
-        #expect(try await Self.read([1], length: 101) == .failure(.contentTooLarge))
-        #expect(try await Self.read([1], length: 100) == .success([0]))
+        #expect(try await Self.read([1], length: "101") == .refusedUnread(.contentTooLarge))
+        #expect(try await Self.read([1], length: "100") == .body([0]))
+        #expect(try await Self.read([1], length: "-1") == .body([0]))
+        #expect(try await Self.read([1], length: "99999999999999999999") == .body([0]))
     }
 
-    @Test func `a body that goes on for too long is a timeout, and one that breaks off a bad request`() async throws {
-        // However late it is, the second piece comes later than that.
-        let slow = try await Self.read([1, 1], pause: .milliseconds(50), timeout: .milliseconds(10))
-        #expect(slow == .failure(.requestTimeout))
-        #expect(try await Self.read([1], fails: true) == .failure(.badRequest))
+    @Test func `a body that takes too long is a timeout, and one that breaks off a bad request`() async throws {
+        #expect(try await Self.read([1], error: HTTPError(.requestTimeout)) == .refused(.requestTimeout))
+        #expect(try await Self.read([1], error: ChannelError.inputClosed) == .refused(.badRequest))
     }
 
-    /// Whether what a body of so many bytes asks for is done on the connection's thread.
-    private static func staysOnLoop(_ count: Int) async -> Bool {
-        await withTaskExecutorPreference(EventLoopExecutor(loop: MultiThreadedEventLoopGroup.singleton.next())) {
-            await aside([UInt8](repeating: 0, count: count)) { _ in MultiThreadedEventLoopGroup.currentEventLoop != nil
+    /// Whether a body of so many bytes is handled on the thread of its connection.
+    private static func staysOnLoop(_ count: Int) async throws -> Bool {
+        let intake = BodyIntake(ServerBounds(), logger: Logger(label: "test"))
+        let head = HTTPRequest(method: .post, scheme: nil, authority: nil, path: "/")
+        let request = Request(head: head, body: RequestBody(buffer: ByteBuffer(repeating: 0, count: count)))
+        return try await withTaskExecutorPreference(
+            EventLoopExecutor(loop: MultiThreadedEventLoopGroup.singleton.next())
+        ) {
+            try await intake.withBody(of: request, upTo: 1 << 20) { _ in
+                MultiThreadedEventLoopGroup.currentEventLoop != nil
             }
         }
     }
 
-    @Test func `what is short is done on its connection's thread, and what is long aside`() async {
-        #expect(await Self.staysOnLoop(20_000))
-        #expect(await Self.staysOnLoop(64 << 10))
-        #expect(await !Self.staysOnLoop(64 << 10 | 1))
+    @Test func `what is short is handled on its connection's thread, and what is long aside`() async throws {
+        #expect(try await Self.staysOnLoop(20_000))
+        #expect(try await Self.staysOnLoop(64 << 10))
+        #expect(try await !Self.staysOnLoop(64 << 10 | 1))
     }
 }
-
-extension HTTPResponse.Status: @retroactive Error {}

@@ -21,9 +21,11 @@ final class ServerProcess: Sendable {
 
     private let process: Process
     private let address: String
+    let port: Int
+    private let healthAddress: String?
 
     /// Starts it, and waits until it listens.
-    init(_ arguments: [String], in folder: URL) async throws {
+    init(_ arguments: [String], in folder: URL, environment: [String: String] = [:]) async throws {
         let output = folder.appendingPathComponent("server.txt")
         try Data().write(to: output)
         process = Process()
@@ -33,25 +35,41 @@ final class ServerProcess: Sendable {
         process.standardOutput = file
         process.standardError = file
         process.standardInput = FileHandle.nullDevice
-        process.environment = ["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_LEVEL": "error"]
+        process.environment = environment.merging(["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_LEVEL": "error"]) { $1 }
         try process.run()
         var text = ""
         for _ in 0..<600 {
             text = String(decoding: try Data(contentsOf: output), as: UTF8.self)
-            if text.contains("listens on http://"), text.contains("\n") { break }
+            let isComplete = environment["QUITTANCE_HEALTH_PORT"] == nil || text.contains("/health/live.")
+            if text.contains("listens on http://"), text.contains("\n"), isComplete { break }
             guard process.isRunning else { throw NotListening(output: text) }
             try await Task.sleep(for: .milliseconds(10))
         }
-        guard let found = text.firstMatch(of: /listens on (http:\/\/[0-9.:]+[0-9])/) else {
+        guard let found = text.firstMatch(of: /listens on (http:\/\/[0-9.]+:([0-9]+))/), let port = Int(found.2) else {
             throw NotListening(output: text)
         }
         address = String(found.1)
+        self.port = port
+        healthAddress = text.firstMatch(of: /answered on (http:\S+\/health\/live)/).map { String($0.1) }
     }
 
     /// As when the power is gone, for this process.
     func kill() {
         Foundation.kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
+    }
+
+    /// A line of its /proc/PID/status, in MiB.
+    func memory(_ name: String) throws -> Int {
+        let status = try String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
+        let line = status.split(separator: "\n").first { $0.hasPrefix("\(name):") }
+        return (line.flatMap { Int($0.filter(\.isNumber)) } ?? 0) / 1024
+    }
+
+    /// Whether health is answered on its own port.
+    func isHealthy() async throws -> Bool {
+        guard let healthAddress else { return false }
+        return try await Self.client.execute(HTTPClientRequest(url: healthAddress), timeout: .seconds(60)).status == .ok
     }
 
     /// Ends it as an operator does, and returns its exit status.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTPTypes
+package import Hummingbird
+package import Logging
+
+/// Reads the bodies of requests within the bounds, and decides where they are handled: short ones at once, on the thread of
+/// their connection; long ones in turn, aside.
+package final class BodyIntake: Sendable {
+    private let bounds: ServerBounds
+    private let queue: LongBodyQueue
+    private let warning: RareWarning
+    let budget: ByteBudget
+
+    package init(_ bounds: ServerBounds, queue: LongBodyQueue = LongBodyQueue(), logger: Logger) {
+        self.bounds = bounds
+        self.queue = queue
+        budget = ByteBudget(bounds.bodyBytesInFlight)
+        warning = RareWarning(
+            "Long bodies were refused: too many are in flight", ["bodyBytesInFlight": "\(bounds.bodyBytesInFlight)"],
+            logger)
+    }
+
+    /// Reads the whole body of a request and does what it asks for.
+    ///
+    /// - Throws: `HTTPError`: 413 if the body is longer than `limit`, 408 if it takes too long to arrive, 400 if it breaks off;
+    ///   ``Refusal/overloaded`` if it is long and too many are in flight.
+    package func withBody<Result: Sendable>(
+        of request: Request, upTo limit: Int, _ handle: @Sendable ([UInt8]) async throws -> Result
+    ) async throws -> Result {
+        let client = bounds.client(ConnectionPeer.current, request.headers)
+        var taken = 0
+        defer { if taken > 0 { budget.release(taken, of: client) } }
+        do {
+            let body = try await request.body(upTo: limit) { count in
+                guard budget.take(count, for: client) else { throw Refusal.overloaded }
+                taken += count
+            }
+            guard body.count > ServerBounds.shortBody else { return try await handle(body) }
+            return try await queue.run(body.count, for: client) { try await handle(body) }
+        } catch let refusal as Refusal where refusal.isOverload {
+            warning.log()
+            throw refusal
+        }
+    }
+}
+
+extension Request {
+    /// The whole body.
+    ///
+    /// - Parameter reserve: Called before more than ``ServerBounds/shortBody`` bytes are kept, with how many more it will be.
+    fileprivate func body(upTo limit: Int, _ reserve: (Int) throws -> Void) async throws -> [UInt8] {
+        let length = headers[.contentLength].flatMap { Int($0) } ?? 0
+        guard length <= limit else { throw HTTPError(.contentTooLarge) }
+        var bytes: [UInt8] = []
+        var iterator = body.makeAsyncIterator()
+        while let chunk = try await iterator.nextChunk() {
+            guard chunk.readableBytes <= limit - bytes.count else { throw HTTPError(.contentTooLarge) }
+            let count = bytes.count + chunk.readableBytes
+            if count > ServerBounds.shortBody {
+                try reserve(count - max(bytes.count, ServerBounds.shortBody))
+                bytes.reserveCapacity(length)
+            }
+            bytes += chunk.readableBytesView
+        }
+        return bytes
+    }
+}
+
+extension RequestBody.AsyncIterator {
+    fileprivate mutating func nextChunk() async throws -> ByteBuffer? {
+        do {
+            return try await next()
+        } catch let error as HTTPError {
+            throw error
+        } catch {
+            throw HTTPError(.badRequest)
+        }
+    }
+}
+
+/// The address at the other end of the connection whose request is being handled.
+enum ConnectionPeer {
+    @TaskLocal static var current: IPAddress?
+}

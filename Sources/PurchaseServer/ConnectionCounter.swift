@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Hummingbird
+import HummingbirdCore
+import Logging
+import Synchronization
+
+/// Counts the open connections: in all, which decides whether more are accepted, and of each client, which decides whether one
+/// is closed before it costs anything.
+final class ConnectionCounter: AvailableConnectionsDelegate {
+    private struct State {
+        var open = 0
+        var clients: [IPAddress: Int] = [:]
+    }
+
+    private let bounds: ServerBounds
+    private let state = Mutex(State())
+    private let fullWarning: RareWarning
+    private let clientWarning: RareWarning
+
+    init(_ bounds: ServerBounds, logger: Logger) {
+        self.bounds = bounds
+        fullWarning = RareWarning(
+            "All connections are in use, others wait", ["maxConnections": "\(bounds.connections)"], logger)
+        clientWarning = RareWarning(
+            "Connections were closed: their client has too many",
+            ["maxConnectionsPerPeer": "\(bounds.connectionsPerPeer)"], logger)
+    }
+
+    func connectionOpened() { state.withLock { $0.open += 1 } }
+    func connectionClosed() { state.withLock { $0.open -= 1 } }
+
+    func isAcceptingNewConnections() -> Bool {
+        let isFree = state.withLock { $0.open < bounds.connections }
+        if !isFree { fullWarning.log() }
+        return isFree
+    }
+
+    /// Whether this client may have one connection more, which counts until ``leave(_:)``.
+    func enter(_ peer: IPAddress?) -> Bool {
+        guard let client = counted(peer) else { return true }
+        let isAdmitted = state.withLock { state in
+            let count = state.clients[client, default: 0]
+            guard count < bounds.connectionsPerPeer else { return false }
+            state.clients[client] = count + 1
+            return true
+        }
+        if !isAdmitted { clientWarning.log() }
+        return isAdmitted
+    }
+
+    func leave(_ peer: IPAddress?) {
+        guard let client = counted(peer) else { return }
+        state.withLock { state in
+            let count = state.clients[client, default: 0] - 1
+            state.clients[client] = count > 0 ? count : nil
+        }
+    }
+
+    private func counted(_ peer: IPAddress?) -> IPAddress? {
+        peer.flatMap { bounds.trusts($0) ? nil : $0.client }
+    }
+}
+
+/// A warning that is logged at most once a minute, with how often there was reason for it since the last.
+final class RareWarning: Sendable {
+    private struct State {
+        var count = 0
+        var next: ContinuousClock.Instant?
+    }
+
+    private let message: Logger.Message
+    private let metadata: Logger.Metadata
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    init(_ message: Logger.Message, _ metadata: Logger.Metadata = [:], _ logger: Logger) {
+        self.message = message
+        self.metadata = metadata
+        self.logger = logger
+    }
+
+    func log() {
+        let now = ContinuousClock.now
+        let count: Int? = state.withLock { state in
+            state.count += 1
+            if let next = state.next, now < next { return nil }
+            defer { state = State(next: now + .seconds(60)) }
+            return state.count
+        }
+        guard let count else { return }
+        logger.warning(message, metadata: metadata.merging(["times": "\(count)"]) { $1 })
+    }
+}

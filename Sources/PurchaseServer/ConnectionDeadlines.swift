@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import NIOHTTPTypes
+
+/// Closes a connection whose client takes longer than ``ServerBounds`` allow, does not receive its answer, or sends a body that
+/// is not read.
+///
+/// Requests are taken one at a time: what a client sends before it has the last answer is not read, and the connection ends
+/// with that answer (RFC 9112 section 9.3.2 lets a server do so).
+final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+    typealias InboundOut = HTTPRequestPart
+    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundOut = HTTPResponsePart
+
+    private enum Phase {
+        /// Between requests, or in a head.
+        case waiting
+        /// From a head until its answer was received.
+        case answering
+        /// After the last answer: the client has a moment to read it.
+        case closing
+    }
+
+    private let bounds: ServerBounds
+    private let budget: ByteBudget
+    private var phase = Phase.waiting
+    /// When the phase must be over.
+    private var deadline: NIODeadline
+    /// When the body must have arrived; `nil` once it has, or was given up.
+    private var bodyDeadline: NIODeadline?
+    private var isBodyComplete = true
+    /// Whether the connection ends with this answer.
+    private var isLast = false
+    private var discardedBytes = 0
+    /// Bytes of the answer for which the budget was charged.
+    private var chargedBytes = 0
+    /// Bytes that wait to be received, and since when it is so many.
+    private var pending = (bytes: 0, since: NIODeadline.now())
+    private var check: Scheduled<Void>?
+
+    init(_ bounds: ServerBounds, _ budget: ByteBudget) {
+        self.bounds = bounds
+        self.budget = budget
+        deadline = .now() + TimeAmount(bounds.idleTimeout)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { scheduleCheck(context) }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        check?.cancel()
+        releaseAnswer()
+    }
+
+    // MARK: Requests
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let part = unwrapInboundIn(data)
+        switch (phase, part) {
+        case (.waiting, .head(let head)) where !isLast:
+            begin(head)
+        case (.answering, .body) where !isBodyComplete:
+            break
+        case (.answering, .end) where !isBodyComplete:
+            (isBodyComplete, bodyDeadline) = (true, nil)
+        case (_, .body(let bytes)):
+            discardedBytes += bytes.readableBytes
+            return
+        default:
+            // A request before the last is answered.
+            isLast = true
+            return
+        }
+        context.fireChannelRead(data)
+    }
+
+    private func begin(_ head: HTTPRequest) {
+        let now = NIODeadline.now()
+        phase = .answering
+        deadline = now + TimeAmount(bounds.requestTimeout)
+        bodyDeadline = now + TimeAmount(bounds.bodyTimeout)
+        isBodyComplete = false
+        isLast = head.headerFields[.connection]?.lowercased() == "close"
+    }
+
+    /// What would only be discarded stays with the client.
+    func read(context: ChannelHandlerContext) {
+        let isReading =
+            switch phase {
+            case .waiting: true
+            case .answering: !isBodyComplete || !isLast
+            case .closing: discardedBytes < ServerBounds.discardedBody
+            }
+        if isReading { context.read() }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The parser does not go on after an error.
+        isLast = true
+        context.fireErrorCaught(error)
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .inputClosed? = event as? ChannelEvent, phase == .closing { context.close(promise: nil) }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    // MARK: Answers
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        switch unwrapOutboundIn(data) {
+        case .head(var head):
+            if !isBodyComplete { isLast = true }
+            if isLast { head.headerFields[.connection] = "close" }
+            context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .body(let bytes):
+            charge(bytes.readableBytes)
+            context.write(data, promise: promise)
+        case .end:
+            let promise = promise ?? context.eventLoop.makePromise()
+            promise.futureResult.assumeIsolated().whenComplete { _ in self.answered(context) }
+            context.write(data, promise: promise)
+        }
+    }
+
+    private func charge(_ count: Int) {
+        guard count > ServerBounds.shortBody else { return }
+        budget.charge(count)
+        chargedBytes += count
+    }
+
+    private func releaseAnswer() {
+        if chargedBytes > 0 { budget.release(chargedBytes, of: nil) }
+        chargedBytes = 0
+    }
+
+    /// The client has received the end of an answer, or the kernel has.
+    private func answered(_ context: ChannelHandlerContext) {
+        releaseAnswer()
+        guard context.channel.isActive else { return }
+        if isLast || !isBodyComplete {
+            phase = .closing
+            deadline = .now() + TimeAmount(ServerBounds.closingTime)
+            bodyDeadline = nil
+            context.close(mode: .output, promise: nil)
+            context.read()
+        } else {
+            phase = .waiting
+            deadline = .now() + TimeAmount(bounds.idleTimeout)
+        }
+    }
+
+    // MARK: Time
+
+    /// Deadlines are looked at now and then: to set a timer for each request would cost more, and none needs to be exact.
+    private func scheduleCheck(_ context: ChannelHandlerContext) {
+        let shortest = min(bounds.idleTimeout, bounds.bodyTimeout, bounds.requestTimeout, bounds.writeTimeout)
+        let delay = TimeAmount(min(shortest / 4, .seconds(1)))
+        check = context.eventLoop.assumeIsolated().scheduleTask(in: delay) {
+            self.checkDeadlines(context, at: .now())
+        }
+    }
+
+    private func checkDeadlines(_ context: ChannelHandlerContext, at now: NIODeadline) {
+        guard now < deadline, !isStuck(context, at: now) else { return context.close(promise: nil) }
+        if let end = bodyDeadline, now >= end {
+            bodyDeadline = nil
+            // The route that reads the body answers with it.
+            context.fireErrorCaught(HTTPError(.requestTimeout))
+        }
+        scheduleCheck(context)
+    }
+
+    /// Whether the client has received nothing of what was sent for too long.
+    private func isStuck(_ context: ChannelHandlerContext, at now: NIODeadline) -> Bool {
+        let bytes = (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        guard bytes > 0, bytes == pending.bytes else {
+            pending = (bytes, now)
+            return false
+        }
+        return now - pending.since >= TimeAmount(bounds.writeTimeout)
+    }
+}

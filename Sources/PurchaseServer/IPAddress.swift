@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+package import NIOCore
+
+/// An address of a client or a proxy. IPv4 is in its mapped form (RFC 4291 section 2.5.5.2), so that a client is the same
+/// client on a listener of either version.
+public struct IPAddress: Hashable, Sendable {
+    fileprivate var bits: UInt128
+
+    /// Reads an address as text, such as `192.0.2.1` or `2001:db8::1`; `nil` if it is none.
+    public init?(_ text: some StringProtocol) {
+        var (four, six) = (UInt32(0), UInt128(0))
+        if inet_pton(AF_INET, String(text), &four) == 1 {
+            bits = UInt128(0xffff) << 32 | UInt128(UInt32(bigEndian: four))
+        } else if inet_pton(AF_INET6, String(text), &six) == 1 {
+            bits = UInt128(bigEndian: six)
+        } else {
+            return nil
+        }
+    }
+
+    /// The address of a socket; `nil` if it is not an IP socket.
+    package init?(_ address: SocketAddress?) {
+        guard let text = address?.ipAddress else { return nil }
+        self.init(text)
+    }
+
+    private var isV4: Bool { bits >> 32 == 0xffff }
+
+    /// What bounds count as one client: an IPv4 address, or an IPv6 network of 64 bits, which is the least that a provider
+    /// gives to a customer.
+    var client: IPAddress {
+        var client = self
+        if !isV4 { client.bits &= UInt128.max << 64 }
+        return client
+    }
+
+    fileprivate var width: Int { isV4 ? 32 : 128 }
+}
+
+/// A block of addresses, such as `10.0.0.0/8`.
+public struct IPNetwork: Hashable, Sendable {
+    private var address: IPAddress
+    /// How many of the lowest bits may be any.
+    private var freeBits: Int
+
+    /// Reads an address, or a block in CIDR notation (RFC 4632 section 3.1); `nil` if it is neither.
+    public init?(_ text: some StringProtocol) {
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let first = parts.first, let address = IPAddress(first) else { return nil }
+        let prefix = parts.count == 1 ? address.width : Int(parts[1])
+        guard let prefix, (0...address.width).contains(prefix) else { return nil }
+        self.address = address
+        freeBits = address.width - prefix
+    }
+
+    /// This machine.
+    static let loopback = ["127.0.0.0/8", "::1"].compactMap { IPNetwork($0) }
+
+    func contains(_ other: IPAddress) -> Bool {
+        other.width == address.width && (other.bits ^ address.bits) >> UInt128(freeBits) == 0
+    }
+}

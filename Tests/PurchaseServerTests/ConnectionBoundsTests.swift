@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import PurchaseServer
+import ReceiptCoding
+import Testing
+
+/// What a stranger can take of a server. No test looks at a clock: each waits for what the server does.
+@Suite(.timeLimit(.minutes(2))) struct ConnectionBoundsTests {
+    /// Bounds that let one connection be open, so that a second is answered only once the first was closed; and no time-out
+    /// but those that a test sets.
+    private static func single(_ change: (inout ServerBounds) -> Void = { _ in }) -> ServerBounds {
+        var bounds = ServerBounds()
+        bounds.connections = 1
+        (bounds.idleTimeout, bounds.bodyTimeout) = (.seconds(3600), .seconds(3600))
+        (bounds.requestTimeout, bounds.writeTimeout) = (.seconds(3600), .seconds(3600))
+        change(&bounds)
+        return bounds
+    }
+
+    @Test(arguments: [
+        ("POST /nowhere HTTP/1.1\r\nContent-Length: 10000000\r\n", "404"),
+        ("POST /verifyReceipt HTTP/1.1\r\nContent-Length: 3145729\r\n", "413"),
+        ("POST /v1/customers/a/purchases HTTP/1.1\r\nContent-Length: 100000\r\n", "401"),
+        ("PUT /verifyReceipt HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", "200"),
+        ("GET /health/live HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n", "200"),
+    ])
+    func `a body that is not read ends the connection, after the answer`(head: String, status: String) async throws {
+        let world = try await LedgerRoutesTests.World()
+        try await withServer(ServerBounds(), ledger: world.server.ledger) { running in
+            let client = try await RawClient(port: running.port)
+            await client.send(head + "Host: x\r\n\r\n1\r\n")
+            let answer = await client.rest()
+            #expect(answer.hasPrefix("HTTP/1.1 \(status) "))
+            #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
+        }
+    }
+
+    @Test func `a body that is sent on after its answer is not read on`() async throws {
+        try await withServer(Self.single()) { running in
+            let client = try await RawClient(port: running.port, isReading: false)
+            await client.post("/nowhere", length: 1 << 30)
+            await client.trickle(String(repeating: " ", count: 100_000))
+        }
+    }
+
+    @Test func `an answer that was read to its end keeps the connection`() async throws {
+        try await withServer(ServerBounds()) { running in
+            let client = try await RawClient(port: running.port)
+            for _ in 0..<3 {
+                await client.post("/verifyReceipt", length: 100_000, sent: 100_000)
+                #expect(await client.answer(endingWith: "}").hasSuffix(#"{"status":21000}"#))
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("POST /verifyReceipt HTTP/1.1\r\nContent-Length: 100000\r\n\r\n", " "),
+        ("POST /verifyReceipt HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n"),
+        ("POST /verifyReceipt HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;", "x"),
+        ("POST /verifyReceipt HTTP/1.1\r\nContent-Length: 100000\r\n\r\n", ""),
+    ])
+    func `a body that takes too long is answered 408, and ends the connection`(head: String, more: String) async throws
+    {
+        try await withServer(Self.single { $0.bodyTimeout = .milliseconds(50) }) { running in
+            let client = try await RawClient(port: running.port)
+            await client.send(head)
+            async let sent: Void = more.isEmpty ? () : client.trickle(more)
+            let answer = await client.rest()
+            #expect(answer.hasPrefix("HTTP/1.1 408 "))
+            #expect(answer.contains(#""code":"timeout""#))
+            await sent
+            #expect(try await RawClient.isLive(port: running.port))
+        }
+    }
+
+    @Test(arguments: ["", "G", "GET / HTTP/1.1\r\nX: "])
+    func `a head that takes too long ends the connection`(head: String) async throws {
+        try await withServer(Self.single { $0.idleTimeout = .milliseconds(50) }) { running in
+            let client = try await RawClient(port: running.port)
+            await client.send(head)
+            if head.isEmpty { _ = await client.rest() } else { await client.trickle("x") }
+            // On a busy machine that is too little time for an honest client too, which tries again.
+            while try await !RawClient.isLive(port: running.port) {}
+        }
+    }
+
+    @Test(arguments: [
+        "GET /\(String(repeating: "x", count: 20_000)) HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\n" + String(repeating: "X: y\r\n", count: 101) + "\r\n",
+    ])
+    func `a head that is too long is refused, and ends the connection`(head: String) async throws {
+        try await withServer(Self.single()) { running in
+            let client = try await RawClient(port: running.port)
+            await client.send(head)
+            #expect(await client.rest().hasPrefix("HTTP/1.1 400 "))
+            #expect(try await RawClient.isLive(port: running.port))
+        }
+    }
+
+    /// A request whose answer is more than the kernels keep.
+    private static func longRequest(_ world: LedgerRoutesTests.World) throws -> String {
+        var receipt = AppReceipt()
+        receipt.receiptType = Open(.production)
+        receipt.bundleId = "com.example"
+        receipt.receiptCreationDate = LedgerRoutesTests.now
+        receipt.inAppPurchases = (1...1500).map { id in
+            var purchase = InAppPurchase()
+            (purchase.quantity, purchase.productId, purchase.transactionId) = (1, "book", "\(id)")
+            (purchase.originalTransactionId, purchase.purchaseDate) = ("\(id)", LedgerRoutesTests.now)
+            return purchase
+        }
+        let body = #"{"receipt-data":"\#(Base64.encode(try world.authority.sign(receipt)))"}"#
+        return "POST /verifyReceipt HTTP/1.1\r\nHost: x\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+    }
+
+    @Test(arguments: [\ServerBounds.writeTimeout, \.requestTimeout])
+    func `a client that does not receive its answer is disconnected`(
+        bound: any WritableKeyPath<ServerBounds, Duration> & Sendable
+    ) async throws {
+        let world = try await LedgerRoutesTests.World()
+        let request = try Self.longRequest(world)
+        // The time is also what the answer may take to come, on whatever machine.
+        try await withServer(Self.single { $0[keyPath: bound] = .seconds(10) }, ledger: world.server.ledger) {
+            running in
+            let client = try await RawClient(port: running.port, isReading: false)
+            await client.send(request)
+            #expect(try await RawClient.isLive(port: running.port))
+        }
+    }
+
+    @Test func `what is sent before the last answer is not read, and ends the connection`() async throws {
+        try await withServer(Self.single()) { running in
+            let client = try await RawClient(port: running.port)
+            await client.send(String(repeating: "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n", count: 1000))
+            let answers = await client.rest().components(separatedBy: "HTTP/1.1 200").count - 1
+            #expect(answers >= 1 && answers < 1000)
+            #expect(try await RawClient.isLive(port: running.port))
+        }
+    }
+
+    @Test func `a client that sends no more still gets its answer`() async throws {
+        try await withServer(ServerBounds()) { running in
+            let client = try await RawClient(port: running.port)
+            await client.post("/verifyReceipt", length: 2, sent: 2)
+            await client.finish()
+            #expect(await client.rest().hasSuffix(#"{"status":21000}"#))
+        }
+    }
+
+    // MARK: How many
+
+    @Test func `a client has its share of the connections, which a trusted proxy has not`() async throws {
+        var bounds = ServerBounds()
+        bounds.trustsLoopback = false
+        bounds.connectionsPerPeer = 2
+        bounds.trustedProxies = [try #require(IPNetwork("127.0.0.2/31"))]
+        let log = LogLines()
+        try await withServer(bounds, log: log) { running in
+            let held = [try await RawClient(port: running.port), try await RawClient(port: running.port)]
+            for client in held {
+                await client.send("GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+                #expect(await client.answer(endingWith: "}").contains("live"))
+            }
+            for _ in 0..<3 { #expect(try await RawClient(port: running.port).rest() == "") }
+            #expect(try await RawClient.isLive(port: running.port, from: "127.0.0.4"))
+            var proxied: [RawClient] = []
+            for _ in 0..<4 { proxied.append(try await RawClient(port: running.port, from: "127.0.0.3")) }
+            for client in proxied {
+                await client.send("GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+                #expect(await client.answer(endingWith: "}").contains("live"))
+            }
+            #expect(try await RawClient.isLive(port: running.healthPort))
+            await held[0].close()
+            while try await !RawClient.isLive(port: running.port) {}
+        }
+        // Said once, however often it happened.
+        let warnings = log.text.filter { $0.hasPrefix("Connections were closed") }
+        #expect(warnings.count == 1 && warnings[0].contains("\"maxConnectionsPerPeer\": 2"), "\(log.text)")
+    }
+
+    @Test func `if all connections are in use health is answered on its own port, and the log says so`() async throws {
+        let log = LogLines()
+        try await withServer(Self.single(), log: log) { running in
+            let holder = try await RawClient(port: running.port)
+            let waiting = try await RawClient(port: running.port)
+            while !log.text.contains(where: { $0.hasPrefix("All connections are in use") }) { await Task.yield() }
+            for _ in 0..<3 { #expect(try await RawClient.isLive(port: running.healthPort)) }
+            let other = try await RawClient(port: running.healthPort)
+            await other.send("GET /v1/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            #expect(await other.rest().hasPrefix("HTTP/1.1 404"))
+            await holder.close()
+            await waiting.send("GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            #expect(await waiting.rest().hasPrefix("HTTP/1.1 200"))
+        }
+    }
+
+    @Test(arguments: [
+        ("192.0.2.1", "", "192.0.2.1"), ("192.0.2.1", "198.51.100.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "", "192.0.2.1"), ("2001:db8::1:2:3:4", "", "2001:db8::"),
+        ("127.0.0.1", "", nil), ("::1", "192.0.2.1", "192.0.2.1"), ("10.1.2.3", "192.0.2.1, 10.9.9.9", "192.0.2.1"),
+        ("10.1.2.3", "198.51.100.1, 192.0.2.1", "192.0.2.1"), ("10.1.2.3", "unknown", nil),
+        ("11.1.2.3", "192.0.2.1", "11.1.2.3"), (nil, "192.0.2.1", nil),
+    ])
+    func `the client is the last address that no trusted proxy has`(
+        peer: String?, forwarded: String, client: String?
+    ) throws {
+        var bounds = ServerBounds()
+        bounds.trustedProxies = [try #require(IPNetwork("10.0.0.0/8"))]
+        var headers = HTTPFields()
+        headers[try #require(HTTPField.Name("X-Forwarded-For"))] = forwarded.isEmpty ? nil : forwarded
+        let address = peer.flatMap { IPAddress($0) }
+        #expect(bounds.client(address, headers) == client.flatMap { IPAddress($0) })
+    }
+
+    @Test func `a block is an address and how much of it counts`() {
+        for text in ["10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0/8", "x", "", "10.0.0.1/-1"] {
+            #expect(IPNetwork(text) == nil, "\(text)")
+        }
+        for text in ["10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32", "::1"] { #expect(IPNetwork(text) != nil, "\(text)") }
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTPTypes
+import PurchaseServer
+import Synchronization
+import Testing
+
+/// Long bodies: how many are in memory, and whose turn it is.
+@Suite(.timeLimit(.minutes(2))) struct LongBodyTests {
+    /// The status and body of the answer to a long body of spaces.
+    private static func post(_ path: String, length: Int, port: Int) async throws -> String {
+        let client = try await RawClient(port: port)
+        await client.post(path, length: length, sent: length)
+        return await client.answer(endingWith: "}")
+    }
+
+    @Test func `long bodies in flight have a budget, beyond which they are 503, and short ones need none`() async throws
+    {
+        var bounds = ServerBounds()
+        bounds.bodyBytesInFlight = 1 << 20
+        let log = LogLines()
+        let world = try await LedgerRoutesTests.World()
+        try await withServer(bounds, ledger: world.server.ledger, log: log) { running in
+            let holder = try await RawClient(port: running.port)
+            await holder.post("/verifyReceipt", length: 3 << 20, sent: 1 << 20)
+            while running.server.bodyBytesInFlight < 1 << 20 - 64 << 10 { await Task.yield() }
+            let answer = try await Self.post("/verifyReceipt", length: 200_000, port: running.port)
+            #expect(answer.hasPrefix("HTTP/1.1 503"))
+            #expect(answer.contains("\r\nRetry-After: 5\r\n"))
+            #expect(answer.hasSuffix(#"{"status":21005}"#))
+            let ours = try await Self.post("/notifications/v1", length: 200_000, port: running.port)
+            #expect(ours.hasPrefix("HTTP/1.1 503"))
+            #expect(ours.contains("\r\nRetry-After: 5\r\n"))
+            #expect(ours.contains(#""code":"overloaded""#) && ours.contains(#""retryable":true"#))
+            let short = try await Self.post("/verifyReceipt", length: 64 << 10, port: running.port)
+            #expect(short.hasSuffix(#"{"status":21000}"#))
+            await holder.close()
+            while running.server.bodyBytesInFlight > 0 { await Task.yield() }
+            #expect(
+                try await Self.post("/verifyReceipt", length: 200_000, port: running.port).hasPrefix("HTTP/1.1 200"))
+        }
+        #expect(log.text.filter { $0.hasPrefix("Long bodies were refused") }.count == 1, "\(log.text)")
+    }
+
+    @Test func `one client has a quarter of the budget`() async throws {
+        var bounds = ServerBounds()
+        bounds.bodyBytesInFlight = 4 << 20
+        bounds.trustsLoopback = false
+        try await withServer(bounds) { running in
+            let holder = try await RawClient(port: running.port)
+            await holder.post("/verifyReceipt", length: 3 << 20, sent: 1 << 20)
+            while running.server.bodyBytesInFlight < 1 << 20 - 64 << 10 { await Task.yield() }
+            #expect(
+                try await Self.post("/verifyReceipt", length: 200_000, port: running.port).hasPrefix("HTTP/1.1 503"))
+            let other = try await RawClient(port: running.port, from: "127.0.0.2")
+            await other.post("/verifyReceipt", length: 200_000, sent: 200_000)
+            #expect(await other.answer(endingWith: "}").hasSuffix(#"{"status":21000}"#))
+        }
+    }
+
+    struct Arrival: Sendable {
+        var name: String
+        var client: String?
+        var size: Int
+        init(_ name: String, _ client: String?, _ size: Int) {
+            (self.name, self.client, self.size) = (name, client, size)
+        }
+    }
+
+    /// The order in which bodies are handled that arrive while another is, and which are refused.
+    private static func order(
+        _ arrivals: [Arrival], limit: Int = 100
+    ) async throws -> (handled: [String], refused: Set<String>) {
+        let queue = LongBodyQueue(threads: 1, limit: limit)
+        let (gate, opened) = AsyncStream.makeStream(of: Void.self)
+        let (started, start) = AsyncStream.makeStream(of: Void.self)
+        let (handled, refused) = (Names(), Names())
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                try await queue.run(1, for: nil) {
+                    start.yield()
+                    for await _ in gate { break }
+                }
+            }
+            for await _ in started { break }
+            for (index, arrival) in arrivals.enumerated() {
+                group.addTask {
+                    do {
+                        try await queue.run(arrival.size, for: arrival.client.flatMap { IPAddress($0) }) {
+                            handled.add(arrival.name)
+                        }
+                    } catch {
+                        refused.add(arrival.name)
+                    }
+                }
+                while queue.count + refused.all.count <= index { await Task.yield() }
+            }
+            opened.yield()
+            try await group.waitForAll()
+        }
+        return (handled.all, Set(refused.all))
+    }
+
+    private final class Names: Sendable {
+        private let names = Mutex<[String]>([])
+        var all: [String] { names.withLock { $0 } }
+        func add(_ name: String) { names.withLock { $0.append(name) } }
+    }
+
+    @Test func `a receipt passes the long bodies of another client, and of its own`() async throws {
+        let attack = (0..<32).map { Arrival("attack \($0)", "192.0.2.1", 3 << 20) }
+        let handled = try await Self.order(attack + [Arrival("honest", "192.0.2.2", 105_000)]).handled
+        #expect(handled.first == "honest")
+        #expect(handled.dropFirst() == attack.map(\.name)[...])
+        // Both behind one address that has told nothing of its clients.
+        let mixed = (0..<32).map { Arrival("attack \($0)", nil, 3 << 20) } + [Arrival("honest", nil, 105_000)]
+        #expect(try await Self.order(mixed).handled.first == "honest")
+    }
+
+    @Test func `clients take turns, and what waits long is passed no more`() async throws {
+        let three = ["192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.3"]
+        let bodies = three.enumerated().map { Arrival("\($1.last ?? " ")\($0)", $1, 100_000) }
+        #expect(try await Self.order(bodies).handled == ["10", "23", "35", "11", "24", "12"])
+        let long = [Arrival("long", "192.0.2.1", 300_000)]
+        let short = (0..<5).map { Arrival("short \($0)", "192.0.2.2", 100_000) }
+        #expect(try await Self.order(long + short).handled.firstIndex(of: "long") == 2)
+    }
+
+    @Test func `if too many wait, the longest of the client with the most is refused`() async throws {
+        let attack = (0..<3).map { Arrival("attack \($0)", "192.0.2.1", 3 << 20) }
+        let honest = (0..<2).map { Arrival("honest \($0)", "192.0.2.2", 105_000) }
+        let (handled, refused) = try await Self.order(attack + honest, limit: 3)
+        #expect(handled == ["honest 0", "honest 1", "attack 0"])
+        #expect(refused == ["attack 1", "attack 2"])
+    }
+}

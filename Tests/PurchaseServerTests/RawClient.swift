@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Logging
+import NIOCore
+import NIOPosix
+import PurchaseLedger
+import PurchaseServer
+import Synchronization
+import Testing
+
+/// A connection on which a test sends what it likes, when it likes.
+final class RawClient: Sendable {
+    private let channel: any Channel
+    private let received: AsyncStream<ByteBuffer>
+
+    /// - Parameters:
+    ///   - source: The address of the client.
+    ///   - isReading: Whether it receives what the server sends.
+    init(port: Int, from source: String = "127.0.0.1", isReading: Bool = true) async throws {
+        let (stream, continuation) = AsyncStream.makeStream(of: ByteBuffer.self)
+        received = stream
+        channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(to: SocketAddress(ipAddress: source, port: 0))
+            .channelOption(.autoRead, value: isReading)
+            .channelOption(.socketOption(.so_rcvbuf), value: isReading ? 1 << 20 : 4096)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Receiver(continuation))
+                }
+            }
+            .connect(host: "127.0.0.1", port: port).get()
+    }
+
+    private final class Receiver: ChannelInboundHandler, Sendable {
+        typealias InboundIn = ByteBuffer
+        private let continuation: AsyncStream<ByteBuffer>.Continuation
+
+        init(_ continuation: AsyncStream<ByteBuffer>.Continuation) { self.continuation = continuation }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) { continuation.yield(unwrapInboundIn(data)) }
+        func channelInactive(context: ChannelHandlerContext) { continuation.finish() }
+        func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+    }
+
+    /// Sends, and says whether the connection is still open.
+    @discardableResult func send(_ text: String) async -> Bool {
+        (try? await channel.writeAndFlush(ByteBuffer(string: text))) != nil
+    }
+
+    /// Sends a head, and so many bytes of a body that is announced to be longer.
+    @discardableResult func post(_ path: String, length: Int, sent: Int = 0) async -> Bool {
+        let head = "POST \(path) HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n"
+        return await send(head + String(repeating: " ", count: sent))
+    }
+
+    /// Sends the same again and again, until the server ends the connection.
+    func trickle(_ text: String) async {
+        while await send(text) { try? await Task.sleep(for: .milliseconds(5)) }
+    }
+
+    /// All that comes until the server ends the connection.
+    func rest() async -> String {
+        var bytes = ByteBuffer()
+        for await part in received { bytes.writeImmutableBuffer(part) }
+        return String(buffer: bytes)
+    }
+
+    /// What comes until it ends with this text, or the server ends the connection.
+    func answer(endingWith end: String) async -> String {
+        var bytes = ByteBuffer()
+        for await part in received {
+            bytes.writeImmutableBuffer(part)
+            if String(buffer: bytes).hasSuffix(end) { break }
+        }
+        return String(buffer: bytes)
+    }
+
+    /// Sends no more, and goes on receiving.
+    func finish() async { try? await channel.close(mode: .output) }
+
+    func close() async { try? await channel.close() }
+
+    /// Whether the server is alive, by a connection of its own.
+    static func isLive(port: Int, from source: String = "127.0.0.1") async throws -> Bool {
+        let client = try await RawClient(port: port, from: source)
+        await client.send("GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        return await client.rest().hasPrefix("HTTP/1.1 200")
+    }
+}
+
+struct RunningServer: Sendable {
+    var server: PurchaseServer
+    var port: Int
+    var healthPort: Int
+}
+
+/// Runs a server for as long as `body` takes.
+func withServer(
+    _ bounds: ServerBounds, ledger: LedgerService? = nil, log: LogLines = LogLines(),
+    _ body: @escaping @Sendable (RunningServer) async throws -> Void
+) async throws {
+    var logger = Logger(label: "test") { _ in log }
+    logger.logLevel = .warning
+    let server = PurchaseServer(ledger: ledger, bounds: bounds, now: { LedgerRoutesTests.now }, logger: logger)
+    let (ports, continuation) = AsyncStream.makeStream(of: (PurchaseServer.Listener, Int).self)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask {
+            defer { continuation.finish() }
+            try await server.run(hostname: "127.0.0.1", port: 0, healthPort: 0) { continuation.yield(($0, $1)) }
+        }
+        var (port, healthPort): (Int?, Int?)
+        for await (listener, number) in ports {
+            if listener == .health { healthPort = number } else { port = number }
+            if port != nil, healthPort != nil { break }
+        }
+        try await body(RunningServer(server: server, port: #require(port), healthPort: #require(healthPort)))
+        group.cancelAll()
+    }
+}
+
+/// Keeps what is logged.
+final class LogLines: LogHandler, Sendable {
+    private let lines = Mutex<[String]>([])
+
+    var text: [String] { lines.withLock { $0 } }
+    var logLevel: Logger.Level {
+        get { .trace }
+        set {}
+    }
+    var metadata: Logger.Metadata {
+        get { [:] }
+        set {}
+    }
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { nil }
+        set {}
+    }
+
+    func log(event: LogEvent) { lines.withLock { $0.append("\(event.message) \(event.metadata ?? [:])") } }
+}

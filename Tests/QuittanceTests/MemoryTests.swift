@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import NIOCore
+import NIOPosix
+import Testing
+
+/// What a server under attack takes of a machine.
+@Suite struct MemoryTests {
+    /// Of which ARCHITECTURE.md speaks.
+    private static let mebibytes = 640
+    private static let connections = 1000
+    private static let longBodies = 90
+
+    @Test(.timeLimit(.minutes(5)), .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
+    func `a server whose connections and budget for bodies are all taken stays below the documented memory`()
+        async throws
+    {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        // Nothing ends while the test lasts, however long that is.
+        let server = try await ServerProcess(
+            [], in: folder,
+            environment: [
+                "QUITTANCE_HEALTH_PORT": "0", "QUITTANCE_BODY_TIMEOUT_SECONDS": "3600",
+                "QUITTANCE_IDLE_TIMEOUT_SECONDS": "3600", "QUITTANCE_REQUEST_TIMEOUT_SECONDS": "3600",
+            ])
+        defer { server.kill() }
+        try allowOpenFiles()
+        var channels: [any Channel] = []
+        for index in 0..<Self.connections {
+            // As much as each may have, and never its end.
+            let count = index < Self.longBodies ? 3_145_727 : 64 << 10
+            let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .connect(host: "127.0.0.1", port: server.port).get()
+            channel.writeAndFlush(
+                ByteBuffer(
+                    string: "POST /verifyReceipt HTTP/1.1\r\nHost: x\r\nContent-Length: 3145728\r\n\r\n"
+                        + String(repeating: " ", count: count)), promise: nil)
+            channels.append(channel)
+        }
+        // The budget, and a little for each of the others.
+        while try server.memory("VmRSS") < 256 + 32 { try await Task.sleep(for: .milliseconds(100)) }
+        #expect(try await server.isHealthy())
+        let peak = try server.memory("VmHWM")
+        #expect(peak < Self.mebibytes)
+        for channel in channels { channel.close(promise: nil) }
+        let text = try String(
+            contentsOf: URL(fileURLWithPath: #filePath + "/../../../ARCHITECTURE.md").standardized, encoding: .utf8)
+        #expect(text.contains("\(Self.mebibytes) MiB"))
+    }
+
+    private func allowOpenFiles() throws {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        try #require(limit.rlim_cur > Self.connections + 100)
+    }
+}
