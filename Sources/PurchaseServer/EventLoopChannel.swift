@@ -37,11 +37,7 @@ struct EventLoopChannel: ServerChildChannel {
             }
             channel.closeFuture.whenComplete { _ in counter.leave(peer) }
         }
-        do {
-            try channel.bound()
-        } catch {
-            return channel.eventLoop.makeFailedFuture(error)
-        }
+        channel.setBuffers()
         return http.setup(channel: channel, logger: logger)
     }
 
@@ -55,12 +51,13 @@ struct EventLoopChannel: ServerChildChannel {
 }
 
 extension Channel {
-    /// Bounds what one connection keeps in memory, here and in the kernel.
-    fileprivate func bound() throws {
-        try syncOptions?.setOption(
-            .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: ServerBounds.readSize))
-        try syncOptions?.setOption(.socketOption(.so_rcvbuf), value: .init(ServerBounds.socketBuffer))
-        try syncOptions?.setOption(.socketOption(.so_sndbuf), value: .init(ServerBounds.socketBuffer))
+    /// Bounds what one connection keeps in memory, here and in the kernel. A connection that is closed already has no options.
+    fileprivate func setBuffers() {
+        let allocator = FixedSizeRecvByteBufferAllocator(capacity: ServerBounds.readSize)
+        try? syncOptions?.setOption(.recvAllocator, value: allocator)
+        try? syncOptions?.setOption(.maxMessagesPerRead, value: 1)
+        try? syncOptions?.setOption(.socketOption(.so_rcvbuf), value: .init(ServerBounds.socketBuffer))
+        try? syncOptions?.setOption(.socketOption(.so_sndbuf), value: .init(ServerBounds.socketBuffer))
     }
 }
 

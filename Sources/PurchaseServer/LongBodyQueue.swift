@@ -5,21 +5,21 @@ import Synchronization
 
 /// Handles long bodies aside from the threads of connections, on one thread less than there are, in an order that is fair.
 ///
-/// A body's turn comes once as many bytes were handled as it has itself, times the bodies of its client that wait with it. So a
-/// receipt passes bodies that are longer, and those of a client that sends many; and each has its turn, whatever arrives later.
+/// Bodies are handled in the order in which they would be done if all that wait shared the threads equally. So a receipt passes
+/// bodies that are much longer, and each has its turn, whatever arrives later. Those of one client share its part.
 package final class LongBodyQueue: Sendable {
     fileprivate struct Waiting {
         var client: IPAddress?
         var size: Int
-        /// How many bytes are handled before it.
+        /// What ``State/progress`` would be when it is done.
         var turn: Int
         var continuation: CheckedContinuation<Bool, Never>
     }
 
     fileprivate struct State {
         var running = 0
-        /// The bytes of all bodies that were handled, or are.
-        var handled = 0
+        /// How many bytes of each body would have been handled since the start.
+        var progress = 0
         var waiting: [Waiting] = []
     }
 
@@ -71,12 +71,11 @@ extension LongBodyQueue.State {
     ) -> (refused: LongBodyQueue.Waiting?, isStarted: Bool) {
         guard running >= threads else {
             running += 1
-            handled &+= size
             return (nil, true)
         }
         let others = client == nil ? 0 : waiting.count { $0.client == client }
         waiting.append(
-            .init(client: client, size: size, turn: handled &+ size * (others + 1), continuation: continuation))
+            .init(client: client, size: size, turn: progress + size * (others + 1), continuation: continuation))
         guard waiting.count > limit, let last = waiting.indices.max(by: { waiting[$0].turn <= waiting[$1].turn }) else {
             return (nil, false)
         }
@@ -89,7 +88,7 @@ extension LongBodyQueue.State {
             running -= 1
             return nil
         }
-        handled &+= waiting[first].size
+        progress += waiting[first].size / waiting.count
         return waiting.remove(at: first)
     }
 }

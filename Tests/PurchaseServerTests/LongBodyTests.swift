@@ -68,37 +68,44 @@ import Testing
     }
 
     /// The order in which bodies are handled that arrive while another is, and which are refused.
+    ///
+    /// - Parameter later: What arrives when so many of these have begun.
     private static func order(
-        _ arrivals: [Arrival], limit: Int = 100
+        _ arrivals: [Arrival], later: (count: Int, arrival: Arrival)? = nil, limit: Int = 100
     ) async throws -> (handled: [String], refused: Set<String>) {
         let queue = LongBodyQueue(threads: 1, limit: limit)
         let (gate, opened) = AsyncStream.makeStream(of: Void.self)
-        let (started, start) = AsyncStream.makeStream(of: Void.self)
         let (handled, refused) = (Names(), Names())
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask {
-                try await queue.run(1, for: nil) {
-                    start.yield()
-                    for await _ in gate { break }
-                }
-            }
-            for await _ in started { break }
-            for (index, arrival) in arrivals.enumerated() {
+            var arrived = 0
+            func arrive(_ arrival: Arrival) async {
                 group.addTask {
                     do {
                         try await queue.run(arrival.size, for: arrival.client.flatMap { IPAddress($0) }) {
                             handled.add(arrival.name)
+                            for await _ in gate { break }
                         }
                     } catch {
                         refused.add(arrival.name)
                     }
                 }
-                while queue.count + refused.all.count <= index { await Task.yield() }
+                arrived += 1
+                while queue.count + handled.all.count + refused.all.count < arrived { await Task.yield() }
             }
-            opened.yield()
+            await arrive(Arrival("first", nil, 1))
+            for arrival in arrivals { await arrive(arrival) }
+            if let later {
+                while handled.all.count <= later.count {
+                    let count = handled.all.count
+                    opened.yield()
+                    while handled.all.count == count { await Task.yield() }
+                }
+                await arrive(later.arrival)
+            }
+            opened.finish()
             try await group.waitForAll()
         }
-        return (handled.all, Set(refused.all))
+        return (Array(handled.all.dropFirst()), Set(refused.all))
     }
 
     private final class Names: Sendable {
@@ -107,14 +114,17 @@ import Testing
         func add(_ name: String) { names.withLock { $0.append(name) } }
     }
 
-    @Test func `a receipt passes the long bodies of another client, and of its own`() async throws {
-        let attack = (0..<32).map { Arrival("attack \($0)", "192.0.2.1", 3 << 20) }
-        let handled = try await Self.order(attack + [Arrival("honest", "192.0.2.2", 105_000)]).handled
-        #expect(handled.first == "honest")
-        #expect(handled.dropFirst() == attack.map(\.name)[...])
-        // Both behind one address that has told nothing of its clients.
-        let mixed = (0..<32).map { Arrival("attack \($0)", nil, 3 << 20) } + [Arrival("honest", nil, 105_000)]
-        #expect(try await Self.order(mixed).handled.first == "honest")
+    /// From one client, from one each, and from behind a proxy that names none.
+    @Test(arguments: ["192.0.2.2", "192.0.2.", nil] as [String?], [0, 1, 8, 31])
+    func `a receipt passes the long bodies of others, whenever it arrives`(client: String?, count: Int) async throws {
+        let attack = (0..<32).map { index in
+            Arrival("attack \(index)", client.map { $0.hasSuffix(".") ? $0 + "\(100 + index)" : $0 }, 3 << 20)
+        }
+        let receipt = Arrival("receipt", client.map { _ in "192.0.2.1" }, 105_000)
+        let handled = try await Self.order(attack, later: (count, receipt)).handled
+        let place = try #require(handled.firstIndex(of: "receipt"))
+        #expect(place <= count + 2, "\(handled)")
+        #expect(handled.filter { $0 != "receipt" } == attack.map(\.name))
     }
 
     @Test func `clients take turns, and what waits long is passed no more`() async throws {

@@ -81,14 +81,15 @@ final class ServerProcess: Sendable {
 
     /// Sends a request; throws where no answer came.
     func send(
-        _ method: HTTPMethod, _ path: String, _ body: String? = nil, key: String? = nil, token: String? = nil
+        _ method: HTTPMethod, _ path: String, _ body: String? = nil, key: String? = nil, token: String? = nil,
+        within timeout: TimeAmount = .seconds(30)
     ) async throws -> (status: Int, json: JSONValue) {
         var request = HTTPClientRequest(url: address + path)
         request.method = method
         if let key { request.headers.add(name: "Authorization", value: "Bearer \(key)") }
         if let token { request.headers.add(name: "Quittance-Customer-Token", value: token) }
         if let body { request.body = .bytes(ByteBuffer(string: body)) }
-        let response = try await Self.client.execute(request, timeout: .seconds(30))
+        let response = try await Self.client.execute(request, timeout: timeout)
         let bytes = try await response.body.collect(upTo: 16 << 20)
         return (Int(response.status.code), try JSONValue(parsing: bytes.readableBytesView))
     }
