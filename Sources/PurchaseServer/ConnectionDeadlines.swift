@@ -70,8 +70,9 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
             discardedBytes += bytes.readableBytes
             return
         default:
-            // A request before the last is answered.
+            // A request before the last is answered: no more is read.
             isLast = true
+            discardedBytes = ServerBounds.discardedBody
             return
         }
         context.fireChannelRead(data)
