@@ -15,6 +15,7 @@ public final class RevocationChecker: Sendable {
     private let transport: any OCSPTransport
     private let patience: Duration
     private let deadline: Duration
+    private let clock: any Clock<Duration>
     private let memory = Mutex(RevocationMemory())
 
     /// - Parameters:
@@ -23,12 +24,15 @@ public final class RevocationChecker: Sendable {
     ///     second, and who sends a document seldom waits longer than some seconds for its verification.
     ///   - deadline: How long a question may take before it is given up. Longer than callers wait, so that a slow responder
     ///     serves at least those that come later.
+    ///   - clock: By which patience and deadline pass.
     public init(
-        transport: any OCSPTransport, patience: Duration = .seconds(2), deadline: Duration = .seconds(10)
+        transport: any OCSPTransport, patience: Duration = .seconds(2), deadline: Duration = .seconds(10),
+        clock: any Clock<Duration> = ContinuousClock()
     ) {
         self.transport = transport
         self.patience = patience
         self.deadline = max(patience, deadline)
+        self.clock = clock
     }
 
     /// What is known about some certificates, in their order; waits where nothing is known yet. They are asked about at the
@@ -63,9 +67,9 @@ public final class RevocationChecker: Sendable {
         }
         // Comes after an answer too, and then changes nothing.
         Task.detached { [self] in
-            try? await Task.sleep(for: patience)
+            try? await clock.sleep(for: patience)
             inquiry.status.fulfill(.unknown("\(inquiry.responder) did not answer within \(patience)."))
-            try? await Task.sleep(for: deadline - patience)
+            try? await clock.sleep(for: deadline - patience)
             memory.withLock { $0.giveUp(inquiry, "\(inquiry.responder) did not answer within \(deadline).") }
             call.cancel()
         }

@@ -2,7 +2,7 @@
 
 public import AppStoreTrust
 public import AsyncHTTPClient
-import NIOCore
+public import NIOCore
 import NIOHTTP1
 
 #if canImport(FoundationEssentials)
@@ -13,16 +13,17 @@ import Foundation
 
 /// The way to OCSP responders over HTTP (RFC 6960 appendix A.1).
 public struct HTTPOCSPTransport: OCSPTransport {
-    /// How long a responder may take until it answers, and be silent in the middle of it: as long as a
-    /// ``RevocationChecker`` by default gives it for all, which cancels what takes longer.
-    private static let timeout = TimeAmount.seconds(10)
-
     private let client: HTTPClient
+    private let timeout: TimeAmount
 
-    /// - Parameter client: What sends the requests. It should not follow redirects: whoever is on the way to a responder,
-    ///   which is reached without TLS, could lead it to any address inside.
-    public init(client: HTTPClient) {
+    /// - Parameters:
+    ///   - client: Sends the requests. It should not follow redirects: responders are reached without TLS, so that anybody in
+    ///     between could lead it to any internal address.
+    ///   - timeout: How long an answer may take: by default as long as a ``RevocationChecker`` gives it, which cancels what
+    ///     takes longer.
+    public init(client: HTTPClient, timeout: TimeAmount = .seconds(10)) {
         self.client = client
+        self.timeout = timeout
     }
 
     /// Sends its requests through a client of its own, which all such transports share and which lives as long as the
@@ -33,15 +34,15 @@ public struct HTTPOCSPTransport: OCSPTransport {
         self.init(client: Self.client)
     }
 
-    private static let client = HTTPClient(
-        eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
+    private static let client = makeClient(timeout: .seconds(10))
 
-    private static var configuration: HTTPClient.Configuration {
+    /// - Parameter timeout: How long a connection may take, and how long a responder may pause within an answer.
+    package static func makeClient(timeout: TimeAmount) -> HTTPClient {
         var configuration = HTTPClient.Configuration(
             redirectConfiguration: .disallow, timeout: .init(connect: timeout, read: timeout))
         // Where nobody listens is known at once, instead of after the timeout.
         configuration.connectionPool.retryConnectionEstablishment = false
-        return configuration
+        return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }
 
     /// Sends a request by POST and returns the body of the answer.
@@ -58,7 +59,7 @@ public struct HTTPOCSPTransport: OCSPTransport {
         post.headers.add(name: "Content-Type", value: "application/ocsp-request")
         post.headers.add(name: "Accept", value: "application/ocsp-response")
         post.body = .bytes(request)
-        let response = try await client.execute(post, timeout: Self.timeout)
+        let response = try await client.execute(post, timeout: timeout)
         guard response.status == .ok, response.history.count <= 1 else {
             throw NoAnswer(description: "it answered with HTTP status \(response.status.code)")
         }

@@ -197,3 +197,27 @@ final class Gate: Sendable {
     /// Also returns when the task is cancelled. For one task at a time.
     func pass() async { for await _ in stream.stream {} }
 }
+
+/// A clock on which every wait is over at once, until it stops. Then no wait ends, however slow the machine is.
+final class HurriedClock: Clock {
+    typealias Duration = Swift.Duration
+
+    struct Instant: InstantProtocol {
+        var offset = Swift.Duration.zero
+
+        func advanced(by duration: Swift.Duration) -> Instant { Instant(offset: offset + duration) }
+        func duration(to other: Instant) -> Swift.Duration { other.offset - offset }
+        static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
+    }
+
+    let now = Instant()
+    let minimumResolution = Duration.zero
+    private let isStopped = Mutex(false)
+
+    func stop() { isStopped.withLock { $0 = true } }
+
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        guard isStopped.withLock({ $0 }) else { return }
+        try await Task.sleep(for: .seconds(3600))
+    }
+}

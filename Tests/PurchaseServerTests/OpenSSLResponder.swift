@@ -13,43 +13,41 @@ final class OpenSSLResponder {
     /// What a skipped test says.
     static let whyNot = "needs the program openssl"
 
-    let port: Int
-    private let arguments: [String]
-    private let request: [UInt8]
-    private var process = Process()
+    /// The way to responders on a machine of any speed. It lives as long as the process, as its client does.
+    static let transport = HTTPOCSPTransport(
+        client: HTTPOCSPTransport.makeClient(timeout: .hours(1)), timeout: .hours(1))
 
-    /// Starts a responder for the certificates of an index, and waits until it answers `request`, whatever that asks.
-    init(index: URL, authority: URL, signer: URL, key: URL, request: [UInt8]) async throws {
-        self.request = request
-        arguments = [
+    let port: Int
+    private let process = Process()
+
+    /// Starts a responder for the certificates of an index at a port that the system chooses, and waits until it listens.
+    init(index: URL, authority: URL, signer: URL, key: URL) async throws {
+        process.executableURL = URL(fileURLWithPath: Self.program ?? "")
+        process.arguments = [
             "ocsp", "-index", index.path, "-CA", authority.path, "-rsigner", signer.path, "-rkey", key.path,
-            "-nmin", "60",
-            // Should nobody be left to end it.
+            "-nmin", "60", "-port", "0",
+            // If no test is left to end it.
             "-nrequest", "1000",
         ]
-        // Another program may take the port between its being found free and being used.
-        for _ in 0..<10 {
-            let port = try await Self.freePort()
-            if let process = try await Self.start(arguments, port, request) {
-                self.port = port
-                self.process = process
-                return
-            }
+        let output = Pipe()
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        // “ACCEPT [::]:36553 PID=14700”, once it listens.
+        let line = await Self.line(from: output.fileHandleForReading)
+        guard line.hasPrefix("ACCEPT "),
+            let port = line.split(separator: " ").dropFirst().first?.split(separator: ":").last.flatMap({ Int($0) })
+        else {
+            throw CocoaError(.executableLoad)
         }
-        throw CocoaError(.executableLoad)
+        self.port = port
     }
 
-    /// Ends the process and starts it again at the same port, so that it reads its index again.
-    func restart() async throws {
-        stop()
-        while true {
-            if let process = try await Self.start(arguments, port, request) {
-                self.process = process
-                return
-            }
-            // The port is not free yet. The test's time limit ends this, if need be.
-            try await Task.sleep(for: .milliseconds(50))
-        }
+    /// Has it read an index that was replaced. It looks for a new one before it waits for each question, so that the answer to
+    /// this one still is from the old index.
+    func readIndexAgain(asking request: [UInt8]) async throws {
+        _ = try await Self.transport.answer(to: request, from: "http://127.0.0.1:\(port)/")
     }
 
     func stop() {
@@ -60,31 +58,15 @@ final class OpenSSLResponder {
 
     deinit { stop() }
 
-    /// - Returns: `nil` where it ended by itself, as it does when it cannot listen.
-    private static func start(_ arguments: [String], _ port: Int, _ request: [UInt8]) async throws -> Process? {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: program ?? "")
-        process.arguments = arguments + ["-port", "\(port)"]
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        while process.isRunning {
-            if await isAnswering(port, request) { return process.isRunning ? process : nil }
-            try await Task.sleep(for: .milliseconds(20))
+    /// The first line, or what there is of it when the process ends.
+    private static func line(from file: FileHandle) async -> String {
+        await withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+                var line = Data()
+                while let byte = try? file.read(upToCount: 1), byte != Data("\n".utf8), !byte.isEmpty { line += byte }
+                continuation.resume(returning: String(decoding: line, as: UTF8.self))
+            }
         }
-        return nil
-    }
-
-    /// Asks it something: a connection without a question would keep it busy for ever.
-    private static func isAnswering(_ port: Int, _ request: [UInt8]) async -> Bool {
-        (try? await HTTPOCSPTransport().answer(to: request, from: "http://127.0.0.1:\(port)/")) != nil
-    }
-
-    private static func freePort() async throws -> Int {
-        let listener = try await SilentListener()
-        defer { listener.stop() }
-        return listener.port
     }
 }
 
@@ -114,10 +96,10 @@ final class TemporaryFolder: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    /// Writes a file and returns where it is.
+    /// Writes a file, in place of any that is there, and returns where it is.
     func write(_ text: String, to name: String) throws -> URL {
         let file = url.appendingPathComponent(name)
-        try Data(text.utf8).write(to: file)
+        try Data(text.utf8).write(to: file, options: .atomic)
         return file
     }
 }
