@@ -25,40 +25,85 @@ extension JWSTransactionDecodedPayload: SignedPayload {
     public static var signedKind: SignedKind { .transaction }
 }
 
+// MARK: Of which kind a payload is
+
+// Apple adds members to payloads, also such as other kinds have by now. So a payload is known by several members that no
+// other kind has together, and not by one.
+
 extension SignedKind {
-    /// Recognises the payload of a JWS by the members that only its kind has; `nil` where it is none of them.
+    /// Recognises the payload of a JWS that may be of any kind; `nil` if it is of none.
+    ///
+    /// If a document's place says what it should be, ask ``accepts(_:)``.
     public init?(recognizing payload: JSONValue) {
-        if payload["notificationType"] != nil, Self.notificationMembers.contains(where: { payload[$0] != nil }) {
-            self = .notification
-        } else if payload["receiptType"] != nil {
-            self = .appTransaction
-        } else if payload["userLocale"] != nil {
-            self = .retentionRequest
-        } else if payload["transactionId"] != nil && payload["originalTransactionId"] != nil
-            || payload["bundleId"] != nil && payload["signedDate"] != nil
-        {
-            self = .transaction
-        } else if payload["autoRenewStatus"] != nil
-            || payload["environment"] != nil && payload["signedDate"] != nil && Self.isRenewalInfoOnly(payload)
-        {
-            // The one kind that names no app, so nothing but renewal info may be taken for it.
-            self = .renewalInfo
-        } else {
-            return nil
+        let kinds: [SignedKind] = [.notification, .appTransaction, .retentionRequest, .transaction, .renewalInfo]
+        let recognized =
+            kinds.first { $0.hasCertainMembers(payload) } ?? kinds.first { $0.hasLikelyMembers(payload) }
+        guard let recognized else { return nil }
+        self = recognized
+    }
+
+    /// Whether a payload that stands in a place for this kind is taken for this kind, whatever members Apple has added.
+    ///
+    /// It is refused only if it is certainly of another kind, or has nothing by which this kind is known. A payload with all
+    /// members by which this kind is certain is always accepted. One with fewer is accepted if it has none of the
+    /// combinations by which another kind is certain.
+    public func accepts(_ payload: JSONValue) -> Bool {
+        if hasCertainMembers(payload) { return true }
+        return hasLikelyMembers(payload) && !Self.allCases.contains { $0.hasCertainMembers(payload) }
+    }
+
+    private func hasCertainMembers(_ payload: JSONValue) -> Bool { certainMembers.contains { payload.has($0) } }
+
+    private func hasLikelyMembers(_ payload: JSONValue) -> Bool {
+        likelyMembers.contains { payload.has($0) } || self == .renewalInfo && Self.isRenewalInfoOnly(payload)
+    }
+
+    /// The combinations of which every genuine payload of this kind has at least one. One more member never completes a
+    /// combination in a payload of another kind.
+    private var certainMembers: [[String]] {
+        switch self {
+        case .receipt: []
+        case .transaction: [["transactionId", "originalTransactionId", "bundleId"]]
+        case .renewalInfo: [["autoRenewStatus", "originalTransactionId"]]
+        case .appTransaction: [["receiptType", "receiptCreationDate"]]
+        // Requests for the history of notifications have a type too.
+        case .notification:
+            ["notificationUUID", "data", "summary", "externalPurchaseToken", "appData", "unclaimInfo"]
+                .map { ["notificationType", $0] }
+        case .retentionRequest: [["userLocale", "requestIdentifier"]]
         }
+    }
+
+    /// The combinations that suffice while no other kind is certain.
+    private var likelyMembers: [[String]] {
+        switch self {
+        case .receipt: []
+        case .transaction: [["transactionId", "originalTransactionId"], ["bundleId", "signedDate"]]
+        case .renewalInfo: [["autoRenewStatus"]]
+        case .appTransaction: [["receiptType"]]
+        case .notification: [["notificationType", "signedDate"]]
+        case .retentionRequest: [["userLocale"]]
+        }
+    }
+
+    /// Whether a payload has a date, an environment and no member that renewal info does not have. Renewal info is the one
+    /// kind that names no app, so nothing else may be taken for it.
+    private static func isRenewalInfoOnly(_ payload: JSONValue) -> Bool {
+        payload.has(["environment", "signedDate"])
+            && (try? payload.decode(JWSRenewalInfoDecodedPayload.self))?.unknownMembers.members.isEmpty == true
     }
 }
 
-extension SignedKind {
-    /// What notifications have besides their type; requests for their history have a type too.
-    private static let notificationMembers = [
-        "notificationUUID", "signedDate", "data", "summary", "externalPurchaseToken", "appData", "unclaimInfo",
-    ]
+extension JSONValue {
+    fileprivate func has(_ members: [String]) -> Bool { members.allSatisfy { self[$0] != nil } }
+}
 
-    /// Whether a payload has no member that renewal info does not have.
-    private static func isRenewalInfoOnly(_ payload: JSONValue) -> Bool {
-        (try? payload.decode(JWSRenewalInfoDecodedPayload.self))?.unknownMembers.members.isEmpty == true
-    }
+extension SignedKind {
+    /// Whether documents of this kind name their app by its bundle id.
+    package var namesBundle: Bool { self != .renewalInfo && self != .retentionRequest }
+
+    /// Whether production documents of this kind always name their app by its Apple ID.
+    package var namesAppleId: Bool { self == .notification || self == .appTransaction || self == .retentionRequest }
 }
 
 /// What a payload says about the app that it belongs to, in whatever place its kind has for it.
@@ -73,10 +118,11 @@ package struct SignedClaims: Hashable, Sendable {
         self.environment = environment
     }
 
+    /// Reads only the members that the kind has: what Apple may add of the same name need not mean the same.
     package init(_ kind: SignedKind, _ payload: JSONValue) {
         let subject = kind == .notification ? Self.subjects(of: payload).first?.value : payload
-        bundleId = subject?["bundleId"]?.string
-        appAppleId = subject?["appAppleId"]?.integer
+        bundleId = kind.namesBundle ? subject?["bundleId"]?.string : nil
+        appAppleId = kind.namesAppleId ? subject?["appAppleId"]?.integer : nil
         let name = subject?[kind == .appTransaction ? "receiptType" : "environment"]?.string
         environment = name.map(Open.init(rawValue:))
         if kind == .notification, Self.subjects(of: payload).first?.name == "externalPurchaseToken" {

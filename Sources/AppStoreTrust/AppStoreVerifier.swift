@@ -140,11 +140,3 @@ extension String {
     /// Whether two texts have the same bytes. Swift takes texts for equal that only look the same.
     func isSameText(as other: String?) -> Bool { other.map { utf8.elementsEqual($0.utf8) } ?? false }
 }
-
-extension SignedKind {
-    /// Whether documents of this kind say which app they are for by its bundle id.
-    fileprivate var namesBundle: Bool { self != .renewalInfo && self != .retentionRequest }
-
-    /// Whether production documents of this kind always say which app they are for by its Apple ID.
-    fileprivate var namesAppleId: Bool { self == .notification || self == .appTransaction || self == .retentionRequest }
-}

@@ -15,7 +15,7 @@ extension AppStoreVerifier {
     public func verify<Payload: SignedPayload>(
         _ jws: some Collection<UInt8>, as type: Payload.Type, at now: Timestamp
     ) async throws(VerificationError) -> Verified<Payload> {
-        let genuine = try await genuineToken(jws, at: now)
+        let genuine = try await genuineToken(jws, expecting: type.signedKind, at: now)
         let payload = try accept(genuine, expecting: type.signedKind).read(as: type)
         passed(.contents, "the members of a \(type.signedKind)", found: "readable")
         return payload
@@ -31,15 +31,15 @@ extension AppStoreVerifier {
     public func verify(
         jws: some Collection<UInt8>, at now: Timestamp
     ) async throws(VerificationError) -> Verified<JSONValue> {
-        try accept(try await genuineToken(jws, at: now), expecting: nil)
+        try accept(try await genuineToken(jws, expecting: nil, at: now), expecting: nil)
     }
 
     /// Signature first, payload second: until the signature is known to be right, the payload serves only to find the
     /// date at which to judge the certificates. That is safe, because whoever lies about the date still needs Apple's key.
     private func genuineToken(
-        _ jws: some Collection<UInt8>, at now: Timestamp
+        _ jws: some Collection<UInt8>, expecting expected: SignedKind?, at now: Timestamp
     ) async throws(VerificationError) -> GenuineToken {
-        let token = try SignedToken(jws)
+        let token = try SignedToken(jws, expecting: expected)
         passed(.form, "three parts of base64url, JSON inside", found: "\(jws.count) bytes")
         let known = knownTokenSigners.chain { $0.isSame(as: token.jws.encodedHeader) }
         let chain = if let known { known } else { try await chain(behind: token) }
@@ -71,7 +71,7 @@ extension AppStoreVerifier {
         _ genuine: GenuineToken, expecting expected: SignedKind?
     ) throws(VerificationError) -> Verified<JSONValue> {
         let token = genuine.token
-        guard let kind = SignedKind(recognizing: token.payload) else {
+        guard let kind = token.kind else {
             throw VerificationError(
                 .otherKind, "The token is genuine, but nothing that the App Store is known to sign.")
         }
@@ -128,10 +128,12 @@ private struct GenuineToken {
 private struct SignedToken {
     let jws: JWS
     let payload: JSONValue
+    /// The expected kind if the payload may be of that kind, else the kind that it looks like.
+    let kind: SignedKind?
     let signedDate: Timestamp?
 
     @inline(never)
-    init(_ text: some Collection<UInt8>) throws(VerificationError) {
+    init(_ text: some Collection<UInt8>, expecting expected: SignedKind?) throws(VerificationError) {
         do {
             jws = try JWS(text)
         } catch {
@@ -142,7 +144,9 @@ private struct SignedToken {
         } catch {
             throw VerificationError(.malformed, "The payload is not JSON: \(error).")
         }
-        signedDate = Self.signedDate(of: payload)
+        let payload = payload
+        kind = expected.flatMap { $0.accepts(payload) ? $0 : nil } ?? SignedKind(recognizing: payload)
+        signedDate = Self.signedDate(of: payload, kind)
     }
 
     /// The certificates that the header brings along: leaf first (RFC 7515 section 4.1.6). The third is the signer's idea
@@ -197,8 +201,8 @@ private struct SignedToken {
     }
 
     /// `signedDate`, or what an app transaction has in its place.
-    private static func signedDate(of payload: JSONValue) -> Timestamp? {
-        let name = payload["receiptType"] == nil ? "signedDate" : "receiptCreationDate"
+    private static func signedDate(of payload: JSONValue, _ kind: SignedKind?) -> Timestamp? {
+        let name = kind == .appTransaction ? "receiptCreationDate" : "signedDate"
         guard let date = payload[name] ?? payload["signedDate"] else { return nil }
         return try? date.decode(Timestamp.self)
     }

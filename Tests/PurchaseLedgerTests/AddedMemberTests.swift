@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+import Testing
+
+/// Apple adds members to its payloads, also such as others of its payloads have by now. None may lose a notification.
+@Suite struct AddedMemberTests {
+    /// A place in a notification for another member.
+    enum Place: CaseIterable {
+        case notification
+        case data
+        case transaction
+        case renewalInfo
+
+        /// The members that Apple documents there.
+        fileprivate var known: Set<String> {
+            switch self {
+            case .notification: memberNames(of: ResponseBodyV2DecodedPayload())
+            case .data: memberNames(of: NotificationData())
+            case .transaction: memberNames(of: JWSTransactionDecodedPayload())
+            case .renewalInfo: memberNames(of: JWSRenewalInfoDecodedPayload())
+            }
+        }
+    }
+
+    private static let names: Set<String> = [
+        memberNames(of: JWSTransactionDecodedPayload()), memberNames(of: JWSRenewalInfoDecodedPayload()),
+        memberNames(of: AppTransaction()),
+        memberNames(of: ResponseBodyV2DecodedPayload()), memberNames(of: DecodedRealtimeRequestBody()),
+        memberNames(of: NotificationData()),
+        memberNames(of: NotificationSummary()), memberNames(of: ExternalPurchaseToken()),
+        memberNames(of: NotificationAppData()),
+    ].reduce([]) { $0.union($1) }
+
+    /// What a member may hold, other apps and environments among it.
+    private static let values: [JSONValue] = [
+        .string("com.other"), .string("Xcode"), .number("9"), .bool(true), .null, .array([.string("x")]),
+        .object([.init("bundleId", .string("com.other")), .init("environment", .string("Sandbox"))]),
+    ]
+
+    /// A notification about a renewal, with members added in one place.
+    private static func notification(
+        _ signed: SignedHistory, adding members: [JSONValue.Member], in place: Place
+    ) throws -> String {
+        func added(_ here: Place) -> UnknownMembers {
+            var unknown = UnknownMembers()
+            unknown.members = here == place ? members : []
+            return unknown
+        }
+        let transaction = try signed.transaction { $0.unknownMembers = added(.transaction) }
+        let renewal = try signed.renewal(signed: 0) { $0.unknownMembers = added(.renewalInfo) }
+        return try signed.notification("SUBSCRIBED", signed: 0, transaction: transaction, renewal: renewal) {
+            $0.unknownMembers = added(.notification)
+            $0.data?.appAppleId = 7
+            $0.data?.unknownMembers = added(.data)
+        }
+    }
+
+    /// What a ledger knows after a notification.
+    private static func chain(_ signed: SignedHistory, _ token: String) async throws -> Chain? {
+        var verifier = signed.verifier
+        verifier.apps = .only([AppIdentity(bundleId: Facts.scope.bundleId, appAppleId: 7)])
+        let notification = try await verifier.verify(notification: token.utf8, at: Facts.day(0))
+        let ledger = Ledger(storage: MemoryLedgerStorage())
+        _ = try await ledger.record([#require(Evidence(notification))], at: Facts.day(0))
+        return try await ledger.storage.read { try $0.chain(Facts.key) }
+    }
+
+    @Test(arguments: Place.allCases)
+    func `no member that Apple adds loses a notification`(place: Place) async throws {
+        let signed = try SignedHistory()
+        let plain = try await Self.chain(signed, Self.notification(signed, adding: [], in: place))
+        let expected = try #require(plain).said
+        #expect(expected.count == 2)
+        let unknown = Self.names.subtracting(place.known).sorted()
+        // Each name by itself, and all of them at once.
+        var additions = unknown.enumerated().map { index, name in
+            [JSONValue.Member(name, Self.values[index % Self.values.count])]
+        }
+        additions += Self.values.map { value in unknown.map { JSONValue.Member($0, value) } }
+        for addition in additions {
+            let token = try Self.notification(signed, adding: addition, in: place)
+            let found = try await Self.chain(signed, token)
+            #expect(found?.said == expected, "\(addition.map(\.name))")
+        }
+    }
+}
+
+extension Chain {
+    /// What it says, but for the names of the documents that say it.
+    fileprivate var said: [String] {
+        transactions.values.compactMap(\.current).map { "\($0.transactionId) until \($0.expiresDate as Any)" }
+            + [renewal.map { "\($0.productId as Any) then \($0.autoRenewProductId as Any)" }].compactMap { $0 }
+    }
+}
+
+private func memberNames(of payload: Any) -> Set<String> {
+    Set(Mirror(reflecting: payload).children.compactMap(\.label)).subtracting(["unknownMembers"])
+}
