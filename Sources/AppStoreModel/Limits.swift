@@ -53,7 +53,7 @@ public enum Limits {
     // MARK: What is kept
 
     /// Signers whose chain a verifier remembers, of tokens and of receipts each. The App Store takes a new one every two
-    /// years or so, and only Apple can make one. One beyond that is checked anew every time, with the same outcome.
+    /// years or so, and only Apple can make one. With more, the least recently used is checked anew, with the same outcome.
     public static let knownSigners = 64
 
     /// Unicode scalars of an error's message, which may quote a document.

@@ -70,9 +70,12 @@ package struct ChainPlan: Sendable {
 
 extension CertificatePlan {
     fileprivate static func root(_ subject: String, _ key: SigningKey, _ from: Timestamp) -> CertificatePlan {
-        CertificatePlan(
+        var plan = CertificatePlan(
             subject: subject, issuer: subject, from: from.advanced(byDays: -3650), until: from.advanced(byDays: 7300),
             constraints: .isCertificateAuthority(maxPathLength: nil), key: key, issuerKey: key)
+        // One number, so that receipts bring along the very root that is trusted, as the App Store's do.
+        plan.serialNumber = Array(Certificate.SerialNumber().bytes)
+        return plan
     }
 
     /// An intermediate under this root.

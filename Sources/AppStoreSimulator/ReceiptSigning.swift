@@ -43,22 +43,16 @@ package struct ReceiptPlan: Sendable {
         return try DEREncoding.sequence(certificate.issuer.der, DEREncoding.element(0x02, positive))
     }
 
-    /// `ContentInfo` with `SignedData`, as the App Store builds it (RFC 5652 sections 3 and 5).
+    /// The receipt as the App Store would build it, with whatever is wrong with it.
     package func signed() throws -> [UInt8] {
-        let null: [UInt8] = [0x05, 0x00]
-        let digestAlgorithm = DEREncoding.sequence(DEREncoding.objectIdentifier(digest), null)
-        let signerInfo = DEREncoding.sequence(
-            DEREncoding.integer(1), signer, digestAlgorithm, signedAttributes,
-            DEREncoding.sequence(DEREncoding.objectIdentifier(signatureAlgorithm), null),
-            DEREncoding.octetString(signature(try plainSignature())))
-        let content = DEREncoding.sequence(
-            DEREncoding.objectIdentifier(.data), DEREncoding.context0(content ?? DEREncoding.octetString(payload)))
-        let signedData = DEREncoding.sequence(
-            DEREncoding.integer(1), DEREncoding.set(digestAlgorithm), content,
-            DEREncoding.context0(Array(certificates.joined())),
-            DEREncoding.set(Array(repeatElement(signerInfo, count: signers).joined())))
+        let signerInfo = SignedReceipt.signerInfo(
+            signer: signer, digest: digest, signedAttributes: signedAttributes,
+            signatureAlgorithm: signatureAlgorithm, signature: signature(try plainSignature()))
         return document(
-            DEREncoding.sequence(DEREncoding.objectIdentifier(.signedData), DEREncoding.context0(signedData)))
+            SignedReceipt.container(
+                digest: digest, content: [content?[...] ?? DEREncoding.octetString(payload)[...]],
+                certificates: certificates,
+                signerInfos: DEREncoding.concatenation(Array(repeating: signerInfo, count: signers))))
     }
 
     private func plainSignature() throws -> [UInt8] {

@@ -22,11 +22,11 @@ public struct AppStoreVerifier: Sendable {
     /// They are trusted for nothing: each must lead to a root.
     public var intermediates = Intermediates()
 
-    /// By the encoded header of a token.
-    var knownTokenSigners = KnownSigners<[UInt8]>()
+    /// By the encoded header of a token, which is signed with the token.
+    package private(set) var knownTokenSigners = KnownSigners<[UInt8], SignerChain>()
 
-    /// By what a receipt says about its signer.
-    var knownReceiptSigners = KnownSigners<ReceiptSigner>()
+    /// By what is signed of the certificates.
+    package private(set) var knownReceiptSigners = KnownSigners<[[UInt8]], ReceiptSigner>()
 
     /// The apps that are accepted.
     public var apps: AcceptedApps

@@ -41,7 +41,7 @@ extension AppStoreVerifier {
     ) async throws(VerificationError) -> GenuineToken {
         let token = try SignedToken(jws, expecting: expected)
         passed(.form, "three parts of base64url, JSON inside", found: "\(jws.count) bytes")
-        let known = knownTokenSigners.chain { $0.isSame(as: token.jws.encodedHeader) }
+        let known = knownTokenSigners.signer { header, _ in header.isSame(as: token.jws.encodedHeader) }
         let chain = if let known { known } else { try await chain(behind: token) }
         if known != nil { passed(.algorithm, "ES256", found: "ES256") }
         passedChain(chain)
@@ -50,7 +50,7 @@ extension AppStoreVerifier {
         let digest = try token.requireSignature(by: chain)
         passedSignature(chain, "ES256")
         // The signature covers the header, so nobody but the signer can make another that leads to this chain.
-        if known == nil { knownTokenSigners.remember(Array(token.jws.encodedHeader), chain) }
+        if known == nil { knownTokenSigners.remember(chain, as: Array(token.jws.encodedHeader)) }
         if case .checked = revocation { try await requireUnrevoked(chain, at: now) }
         return GenuineToken(token: token, digest: digest, chain: chain)
     }

@@ -3,41 +3,36 @@
 import AppStoreModel
 import Synchronization
 
-/// Signers whose chain was found right, so that the next document of theirs costs no chain work.
+/// Signers whose chain was found valid, so that their next document costs no chain work. A full list drops the signer that
+/// was used least recently.
 ///
-/// The list only grows, up to a bound, and any number of threads read it without waiting for one another. That is enough,
-/// since nobody but Apple can add to it: a signer is remembered after its signature over a whole document was right, under
-/// a key that this signature covers or that only Apple can make. In years there have been a handful.
-final class KnownSigners<Key: Equatable & Sendable>: Sendable {
-    private final class Node: Sendable {
-        let key: Key
-        let chain: SignerChain
-        let next = AtomicLazyReference<Node>()
+/// A key consists of what is signed, such as the `tbsCertificate` of certificates: other encodings of Apple's public
+/// certificates, which anybody can make, then add nothing. A lock around an array was measured to be faster than a list
+/// without locks.
+package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: Sendable {
+    /// The most recently used last.
+    private let known = Mutex<[(key: Key, signer: Signer)]>([])
 
-        init(_ key: Key, _ chain: SignerChain) {
-            self.key = key
-            self.chain = chain
+    package init() {}
+
+    package var keys: [Key] { known.withLock { $0.map(\.key) } }
+
+    /// The known signer that matches, which counts as used.
+    package func signer(where matches: (Key, Signer) -> Bool) -> Signer? {
+        known.withLock { known in
+            guard let index = known.lastIndex(where: { matches($0.key, $0.signer) }) else { return nil }
+            let found = known.remove(at: index)
+            known.append(found)
+            return found.signer
         }
     }
 
-    private let first = AtomicLazyReference<Node>()
-
-    /// The chain that is known for a key.
-    func chain(where isKey: (Key) -> Bool) -> SignerChain? {
-        var node = first.load()
-        while let known = node {
-            if isKey(known.key) { return known.chain }
-            node = known.next.load()
-        }
-        return nil
-    }
-
-    /// Remembers a chain, unless the key is known by now or there is no more room.
-    func remember(_ key: Key, _ chain: SignerChain) {
-        let new = Node(key, chain)
-        var last = first.storeIfNil(new)
-        for _ in 1..<Limits.knownSigners where last !== new && last.key != key {
-            last = last.next.storeIfNil(new)
+    /// Remembers a signer, in place of the one that has the same key.
+    package func remember(_ signer: Signer, as key: Key) {
+        known.withLock { known in
+            known.removeAll { $0.key == key }
+            if known.count >= Limits.knownSigners { known.removeFirst() }
+            known.append((key, signer))
         }
     }
 }

@@ -35,21 +35,15 @@ struct PurchaseCertificate {
     }
 
     private init(parsing der: ArraySlice<UInt8>) throws {
-        let fields = try DER.sequence(try DER.parse(der), identifier: .sequence) { nodes in
-            (
-                tbs: try nodes.required(), algorithm: try Self.algorithm(&nodes),
-                signature: try ASN1BitString(derEncoded: &nodes)
-            )
-        }
-        let body = try TBSCertificate(fields.tbs)
+        let parts = try CertificateParts(try DER.parse(der))
+        let body = try TBSCertificate(parts.signed)
         (issuer, subject, validity) = (body.issuer, body.subject, body.validity)
         (key, extensions) = (try Self.key(body.key), body.extensions)
-        signedBytes = fields.tbs.encodedBytes
-        signature = fields.signature.bytes
-        // Both places that name it must agree (RFC 5280 section 4.1.1.2).
-        guard body.algorithm == fields.algorithm, let algorithm = Self.algorithms[fields.algorithm] else {
+        signedBytes = parts.signed.encodedBytes
+        signature = parts.signature
+        guard let algorithm = Self.algorithms[body.algorithm] else {
             throw VerificationError(
-                .unsupportedAlgorithm, "The signer's certificate is signed with \(fields.algorithm), not with RSA.")
+                .unsupportedAlgorithm, "The signer's certificate is signed with \(body.algorithm), not with RSA.")
         }
         self.algorithm = algorithm
     }

@@ -12,7 +12,9 @@ extension AppStoreVerifier {
     ///
     /// - Parameters:
     ///   - receipt: The receipt's bytes, not their base64.
-    ///   - now: The instant at which certificates are judged where the receipt does not say when it was created.
+    ///   - now: The instant at which certificates are judged if the receipt does not say when it was created.
+    /// - Returns: The receipt, whose ``Verified/document`` is canonical: the same for every container around one payload
+    ///   and signature.
     /// - Throws: ``VerificationError``.
     public func verify(
         receipt: some Collection<UInt8>, at now: Timestamp
@@ -24,25 +26,26 @@ extension AppStoreVerifier {
         let chain = try await signer(of: unverified, at: now)
         passedSignature(chain, unverified.algorithm)
         try await requireUnrevoked(chain, at: now)
-        // Bytes behind it are nobody's word, and not kept.
-        return try accept(unverified, Array(document.prefix(unverified.container.length)), from: chain)
+        return try accept(unverified, from: chain)
     }
 
     /// The chain that signed the receipt: a known one, or one that is known from now on.
     private func signer(
         of receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
-        if let chain = knownReceiptSigners.chain(where: { $0.signed(receipt.container) }),
-            // Another certificate of the same intermediate may be valid where the known one was not.
-            (try? chain.requireValidity(at: receipt.creationDate ?? now)) != nil
+        let instant = receipt.creationDate ?? now
+        // If anything is wrong, another chain in the envelope may be right: the outcome is the one without a known signer.
+        if let known = knownReceiptSigners.signer(where: { $1.isFirst(in: receipt.container) }),
+            (try? known.chain.requireValidity(at: instant)) != nil,
+            (try? receipt.requireSignature(by: known.chain)) != nil
         {
-            passedChain(chain)
-            passedDates(chain, at: receipt.creationDate ?? now, isSigned: receipt.creationDate != nil)
-            try receipt.requireSignature(by: chain)
-            return chain
+            passedChain(known.chain)
+            passedDates(known.chain, at: instant, isSigned: receipt.creationDate != nil)
+            return known.chain
         }
         let chain = try await chain(behind: receipt, at: now)
-        knownReceiptSigners.remember(ReceiptSigner(receipt.container.signer, chain), chain)
+        knownReceiptSigners.remember(
+            ReceiptSigner(receipt.container.signer, chain), as: chain.judged.map { Array($0.tbsCertificateBytes) })
         return chain
     }
 
@@ -88,8 +91,9 @@ extension AppStoreVerifier {
 
     @inline(never)
     private func accept(
-        _ genuine: UnverifiedReceipt, _ document: [UInt8], from chain: SignerChain
+        _ genuine: UnverifiedReceipt, from chain: SignerChain
     ) throws(VerificationError) -> Verified<AppReceipt> {
+        let document = try genuine.canonical(from: chain)
         let receipt: AppReceipt
         do {
             receipt = try AppReceipt(decoding: genuine.container.payload)
@@ -114,22 +118,25 @@ extension SignedClaims {
     }
 }
 
-/// The signer of receipts as they name it, and the two certificates as they bring them along. Nobody but Apple can make
-/// others that lead to a trusted root, whatever else there may be in an envelope.
-struct ReceiptSigner: Equatable, Sendable {
+/// A signer of receipts, and how receipts name it.
+package struct ReceiptSigner: Sendable {
+    fileprivate let chain: SignerChain
     private let issuer: [UInt8]
     private let serialNumber: [UInt8]
-    private let certificates: [[UInt8]]
 
-    init(_ signer: SignedReceipt.Signer, _ chain: SignerChain) {
+    fileprivate init(_ signer: SignedReceipt.Signer, _ chain: SignerChain) {
+        self.chain = chain
         issuer = Array(signer.issuer)
         serialNumber = Array(signer.serialNumber)
-        certificates = chain.judged.map(\.der)
     }
 
-    func signed(_ receipt: SignedReceipt) -> Bool {
-        receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)
-            && certificates.allSatisfy { known in receipt.certificates.contains { known.isSame(as: $0) } }
+    /// Whether a receipt names this signer and brings its certificates first, as the App Store's receipts do. Its chain is then
+    /// the first that would be tried.
+    fileprivate func isFirst(in receipt: SignedReceipt) -> Bool {
+        let certificates = chain.encodedCertificates.prefix(chain.judged.count)
+        return receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)
+            && receipt.certificates.count >= certificates.count
+            && zip(certificates, receipt.certificates).allSatisfy { $0.isSame(as: $1) }
     }
 }
 
@@ -149,6 +156,19 @@ private struct UnverifiedReceipt {
         }
         creationDate = AppReceipt.creationDate(in: container.payload)
         try Self.requireAlgorithms(container.signer)
+    }
+
+    /// What is kept of the receipt: its payload and signature with the certificates of the chain that it was verified with.
+    /// The root is the verifier's own, not the one in the envelope.
+    @inline(never)
+    func canonical(from chain: SignerChain) throws(VerificationError) -> [UInt8] {
+        let document = container.canonical(certificates: chain.encodedCertificates)
+        // A root that was left out may make it longer than it came, and what is kept must be readable again.
+        guard document.count <= Limits.receipt else {
+            throw VerificationError(
+                .malformed, "With its certificates the receipt is longer than \(Limits.receipt) bytes.")
+        }
+        return document
     }
 
     @inline(never)
@@ -187,12 +207,12 @@ private struct UnverifiedReceipt {
     }
 
     /// Every embedded certificate that may be the signer's, by issuer and serial number (RFC 5652 section 5.3), with every
-    /// one that may have issued it, by name, or alone where it issued itself. Other certificates may be anything: nobody
-    /// needs them.
+    /// one that may have issued it, by name, or alone if it issued itself. Other certificates may be anything: they are
+    /// dropped, as are those that are not canonical.
     @inline(never)
     func candidates() throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate?)] {
         var certificates: [Certificate] = []
-        for case let certificate? in container.certificates.map({ try? Certificate(derEncoded: Array($0)) })
+        for case let certificate? in container.certificates.map({ try? Certificate(canonical: Array($0)) })
         where !certificates.contains(certificate) {
             certificates.append(certificate)
         }

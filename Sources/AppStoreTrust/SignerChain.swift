@@ -25,6 +25,9 @@ package final class SignerChain: Sendable {
     /// Of `judged`, in their order: read once, for every document of this signer.
     private let validity: [CertificateValidity]
 
+    /// All certificates as DER, the leaf first: written once, for every document of this signer.
+    let encodedCertificates: [[UInt8]]
+
     /// The certificates that a signer brings along and that are judged at the signing time: all but the root, which is
     /// trusted by configuration, whatever its dates.
     var judged: [Certificate] { [leaf] + issuers.dropLast() }
@@ -58,6 +61,7 @@ package final class SignerChain: Sendable {
         }
         self.leaf = leaf
         issuers = [intermediate, root]
+        encodedCertificates = [leaf, intermediate, root].map(\.der)
         validity = [leaf.validity, intermediate.validity]
     }
 
@@ -71,6 +75,7 @@ package final class SignerChain: Sendable {
         }
         self.leaf = leaf
         issuers = []
+        encodedCertificates = [leaf.der]
         validity = [leaf.validity]
     }
 
@@ -157,7 +162,7 @@ extension Certificate {
     /// - Throws: `malformed`.
     init(from der: some Collection<UInt8>, _ name: String) throws(VerificationError) {
         do {
-            try self.init(derEncoded: Array(der))
+            try self.init(canonical: Array(der))
         } catch {
             throw VerificationError(.malformed, "The \(name) is no X.509 certificate.", cause: error)
         }

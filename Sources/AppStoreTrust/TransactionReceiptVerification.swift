@@ -60,7 +60,7 @@ extension AppStoreVerifier {
         let name = receipt.certificate.subject.commonName
         try await requireUnrevoked(
             [
-                (try? Certificate(derEncoded: Array(receipt.signature.certificate))).map {
+                (try? Certificate(canonical: Array(receipt.signature.certificate))).map {
                     OCSPQuestion(about: $0, issuedBy: issuers.intermediate)
                 }, OCSPQuestion(about: issuers.intermediate, issuedBy: issuers.root),
             ], "Nobody can be asked about the certificate “\(name)”.", at: now)

@@ -9,7 +9,9 @@ public struct Verified<Payload: Sendable>: Sendable {
 
     public let kind: SignedKind
 
-    /// The compact JWS or the receipt exactly as received. This is what to keep, not a re-encoding.
+    /// The document to keep: it verifies again. A token is exactly as received. A receipt is in canonical form, with what was
+    /// verified and nothing else: payload, signature, and the certificates of the chain, whose root is the verifier's own. For
+    /// receipts as the App Store writes them these are the received bytes too.
     public let document: [UInt8]
 
     /// One of the accepted environments.

@@ -5,7 +5,7 @@ public import AppStoreTrust
 package import Crypto
 public import ReceiptCoding
 
-/// A signed document that a verifier accepted, with what it says. It is kept byte for byte.
+/// A signed document that a verifier accepted, with what it says. It is kept byte for byte as ``Verified/document``.
 ///
 /// It can only be made of verified things, so that nothing else gets into a ledger.
 public struct Evidence: Hashable, Sendable {
@@ -23,7 +23,7 @@ public struct Evidence: Hashable, Sendable {
     public let scope: LedgerScope
     /// When it was signed; `nil` where it does not say.
     public let signedDate: Timestamp?
-    /// As it arrived.
+    /// A token as it arrived; a receipt in canonical form.
     public let document: [UInt8]
     /// What it says about transactions.
     public let statements: [TransactionStatement]
@@ -150,8 +150,9 @@ extension Evidence {
 extension EvidenceID {
     /// The name of a document: the SHA-256 of what in it is signed, which is a token up to its last dot and a receipt's payload.
     ///
-    /// What is around that anybody can write in other words – lengths, chunks, the second form of a signature – and would make
-    /// as many documents of one, each with a place on the disk.
+    /// Anybody can write what is around that in other ways: a receipt's container, the second form of a token's signature. By
+    /// any other name one document would be many, each with a place on the disk. Receipts that earlier versions kept with their
+    /// whole container have the same name.
     public init(_ document: [UInt8], _ kind: Evidence.Kind) {
         switch kind {
         case .receipt:

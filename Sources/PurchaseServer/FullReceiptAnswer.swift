@@ -37,7 +37,9 @@ struct FullReceiptAnswer: Sendable {
             try rows(chain, latest, from: reader, &receipts, latestOnly: latestOnly)
         }
         response.pendingRenewalInfo = try chains.compactMap { try renewal($0, from: reader) }
-        response.latestReceipt = Base64.encode(try reader.document(newest)?.document ?? receipt.document)
+        // The one that was sent is canonical, even if an earlier version kept all that was around it.
+        let kept = newest == KnownReceipts.provenance(receipt) ? nil : try reader.document(newest)?.document
+        response.latestReceipt = Base64.encode(kept ?? receipt.document)
         return response
     }
 

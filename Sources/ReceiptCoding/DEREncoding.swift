@@ -4,23 +4,34 @@
 package enum DEREncoding {
     /// One element: `tag` is the identifier octet.
     package static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
-        var element = [tag]
-        if content.count < 0x80 {
-            element.append(UInt8(content.count))
-        } else {
-            let length = bigEndian(Int64(content.count)).drop { $0 == 0 }
-            element.append(0x80 | UInt8(length.count))
-            element += length
-        }
-        return element + content
+        header(tag, count: content.count) + content
+    }
+
+    /// One element in pieces: its header, and its contents as they are. What is large is copied once, at the end.
+    static func element(_ tag: UInt8, of pieces: [ArraySlice<UInt8>]) -> [ArraySlice<UInt8>] {
+        [header(tag, count: pieces.reduce(0) { $0 + $1.count })[...]] + pieces
+    }
+
+    private static func header(_ tag: UInt8, count: Int) -> [UInt8] {
+        guard count >= 0x80 else { return [tag, UInt8(count)] }
+        let length = bigEndian(Int64(count)).drop { $0 == 0 }
+        return [tag, 0x80 | UInt8(length.count)] + length
+    }
+
+    /// Pieces one after the other. Copied piece by piece: `joined()` hands out one byte at a time.
+    package static func concatenation(_ pieces: some Collection<some Collection<UInt8>>) -> [UInt8] {
+        var whole: [UInt8] = []
+        whole.reserveCapacity(pieces.reduce(0) { $0 + $1.count })
+        for piece in pieces { whole += piece }
+        return whole
     }
 
     package static func sequence(_ elements: [UInt8]...) -> [UInt8] {
-        element(BERTag.sequence, Array(elements.joined()))
+        element(BERTag.sequence, concatenation(elements))
     }
 
     package static func set(_ elements: [UInt8]...) -> [UInt8] {
-        element(BERTag.set, Array(elements.joined()))
+        element(BERTag.set, concatenation(elements))
     }
 
     /// `SET OF` has its elements in the order of their octets (X.690 section 11.6).

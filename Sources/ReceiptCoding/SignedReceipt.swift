@@ -2,15 +2,20 @@
 
 import AppStoreModel
 
-/// The container of an app receipt, taken apart and not trusted: PKCS#7 `SignedData` (RFC 5652 section 5) with exactly
-/// what App Store receipts have.
+/// The container of an app receipt, taken apart and not trusted: PKCS#7 `SignedData` (RFC 5652 section 5).
 ///
-/// Definite and indefinite lengths are read, and the signed bytes are kept as they are: the signature covers the payload
-/// octets directly, since receipts have no signed attributes.
+/// The signature covers the payload and nothing else. Genuine containers all have one shape: DER (from Xcode BER with
+/// indefinite lengths and a payload in chunks), version 1 twice, one digest algorithm, the certificates leaf, intermediate
+/// and root (from Xcode the leaf alone), one signer by issuer and serial number, and NULL as each algorithm's parameters.
+/// They have no attributes and no revocation lists. Of other shapes
+///
+/// - *refused* is what changes who signed what: signed attributes, no signer or several, a signer by the identifier of its
+///   key, another content type, a serial number with needless zeros or below zero, more than ``Limits/certificates``
+///   certificates, or one longer than ``Limits/certificate``;
+/// - *dropped* is what only lies beside it: unsigned attributes, revocation lists, other certificates, elements behind the
+///   known ones, bytes behind the receipt, other versions, digest algorithms and parameters, and other encodings of lengths
+///   and strings. ``canonical(certificates:)`` writes what remains.
 public struct SignedReceipt: Sendable {
-    /// How many bytes it has; the App Store ignores what is behind them.
-    public let length: Int
-
     /// The bytes that were signed: a SET of receipt attributes.
     public let payload: ArraySlice<UInt8>
 
@@ -47,9 +52,7 @@ extension SignedReceipt {
             throw ReceiptDecodingError("\(bytes.count) bytes are more than a receipt may have (\(Limits.receipt))")
         }
         var outer = BERReader(bytes)
-        let whole = try outer.next(BERTag.sequence, "PKCS#7 ContentInfo", in: bytes)
-        length = whole.end - bytes.startIndex
-        var contentInfo = BERReader(in: whole)
+        var contentInfo = BERReader(in: try outer.next(BERTag.sequence, "PKCS#7 ContentInfo", in: bytes))
         try contentInfo.expect(.signedData, "content type", in: bytes)
         var explicit = BERReader(in: try contentInfo.next(BERTag.context0, "content", in: bytes))
         var signedData = BERReader(in: try explicit.next(BERTag.sequence, "SignedData", in: bytes))
@@ -65,7 +68,7 @@ extension SignedReceipt {
         let certificates = try signedData.next(BERTag.context0, "certificates", in: bytes)
         self.certificates = try Self.certificates(bytes, in: certificates)
 
-        // Revocation lists: nobody needs them.
+        // Revocation lists, which are dropped.
         if signedData.nextTag(in: bytes) == BERTag.context1 { _ = try signedData.next(in: bytes) }
         var signers = BERReader(in: try signedData.next(BERTag.set, "set of signers", in: bytes))
         signer = try Signer(bytes, in: try signers.next(BERTag.sequence, "SignerInfo", in: bytes))
@@ -100,9 +103,12 @@ extension SignedReceipt.Signer {
         let name = try identifier.next(BERTag.sequence, "issuer", in: bytes)
         issuer = bytes[name.start..<name.end]
         serialNumber = bytes[try identifier.next(BERTag.integer, "serial number", in: bytes).content]
-        // One number has one form (X.690 section 8.3.2), or one signer would have many.
-        guard serialNumber.first != 0 || serialNumber.dropFirst().first.map({ $0 >= 0x80 }) ?? true else {
-            throw ReceiptDecodingError("A serial number with zeros in front")
+        // Serial numbers are positive (RFC 5280 section 4.1.2.2), and a number has one form (X.690 section 8.3.2). A zero in
+        // front is right only where the number would be negative without it.
+        let isNegative = serialNumber.first.map { $0 >= 0x80 } ?? true
+        let isPadded = serialNumber.first == 0 && serialNumber.dropFirst().first.map { $0 < 0x80 } ?? false
+        guard !isNegative, !isPadded else {
+            throw ReceiptDecodingError("A serial number that is negative or has zeros in front")
         }
         digestAlgorithm = try info.algorithm("digest algorithm", in: bytes)
         // With signed attributes the signature would cover those instead of the payload. No App Store receipt has them.
@@ -124,7 +130,7 @@ extension BERReader {
         }
     }
 
-    /// Reads an AlgorithmIdentifier. Its parameters are NULL or absent for all that is accepted, and say nothing.
+    /// Reads an AlgorithmIdentifier. The parameters of the accepted algorithms are NULL or absent: they mean nothing.
     fileprivate mutating func algorithm(
         _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> OID {

@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import Foundation
+import HostileVectors
 import ReceiptCoding
 import Testing
 
@@ -92,5 +93,68 @@ import Testing
             return await group.reduce(0, +)
         }
         #expect(accepted == 140)
+    }
+
+    /// A receipt whose leaf has an ECDSA signature, so that it has every form that a certificate may have.
+    private static func receiptPlan() throws -> (plan: ReceiptPlan, verifier: AppStoreVerifier) {
+        let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
+        var chain = authority.receipts
+        chain.intermediate.key = .newP384()
+        chain.leaf.issuerKey = chain.intermediate.key
+        var receipt = AppReceipt()
+        receipt.receiptType = Open(.productionSandbox)
+        receipt.receiptCreationDate = now
+        return (
+            try ReceiptPlan(receipt.encoded, by: chain),
+            AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
+        )
+    }
+
+    @Test func `a signer's certificates in other words add no known signer`() async throws {
+        let (plan, verifier) = try Self.receiptPlan()
+        _ = try await verifier.verify(receipt: plan.signed(), at: Self.now)
+        let known = verifier.knownReceiptSigners.keys
+        #expect(known.count == 1)
+        var rewritten = plan
+        rewritten.certificates[0] = try CertificateRewriting.withOtherSignature(plan.certificates[0])
+        for receipt in [rewritten, plan, rewritten] {
+            _ = try await verifier.verify(receipt: receipt.signed(), at: Self.now)
+        }
+        rewritten.certificates =
+            [
+                CertificateRewriting.withLongLength(plan.certificates[0]),
+                try CertificateRewriting.withoutParameters(plan.certificates[1]),
+            ] + plan.certificates
+        _ = try await verifier.verify(receipt: rewritten.signed(), at: Self.now)
+        #expect(verifier.knownReceiptSigners.keys == known)
+    }
+
+    @Test func `what is kept of a receipt does not depend on the signers that are known`() async throws {
+        let (plan, verifier) = try Self.receiptPlan()
+        // Two intermediates with one name and key, of which either may stand in front.
+        var exchanged = plan
+        exchanged.certificates[1] = try CertificateRewriting.withOtherSignature(plan.certificates[0])
+        exchanged.certificates[0] = plan.certificates[1]
+        exchanged.certificates.append(plan.certificates[0])
+        var reversed = exchanged
+        reversed.certificates.reverse()
+        for receipt in [plan, exchanged, reversed, plan, exchanged, reversed] {
+            let document = try receipt.signed()
+            let fresh = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: verifier.roots)
+            let expected = try await fresh.verify(receipt: document, at: Self.now).document
+            #expect(try await verifier.verify(receipt: document, at: Self.now).document == expected)
+        }
+    }
+
+    @Test func `a full list drops the signer that was used least recently`() {
+        let known = KnownSigners<Int, String>()
+        for number in 1...Limits.knownSigners { known.remember("signer \(number)", as: number) }
+        #expect(known.signer { key, _ in key == 1 } == "signer 1")
+        known.remember("another", as: 0)
+        #expect(known.signer { key, _ in key == 2 } == nil)
+        #expect(known.keys == Array(3...Limits.knownSigners) + [1, 0])
+        known.remember("the same", as: 3)
+        #expect(known.keys.count == Limits.knownSigners)
+        #expect(known.signer { key, _ in key == 3 } == "the same")
     }
 }

@@ -10,7 +10,7 @@ import X509
 
 /// Faults of app receipts. Each starts from a receipt as the App Store would sign it and breaks one thing.
 enum ReceiptCases {
-    static let all = containers + signers + chains + dates + payloads + claims + xcode
+    static let all = containers + wrappings + signers + chains + certificates + dates + payloads + claims + xcode
 
     /// The attributes of the receipt that all others are made from, by type.
     private static let attributes: [(type: Int64, value: [UInt8])] = [
@@ -119,6 +119,17 @@ enum ReceiptCases {
     private static func nested(_ payload: [UInt8], _ depth: Int) -> [UInt8] {
         Array(repeatElement([0x24, 0x80], count: depth).joined()) + DEREncoding.octetString(payload)
             + Array(repeatElement([0x00, 0x00], count: depth).joined())
+    }
+
+    /// What no signature covers. All of them are kept as the same document.
+    private static let wrappings = ReceiptWrapping.all(unsigned: 300).map { wrapping in
+        Case(
+            id: "receipt::wrapped-\(wrapping.name)", description: wrapping.description, kind: .receipt, expected: nil,
+            source: "RFC 5652 section 5.4: the signature covers the content alone"
+        ) { world in
+            let receipt = try ReceiptPlan(payload(attributes), by: world.authority.receipts).signed()
+            return Data(try wrapping(receipt)).base64EncodedString()
+        }
     }
 
     // MARK: The signer and the signature
@@ -325,6 +336,78 @@ enum ReceiptCases {
                 var expired = world.authority.receipts.intermediate
                 expired.until = Timestamp(milliseconds: World.issued.milliseconds - World.day)
                 plan.certificates.insert(try [UInt8](der: expired.issue()), at: 1)
+            },
+        ] as [Case]
+
+    // MARK: Certificates in other words
+
+    private static let certificates =
+        [
+            receipt(
+                "leaf-parameters-absent", "The leaf without the parameters of its algorithm, which its issuer signed.",
+                .malformed, source: "RFC 5280 section 4.1.1.2"
+            ) { plan, _ in
+                plan.certificates[0] = try CertificateRewriting.withoutParameters(plan.certificates[0])
+            },
+            receipt(
+                "intermediate-parameters-absent",
+                "The intermediate without the parameters of its algorithm, which its issuer signed.", .untrustedChain,
+                source: "RFC 5280 section 4.1.1.2"
+            ) { plan, _ in
+                plan.certificates[1] = try CertificateRewriting.withoutParameters(plan.certificates[1])
+            },
+            receipt(
+                "leaf-algorithms-differ", "A leaf that says SHA-1 where it is signed, and is signed with SHA-256.",
+                .malformed, source: "RFC 5280 section 4.1.1.2"
+            ) { plan, world in
+                let withRSA: [UInt8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01]
+                plan.certificates[0] = try CertificateRewriting.signed(
+                    plan.certificates[0], replacing: withRSA + [0x0b], with: withRSA + [0x05],
+                    by: world.authority.receipts.leaf.issuerKey)
+            },
+            receipt(
+                "leaf-unused-bit", "A leaf whose signature ends with an unused bit.", .malformed,
+                source: "X.690 section 11.2"
+            ) { plan, world in
+                var chain = world.authority.receipts
+                for number in 1...UInt8.max where plan.certificates[0].last.map({ $0 & 1 == 1 }) == true {
+                    chain.leaf.serialNumber = [number]
+                    plan = try ReceiptPlan(plan.payload, by: chain)
+                }
+                plan.certificates[0] = try CertificateRewriting.withUnusedBit(plan.certificates[0])
+            },
+            receipt(
+                "leaf-long-length", "A leaf whose length has an octet more than it needs.", .malformed,
+                source: "X.690 section 10.1"
+            ) { plan, _ in
+                plan.certificates[0] = CertificateRewriting.withLongLength(plan.certificates[0])
+            },
+            receipt(
+                "rewritten-leaf-beside-genuine", "A leaf in other words in front of the genuine one.", nil,
+                source: "RFC 5280 section 4.1.1.2"
+            ) { plan, _ in
+                plan.certificates.insert(try CertificateRewriting.withoutParameters(plan.certificates[0]), at: 0)
+            },
+            receipt(
+                "leaf-other-signature",
+                "A leaf with the other signature that its issuer's key has for it. ECDSA does not rule it out.", nil,
+                source: "FIPS 186-5 section 6.4"
+            ) { plan, world in
+                var chain = world.authority.receipts
+                chain.intermediate.key = .newP384()
+                chain.leaf.issuerKey = chain.intermediate.key
+                plan = try ReceiptPlan(plan.payload, by: chain)
+                plan.certificates[0] = try CertificateRewriting.withOtherSignature(plan.certificates[0])
+            },
+            receipt(
+                "serial-number-negative", "The signer's serial number without the zero that makes it positive.",
+                .malformed, source: "RFC 5280 section 4.1.2.2"
+            ) { plan, world in
+                var chain = world.authority.receipts
+                chain.leaf.serialNumber = [0x80, 0xaa, 0xbb]
+                plan = try ReceiptPlan(plan.payload, by: chain)
+                let issuer = plan.signer.dropFirst(2).dropLast(6)
+                plan.signer = DEREncoding.sequence(Array(issuer), [0x02, 0x03, 0x80, 0xaa, 0xbb])
             },
         ] as [Case]
 
@@ -540,7 +623,7 @@ enum ReceiptCases {
 }
 
 extension [UInt8] {
-    fileprivate func chunks(of size: Int) -> [[UInt8]] {
+    func chunks(of size: Int) -> [[UInt8]] {
         stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
     }
 }

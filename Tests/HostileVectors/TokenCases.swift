@@ -307,6 +307,15 @@ enum TokenCases {
             ) { chain, _ in
                 chain.leaf.demands = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
+            token(
+                "leaf-algorithms-differ", "A leaf that says SHA-256 where it is signed, and is signed with SHA-384.",
+                .malformed, source: "RFC 5280 section 4.1.1.2"
+            ) { plan, world in
+                let ecdsa: [UInt8] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03]
+                plan.chain[0] = try CertificateRewriting.signed(
+                    plan.chain[0], replacing: ecdsa + [0x03], with: ecdsa + [0x02],
+                    by: world.authority.tokens.leaf.issuerKey)
+            },
             token("wrong-order", "Leaf and intermediate exchanged.", .untrustedChain, source: "RFC 7515 section 4.1.6")
             { plan, _ in
                 plan.chain.swapAt(0, 1)

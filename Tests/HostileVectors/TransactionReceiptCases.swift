@@ -91,6 +91,13 @@ enum TransactionReceiptCases {
             receipt("certificate-cut-off", "The certificate's last byte is missing.", .malformed) { plan, _ in
                 plan.certificate.removeLast()
             },
+            receipt(
+                "certificate-parameters-absent",
+                "The certificate without the parameters of its algorithm, which its issuer signed.", .malformed,
+                source: "RFC 5280 section 4.1.1.2"
+            ) { plan, _ in
+                plan.certificate = try CertificateRewriting.withoutParameters(plan.certificate)
+            },
             receipt("certificate-empty", "No certificate.", .malformed) { plan, _ in plan.certificate = [] },
             receipt("certificate-key-on-curve", "A signer whose key is on a curve.", .unsupportedAlgorithm) {
                 plan, world in

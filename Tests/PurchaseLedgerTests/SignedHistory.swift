@@ -116,13 +116,17 @@ struct SignedHistory {
 
     /// An app receipt of the purchases.
     func evidence(receipt purchases: [InAppPurchase], created: Double) async throws -> Evidence {
+        let document = try receipt(purchases, created: created)
+        return try #require(Evidence(try await verifier.verify(receipt: document, at: Facts.day(0))))
+    }
+
+    func receipt(_ purchases: [InAppPurchase], created: Double) throws -> [UInt8] {
         var receipt = AppReceipt()
         receipt.receiptType = Open(.production)
         receipt.bundleId = Facts.scope.bundleId
         receipt.bundleIdOctets = DEREncoding.utf8String(Facts.scope.bundleId)[...]
         receipt.receiptCreationDate = Facts.day(created)
         receipt.inAppPurchases = purchases
-        let document = try authority.sign(receipt)
-        return try #require(Evidence(try await verifier.verify(receipt: document, at: Facts.day(0))))
+        return try authority.sign(receipt)
     }
 }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import HostileVectors
+import PurchaseLedger
+import ReceiptCoding
+import Testing
+
+/// What a ledger keeps of a receipt.
+@Suite struct CanonicalEvidenceTests {
+    private static let signed = Result { try SignedHistory() }
+
+    private static func receipt() throws -> (document: [UInt8], verifier: AppStoreVerifier) {
+        var purchase = InAppPurchase()
+        purchase.transactionId = "1"
+        purchase.originalTransactionId = "1"
+        purchase.productId = "month"
+        purchase.purchaseDate = Facts.day(0)
+        purchase.expiresDate = Facts.day(30)
+        let signed = try signed.get()
+        return (try signed.receipt([purchase], created: 1), signed.verifier)
+    }
+
+    private static func documents(in ledger: Ledger) async throws -> [[UInt8]] {
+        try await ledger.storage.read { try $0.documents(after: 0, limit: 100).map(\.document) }
+    }
+
+    @Test func `one receipt in every wrapping, of two megabytes too, is one small document`() async throws {
+        let (receipt, verifier) = try Self.receipt()
+        let ledger = Ledger(storage: MemoryLedgerStorage())
+        let large = ReceiptWrapping.all(unsigned: 2_000_000).filter { $0.name == "unsigned-attributes" }
+        for wrapping in large + ReceiptWrapping.all(unsigned: 1000) {
+            let verified = try await verifier.verify(receipt: wrapping(receipt), at: Facts.day(1))
+            _ = try await ledger.record([#require(Evidence(verified))], at: Facts.day(1))
+        }
+        #expect(try await Self.documents(in: ledger) == [receipt])
+        #expect(try await ledger.check(by: verifier).faults == [])
+    }
+
+    @Test(arguments: ReceiptWrapping.all(unsigned: 1000).map(\.name))
+    func `a receipt that an earlier version kept whole is known, verifies and is rebuilt`(name: String) async throws {
+        let (receipt, verifier) = try Self.receipt()
+        let wrapping = try #require(ReceiptWrapping.all(unsigned: 1000).first { $0.name == name })
+        let verified = try await verifier.verify(receipt: receipt, at: Facts.day(1))
+        let evidence = try #require(Evidence(verified))
+        let whole = Evidence(.receipt, try wrapping(receipt), Facts.scope, verified.signedDate) { _ in
+            (evidence.statements, evidence.renewals)
+        }
+        let ledger = Ledger(storage: MemoryLedgerStorage())
+        _ = try await ledger.record([whole], at: Facts.day(1))
+        #expect(try await ledger.record([evidence], at: Facts.day(2)).known == 1)
+        #expect(try await Self.documents(in: ledger) == [whole.document])
+        let rebuilt = try await ledger.rebuild(in: MemoryLedgerStorage(), by: verifier, at: Facts.day(3))
+        #expect(rebuilt.documents == 1)
+        #expect(rebuilt.faults == [] && rebuilt.differing == [])
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ReceiptCoding
+import TestData
+import Testing
+
+/// The container, both ways.
+@Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct SignedReceiptTests {
+    /// What the canonical container has of a receipt.
+    private static func parts(_ receipt: SignedReceipt) -> [[UInt8]] {
+        let signer = receipt.signer
+        return [Array(receipt.payload), Array(signer.issuer), Array(signer.serialNumber), Array(signer.signature)]
+            + ["\(signer.digestAlgorithm)"].map { Array($0.utf8) } + receipt.certificates.map { Array($0) }
+    }
+
+    private static func canonical(_ receipt: SignedReceipt) -> [UInt8] {
+        receipt.canonical(certificates: receipt.certificates.map { Array($0) })
+    }
+
+    @Test(arguments: [
+        "receipts/sandbox-2025-sha256-2-purchases.b64", "receipts/mac-production-2017-sha1.der",
+        "receipts/xcode-ber-1-purchase.b64",
+    ])
+    func `whatever can be read is written to a container that reads the same`(file: String) throws {
+        let bytes = try TestData.receipt(file)
+        var random = SeededRandom(seed: 1)
+        var read = 0
+        for _ in 0..<5000 {
+            var changed = bytes
+            for _ in 0..<Int.random(in: 0...2, using: &random) {
+                changed[Int.random(in: 0..<changed.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+            }
+            guard let receipt = try? SignedReceipt(decoding: changed) else { continue }
+            read += 1
+            let written = Self.canonical(receipt)
+            let returned = try SignedReceipt(decoding: written)
+            #expect(Self.parts(returned) == Self.parts(receipt))
+            #expect(Self.canonical(returned) == written)
+        }
+        #expect(read > 1000)
+    }
+}
