@@ -46,7 +46,7 @@ extension ChainReport {
         if status == nil, old == nil {
             changes.append(Change(kind: .purchased, transactionId: transactionId, productId: productId))
         }
-        for purchase in chain.purchases {
+        for purchase in revoked == known ? [] : chain.purchases {
             let isRevoked = revoked.contains(purchase.transactionId)
             guard isRevoked != known.contains(purchase.transactionId) else { continue }
             changes.append(

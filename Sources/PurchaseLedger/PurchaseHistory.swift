@@ -36,8 +36,8 @@ extension Chain {
     /// Its transactions judged together.
     func history(at now: Timestamp) -> PurchaseHistory { PurchaseHistory(transactions.values, at: now) }
 
-    /// What is known of each transaction, the earliest purchase first. A period that a receipt calls cancelled since it was
-    /// upgraded is upgraded here.
+    /// What is known of each transaction, the earliest purchase first, at whatever time. A period that a receipt calls cancelled
+    /// since it was upgraded is upgraded here.
     public var purchases: [TransactionStatement] { history(at: .distantFuture).purchases }
 }
 
@@ -74,6 +74,7 @@ private struct Timeline {
         entries.sort { $0.period.isBought(before: $1.period) }
         findRenewals()
         findSuperseded(at: now)
+        markUpgrades()
     }
 
     /// Transactions with one web order line item are one period.
@@ -104,25 +105,27 @@ private struct Timeline {
     }
 
     /// A purchase of another product supersedes the period that ran then, and a renewal of that period, which may have been
-    /// charged ahead, dies with it.
+    /// charged ahead, ends with it.
     private mutating func findSuperseded(at now: Timestamp) {
         /// By the second at which periods ended, whether all of them were superseded.
         var areSuperseded: [Int64: Bool] = [:]
         for index in entries.indices {
-            let (successors, isUpgraded) = (successors(of: index), entries[index].period.isUpgraded)
-            if entries[index].isCancelledByReceipt,
-                let cancelled = entries[index].period.revocation?.date.second,
-                successors.contains(where: { $0.period.start.second == cancelled })
-            {
-                entries[index].period.markUpgraded()
-                upgraded.formUnion(entries[index].transactionIds)
-            }
-            let (period, isRenewal) = (entries[index].period, entries[index].isRenewal)
-            let isSuperseded =
-                isUpgraded || successors.contains { $0.period.start <= now }
-                || isRenewal && areSuperseded[period.start.second] ?? false
+            let period = entries[index].period
+            let isOvertaken = successors(of: index).contains { $0.period.start <= now }
+            let renewsSuperseded = entries[index].isRenewal && (areSuperseded[period.start.second] ?? false)
+            let isSuperseded = period.isUpgraded || isOvertaken || renewsSuperseded
             entries[index].isSuperseded = isSuperseded
-            areSuperseded[period.end.second] = isSuperseded && areSuperseded[period.end.second] ?? true
+            areSuperseded[period.end.second] = isSuperseded && (areSuperseded[period.end.second] ?? true)
+        }
+    }
+
+    /// A receipt says that an upgraded period was cancelled, at the second of the purchase that took its place.
+    private mutating func markUpgrades() {
+        for index in entries.indices where entries[index].isCancelledByReceipt {
+            let cancelled = entries[index].period.revocation?.date.second
+            guard successors(of: index).contains(where: { $0.period.start.second == cancelled }) else { continue }
+            entries[index].period.markUpgraded()
+            upgraded.formUnion(entries[index].transactionIds)
         }
     }
 

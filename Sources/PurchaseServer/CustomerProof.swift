@@ -19,6 +19,9 @@ public struct CustomerProof: Sendable {
     /// The furthest end of a token. A token can be copied from a device, and there is no list of revoked ones.
     public static let longestLifetime = Duration.seconds(86_400)
 
+    /// How far the backend's clock may be ahead of ours (RFC 7519 sections 4.1.4 and 4.1.5).
+    static let clockLeeway = Duration.seconds(60)
+
     /// The shortest secret in bytes: as long as the digest (RFC 7518 section 3.2).
     public static let shortestSecret = 32
 
@@ -115,7 +118,7 @@ extension CustomerProof {
         }
         guard let end = claims["exp"]?.numericDate else { throw .invalidToken("exp is not in seconds since 1970.") }
         guard now < end else { throw .invalidToken("It has expired.") }
-        guard end <= now.advanced(by: Self.longestLifetime) else {
+        guard end <= now.advanced(by: Self.longestLifetime + Self.clockLeeway) else {
             throw .invalidToken("exp is more than 24 hours from now.")
         }
         try requireStarted(claims, at: now)
@@ -131,7 +134,9 @@ extension CustomerProof {
     private func requireStarted(_ claims: JSONValue, at now: Timestamp) throws(Refusal) {
         guard let claim = claims["nbf"] else { return }
         guard let start = claim.numericDate else { throw .invalidToken("nbf is not in seconds since 1970.") }
-        guard start <= now else { throw .invalidToken("It is not valid yet (nbf).") }
+        guard start <= now.advanced(by: Self.clockLeeway) else {
+            throw .invalidToken("It is not valid yet (nbf).")
+        }
     }
 
     /// What a token says, once its signature is known to be valid.

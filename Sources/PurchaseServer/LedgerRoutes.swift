@@ -165,6 +165,8 @@ extension LedgerService {
         let scope = LedgerScope(bundleId: key.bundleId, environment: environment)
         var verifier = verifier
         verifier.apps = verifier.apps.only(key.bundleId)
+        // Otherwise a sandbox document would move to a customer whose answer, about production, does not show it.
+        verifier.environments.formIntersection([environment])
         return LedgerEndpoint(ledger: ledger, verifier: verifier, scope: scope, role: key.role, now: now)
     }
 

@@ -111,6 +111,20 @@ import Testing
         }
     }
 
+    @Test(arguments: [("", 400), ("?environment=production", 400), ("?environment=sandbox", 200)])
+    func `a document of another environment than the request's is refused, and moves nothing`(
+        query: String, status: Int
+    ) async throws {
+        let world = try await World()
+        let document = try world.transaction { $0.environment = Open(.sandbox) }
+        let answer = try await world.send(
+            .post, "/v1/customers/anna/purchases\(query)", #"{"document":"\#(document)"}"#)
+        #expect(answer.0.code == status)
+        #expect(answer.1["error"]?["code"]?.string == (status == 400 ? "otherEnvironment" : nil))
+        let customer = try await world.send(.get, "/v1/customers/anna?environment=sandbox")
+        #expect(customer.0.code == (status == 400 ? 404 : 200))
+    }
+
     @Test func `a purchase that is presented is the customer's at once, with the evidence that it rests on`()
         async throws
     {
