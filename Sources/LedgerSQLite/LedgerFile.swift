@@ -23,8 +23,8 @@ final class LedgerFile: Sendable {
     /// How long it was.
     let bytes: Int
     private let file: Identity
-    /// `nil` until the log is there.
-    private let log = Mutex<Identity?>(nil)
+    /// The log and its index; `nil` until they are there.
+    private let log = Mutex<[Identity]?>(nil)
 
     /// - Throws: ``LedgerStorageError`` if there is no file.
     init(path: String) throws {
@@ -39,15 +39,20 @@ final class LedgerFile: Sendable {
         guard found == file else { throw Self.replaced(path) }
     }
 
-    /// As ``requireInPlace()``, also for the log, which has all that was written last.
+    /// As ``requireInPlace()``, also for the log, which has all that was written last, and for its index, by which processes
+    /// that share the ledger keep out of each other's way.
     func requireInPlaceWithLog() throws {
         try requireInPlace()
-        guard let found = Self.status(logPath)?.identity else { throw Self.missing(logPath) }
+        let paths = [logPath, path + "-shm"]
+        let found = try paths.map { path in
+            guard let status = Self.status(path) else { throw Self.missing(path) }
+            return status.identity
+        }
         let expected = log.withLock { log in
             log = log ?? found
-            return log
+            return log ?? found
         }
-        guard found == expected else { throw Self.replaced(logPath) }
+        for (place, path) in paths.enumerated() where found[place] != expected[place] { throw Self.replaced(path) }
     }
 
     /// Whether the file system lets it be written, as far as can be told without writing.

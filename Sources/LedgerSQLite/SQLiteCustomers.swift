@@ -54,7 +54,13 @@ extension SQLiteTransaction {
         try delete(other)
         // Anew, so that they come after the customer's own.
         for id in ids { try add(id: id, to: customer) }
-        for link in links { try self.link(link.chain, to: customer, link.reason) }
+        for link in links {
+            try self.link(link.chain, to: customer, link.reason)
+            guard link.reason == LinkReason.claim.rawValue else { continue }
+            try tables.run(
+                "UPDATE links SET reason = ?1 WHERE chain = ?2 AND customer = ?3 AND reason <> ?1",
+                [.text(link.reason), .integer(link.chain), .integer(customer.number)])
+        }
     }
 
     func delete(_ customer: Customer) throws {

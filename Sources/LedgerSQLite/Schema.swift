@@ -210,13 +210,19 @@ enum Schema {
         ) STRICT;
         """
 
-    /// What decides which period governs, and whether renewal info is about it. In files from before this, each transaction is known
-    /// since its newest document; `quittance rebuild` derives the rest.
+    /// What decides which period governs, and whether renewal info is about it. An older file does not say it, and until
+    /// `quittance rebuild` derives it from the documents, what is filled in here keeps renewal info about the newest period: a
+    /// transaction counts as known since its purchase, and renewal info that was signed with a transaction is about that one.
     private static let governingPeriod = """
         ALTER TABLE statements ADD COLUMN knownSince INTEGER;
         ALTER TABLE statements ADD COLUMN transactionReason TEXT;
         ALTER TABLE chains ADD COLUMN renewalDate INTEGER;
-        UPDATE statements SET knownSince = signedDate WHERE signedDate > -9223372036854775808;
+        UPDATE statements SET knownSince = min(signedDate, coalesce(purchaseDate, signedDate))
+        WHERE signedDate > -9223372036854775808;
+        UPDATE chains SET renewalDate = (
+            SELECT expiresDate FROM statements WHERE chain = chains.id AND signedDate = renewalSignedDate
+            ORDER BY purchaseDate DESC LIMIT 1)
+        WHERE renewalSignedDate IS NOT NULL;
         """
 
     /// Events name customers that may have been deleted since, so that this is no reference. They themselves are never

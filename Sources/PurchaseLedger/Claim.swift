@@ -89,19 +89,14 @@ package struct OwnerChanges {
     }
 
     package mutating func add(_ now: Timestamp) {
-        times = (recent(at: now) + [now]).suffix(Self.limit)
+        times = (recent(at: now) + [now]).sorted().suffix(Self.limit)
     }
 
-    /// Times after `now` are left out: the clock was wrong then, and must not close the purchase until it is as late again.
+    /// How much later than `now` a recorded time may be: requests that overlap are recorded in any order. Beyond it the clock was
+    /// wrong then, and must not close the purchase until it is as late again.
+    private static let overlap = Duration.seconds(3600)
+
     private func recent(at now: Timestamp) -> [Timestamp] {
-        times.filter { $0 <= now && now < $0.advanced(by: Self.period) }
+        times.filter { $0 <= now.advanced(by: Self.overlap) && now < $0.advanced(by: Self.period) }
     }
-}
-
-/// A claim that would change a purchase's owner too often within a day. Nothing was recorded.
-public struct TooManyClaims: Error, Hashable {
-    /// The purchase.
-    public var chain: ChainKey
-    /// When the same claim may succeed.
-    public var retryAt: Timestamp
 }

@@ -43,6 +43,8 @@ extension Ledger {
         public var known = 0
         /// The purchases that stayed another customer's, as the claim policy has it.
         public var kept: Set<ChainKey> = []
+        /// Those of ``kept`` that claims moved too often within a day, and when the same claim may succeed.
+        public var tooManyClaims: [ChainKey: Timestamp] = [:]
     }
 
     /// Records documents in one transaction: they themselves, the facts in them, whose they are and what changed.
@@ -50,9 +52,10 @@ extension Ledger {
     /// - Parameters:
     ///   - evidence: All of it, or where something fails none of it, is durable once this returns.
     ///   - claimant: The app's own id of the customer who presents them, if one does. A customer that is not known is new.
-    ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see ``TooManyClaims``.
+    ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
+    ///     ``Recorded/tooManyClaims``.
     ///   - now: When they arrived.
-    /// - Throws: ``LedgerStorageError`` or ``TooManyClaims``.
+    /// - Throws: ``LedgerStorageError``.
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
     ) async throws -> Recorded {
@@ -81,8 +84,7 @@ extension Ledger {
                     // In this order, so that a change is published to the customer it now concerns.
                     var owners = try linkByToken(whole, customers, in: writer, at: now)
                     if let claimant {
-                        let isAccepted = try claim(whole, for: claimant, isLimited: limitsClaims, in: writer, at: now)
-                        if !isAccepted { recorded.kept.insert(chain.key) }
+                        try claim(whole, for: claimant, isLimited: limitsClaims, in: writer, at: now, &recorded)
                         owners = try writer.owners(of: chain.key).map(\.customer)
                     }
                     try report(chain, of: owners, in: writer, at: now)

@@ -61,22 +61,31 @@ extension Ledger {
 
     /// Lets a customer claim a chain.
     ///
-    /// - Parameter isLimited: Whether ``OwnerChanges/limit`` is for this claim.
-    /// - Returns: False if the chain stays with its owners, as the policy has it.
-    /// - Throws: ``TooManyClaims``.
+    /// - Parameters:
+    ///   - isLimited: Whether the limit of ``OwnerChanges`` applies to this claim.
+    ///   - recorded: Told if the chain stays with its owners.
     func claim(
-        _ chain: Chain, for claimant: Customer, isLimited: Bool, in writer: any LedgerWriter, at now: Timestamp
-    ) throws -> Bool {
+        _ chain: Chain, for claimant: Customer, isLimited: Bool, in writer: any LedgerWriter, at now: Timestamp,
+        _ recorded: inout Recorded
+    ) throws {
         let key = chain.key
         let claim = try claim(chain, for: claimant, in: writer, at: now)
         switch claim.outcome {
-        case .unchanged: return true
-        case .refused: return false
+        case .unchanged: return
+        case .refused: recorded.kept.insert(key)
         case .accepted(let losers):
-            if claim.changesOwner { try addOwnerChange(claim, of: key, isLimited: isLimited, in: writer, at: now) }
+            if claim.changesOwner {
+                var changes = OwnerChanges(try writer.ownerChanges(of: key))
+                if isLimited, claim.isLimited, let retryAt = changes.nextAllowed(at: now) {
+                    recorded.kept.insert(key)
+                    recorded.tooManyClaims[key] = retryAt
+                    return
+                }
+                changes.add(now)
+                try writer.put(ownerChanges: changes.times, of: key)
+            }
             for loser in losers { try unlink(key, from: loser, in: writer, at: now) }
             try link(key, to: claimant, .claim, in: writer, at: now)
-            return true
         }
     }
 
@@ -92,17 +101,6 @@ extension Ledger {
             policy: claimPolicy, claimant: claimant,
             owners: try reader.owners(of: chain.key).map { try party($0.customer) }, account: try account.map(party),
             isEntitling: Holdings([chain], catalogue: catalogue(scope), at: now).isEntitling)
-    }
-
-    private func addOwnerChange(
-        _ claim: Claim, of key: ChainKey, isLimited: Bool, in writer: any LedgerWriter, at now: Timestamp
-    ) throws {
-        var changes = OwnerChanges(try writer.ownerChanges(of: key))
-        if isLimited, claim.isLimited, let retryAt = changes.nextAllowed(at: now) {
-            throw TooManyClaims(chain: key, retryAt: retryAt)
-        }
-        changes.add(now)
-        try writer.put(ownerChanges: changes.times, of: key)
     }
 
     private func link(

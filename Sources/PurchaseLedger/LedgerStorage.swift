@@ -161,7 +161,7 @@ public protocol LedgerWriter: LedgerReader {
     func establish(_ customer: Customer) throws
 
     /// Gives all ids and chains of `other` to `customer`, after its own, and forgets `other`. Both are of one app. The customer is
-    /// established if either was.
+    /// established if either was, and of two links to one chain a claim is the one that stays.
     func merge(_ other: Customer, into customer: Customer) throws
 
     /// Forgets a customer with its ids and links. What was signed stays.

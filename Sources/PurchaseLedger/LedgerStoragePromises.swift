@@ -580,7 +580,7 @@ extension LedgerStorageContract {
                     try reader.chains(of: one, in: .production), is: [Trial.key(2), Trial.key(1)], "Chains")
                 try Trial.expect(try reader.chains(of: two, in: .production), is: [], "The other's chains")
                 let reasons = try [1, 2].flatMap { try reader.owners(of: Trial.key($0)).map(\.reason) }
-                try Trial.expect(reasons, is: [.claim, .appAccountToken], "Reasons")
+                try Trial.expect(reasons, is: [.claim, .claim], "Reasons, of which a claim is the stronger")
             }
         },
         Promise("Of a customer that is deleted nothing is left but its number, which nobody gets again") { trial in

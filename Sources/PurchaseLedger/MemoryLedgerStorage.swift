@@ -286,7 +286,14 @@ extension MemoryLedgerStorage.Transaction {
         }
         delete(other)
         for id in ids { add(id: id, to: customer) }
-        for case (let key, let reason?) in links { link(key, to: customer, reason) }
+        for case (let key, let reason?) in links {
+            link(key, to: customer, reason)
+            guard reason == .claim else { continue }
+            let owners = state.owners[key] ?? []
+            set(
+                \.owners[key],
+                to: owners.map { $0.customer == customer ? .init(customer: customer, reason: .claim) : $0 })
+        }
     }
 
     func delete(_ customer: Customer) {

@@ -28,7 +28,7 @@ struct LedgerEndpoint: Sendable {
     let scope: LedgerScope
     /// What the key of the request may do.
     let role: APIKey.Role
-    let now: Timestamp
+    var now: Timestamp
 
     // MARK: Customers
 
@@ -95,7 +95,8 @@ struct LedgerEndpoint: Sendable {
                 throw refusal
             }
         }
-        let recorded = try await record(evidence, claimedBy: id)
+        // A server key may change owners as often as it needs to: to put right what a client key did.
+        let recorded = try await ledger.record(evidence, claimedBy: id, limitsClaims: role == .client, at: now)
         guard let answer = try await read(id) else { throw Refusal.notFound("The customer") }
         var json = JSONWriter()
         json.object { json in
@@ -103,19 +104,18 @@ struct LedgerEndpoint: Sendable {
             json.member("alreadyKnown", number: recorded.known)
             json.name("keptByOthers")
             json.array(recorded.kept.map(\.originalTransactionId).sorted()) { $0.string($1) }
+            json.name("tooManyClaims")
+            json.array(recorded.tooManyClaims.sorted { $0.key.originalTransactionId < $1.key.originalTransactionId }) {
+                json, claim in
+                json.object { json in
+                    json.member("originalTransactionId", claim.key.originalTransactionId)
+                    json.instant("retryAt", claim.value)
+                }
+            }
             json.name("customer")
             json.customer(answer)
         }
         return json.bytes
-    }
-
-    /// A server key may change owners as often as it needs to: to put right what a client key did.
-    private func record(_ evidence: [Evidence], claimedBy id: String) async throws -> Ledger.Recorded {
-        do {
-            return try await ledger.record(evidence, claimedBy: id, limitsClaims: role == .client, at: now)
-        } catch let error as TooManyClaims {
-            throw Refusal(error, at: now)
-        }
     }
 
     private func documents(in body: [UInt8]) throws(Refusal) -> [String] {

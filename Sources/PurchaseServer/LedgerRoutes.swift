@@ -96,12 +96,19 @@ extension PurchaseServer {
         route(.post, "/v1/customers/{id}/purchases", needs: .client, "The customer") { endpoint, request, context in
             let id = try context.customerId
             return try await bodies.withBody(of: request, upTo: LedgerEndpoint.bodyLimit) { body in
-                try await endpoint.submit(body, for: id)
+                // A body may arrive long after its head, and what it says counts from then.
+                var endpoint = endpoint
+                endpoint.now = now()
+                return try await endpoint.submit(body, for: id)
             }
         }
         route(.post, "/v1/customers/{id}/aliases", needs: .server, "The customer") { endpoint, request, context in
             let id = try context.customerId
-            return try await bodies.withBody(of: request, upTo: 4096) { try await endpoint.addAlias($0, to: id) }
+            return try await bodies.withBody(of: request, upTo: 4096) { body in
+                var endpoint = endpoint
+                endpoint.now = now()
+                return try await endpoint.addAlias(body, to: id)
+            }
         }
         route(.delete, "/v1/customers/{id}", needs: .server, "The customer") { endpoint, _, context in
             try await endpoint.delete(context.customerId)

@@ -54,18 +54,6 @@ extension Refusal {
             cause: error)
     }
 
-    init(_ error: TooManyClaims, at now: Timestamp) {
-        let wait = error.retryAt.milliseconds.subtractingReportingOverflow(now.milliseconds)
-        self.init(
-            status: .tooManyRequests, code: "tooManyClaims",
-            message: """
-                Purchase \(error.chain.originalTransactionId) changed its owner too often within a day. Nothing of this request was \
-                recorded: leave the purchase out, retry later, or use a server key.
-                """,
-            // Rounded up: a second too early would be refused again.
-            isRetryable: true, retryAfter: wait.overflow ? nil : (max(1, wait.partialValue) - 1) / 1000 + 1)
-    }
-
     init(_ error: LedgerStorageError) {
         self.init(
             status: .serviceUnavailable, code: "storageUnavailable",
