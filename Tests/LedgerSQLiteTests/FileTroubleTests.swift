@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [endings, ["", "-wal"], [""], ["-wal"]])
+    @Test(arguments: [endings, ["", "-wal"], [""], ["-wal"], ["-shm"]])
     func `a ledger that is taken away is an error until it is back, and never a new file`(taken: [String]) async throws
     {
         let storage = try SQLiteLedgerStorage(path: folder.path())

@@ -297,4 +297,35 @@ import Testing
         #expect(try await storage.faults() == [])
         #expect(try await storage.read { try $0.ownerChanges(of: key) } == [])
     }
+
+    @Test func `in an older file renewal info stays about the newest period`() async throws {
+        let path = folder.path("old.sqlite")
+        let key = ChainKey("1", in: AppStore.scope)
+        let (start, end) = (Self.now, Self.now.advanced(by: .seconds(86_400)))
+        let old = try SQLiteLedgerStorage(path: path)
+        try await old.write { writer in
+            let provenance = Provenance(signedDate: end, evidence: EvidenceID([1]))
+            var statement = TransactionStatement(
+                source: .signedTransaction, provenance: provenance, transactionId: "1", originalTransactionId: "1",
+                productId: "p")
+            (statement.purchaseDate, statement.expiresDate) = (start, end)
+            try writer.put(statement, in: key)
+            var renewal = RenewalFact(provenance: provenance, originalTransactionId: "1")
+            (renewal.willRenew, renewal.isInBillingRetry) = (true, true)
+            try writer.put(renewal, in: key)
+            // The transaction was signed once more since.
+            statement.provenance.signedDate = end.advanced(by: .seconds(60))
+            try writer.put(statement, in: key)
+        }
+        for step in [
+            "DROP TABLE ownerChanges", "ALTER TABLE customers DROP COLUMN isEstablished",
+            "ALTER TABLE statements DROP COLUMN knownSince", "ALTER TABLE statements DROP COLUMN transactionReason",
+            "ALTER TABLE chains DROP COLUMN renewalDate", "DELETE FROM grdb_migrations WHERE identifier >= '007'",
+        ] { try await old.execute(step) }
+        try old.close()
+
+        let storage = try SQLiteLedgerStorage(path: path)
+        let state = try await storage.read { try $0.chain(key)?.subscription(at: end.advanced(by: .seconds(3600))) }
+        #expect(state?.status == .billingRetry)
+    }
 }
