@@ -23,8 +23,6 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         var database: any DatabaseWriter
         /// A file that could be read only stays so to a connection, even when it may be written again.
         var mayBeReadOnly = false
-        /// Why the file is not that of this ledger any more, found by the last write.
-        var loss: LedgerStorageError?
     }
 
     /// Opens a ledger. Tables of an older version are brought up to date.
@@ -172,9 +170,9 @@ extension SQLiteLedgerStorage {
     }
 
     private func readNow<Result>(_ work: (any LedgerReader) throws -> Result) throws -> Result {
-        let (database, loss) = connection.withLock { ($0.database, $0.loss) }
+        let database = connection.withLock { $0.database }
         // A connection that is opened for this read would open another file.
-        if let loss { throw loss }
+        if let loss = groups.loss { throw loss }
         do {
             return try database.read { try work(SQLiteTransaction($0)) }
         } catch {
@@ -186,15 +184,9 @@ extension SQLiteLedgerStorage {
     /// them through in between.
     private func writeGroups() {
         writableDatabase().asyncWriteWithoutTransaction { [self] connection in
-            let hasMore = groups.writeNext(to: connection)
-            noteLoss()
-            if hasMore { beginWriting() }
+            if groups.writeNext(to: connection) { beginWriting() }
+            // If it was false, the next write may hold the connection's lock by now and wait for this queue to end.
         }
-    }
-
-    private func noteLoss() {
-        let loss = groups.loss
-        connection.withLock { $0.loss = loss }
     }
 
     private func reopenNext() {

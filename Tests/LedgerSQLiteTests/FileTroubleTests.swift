@@ -116,6 +116,28 @@ import Testing
         #expect(try await Self.documents(of: storage) == ["1", "2"])
     }
 
+    @Test func `reads and writes end while a ledger is opened again and again`() async throws {
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for task in 0..<2 {
+                group.addTask {
+                    for number in 0..<50 {
+                        let error = await Self.error {
+                            try await storage.write { _ in throw LedgerStorageError(.readOnly, "a test") }
+                        }
+                        #expect(error?.code == .readOnly)
+                        // Opens the file again.
+                        try await Self.add("\(task) \(number)", to: storage)
+                        // One that began before the file was closed may fail.
+                        _ = try? await Self.documents(of: storage)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(try await Self.documents(of: storage).count == 100)
+    }
+
     @Test func `a log that another process keeps from being brought into the file is said`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await Self.add("1", to: storage)
