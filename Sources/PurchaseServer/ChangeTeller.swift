@@ -1,27 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
-import Logging
-import PurchaseLedger
+package import AppStoreModel
+package import Logging
+package import PurchaseLedger
 import ServiceLifecycle
 
 /// Tells of what changes by itself, such as a subscription that ends: soon after it does, and after downtime of all that
 /// did meanwhile.
-struct ChangeTeller: Service {
-    /// How late an event may be. Looking costs one read of an index.
-    private static let interval = Duration.seconds(1)
-
+package struct ChangeTeller: Service {
     let ledger: Ledger
     let now: @Sendable () -> Timestamp
     let logger: Logger
+    private let interval: Duration
+    private let failure: RareWarning
 
-    func run() async throws {
+    /// - Parameter interval: How late an event may be. Looking costs one read of an index.
+    package init(
+        ledger: Ledger, now: @escaping @Sendable () -> Timestamp, logger: Logger, interval: Duration = .seconds(1)
+    ) {
+        self.ledger = ledger
+        self.now = now
+        self.logger = logger
+        self.interval = interval
+        failure = RareWarning(level: .error, "Changes could not be published", [:], logger)
+    }
+
+    package func run() async throws {
         await cancelWhenGracefulShutdown {
             var concern: String?
             while !Task.isCancelled {
                 await tell()
                 warn(unlessSaid: &concern)
-                try? await Task.sleep(for: Self.interval)
+                try? await Task.sleep(for: interval)
             }
         }
     }
@@ -39,7 +49,7 @@ struct ChangeTeller: Service {
             while try await ledger.tellChanges(at: now()) > 0, !Task.isCancelled {}
         } catch is CancellationError {
         } catch {
-            logger.error("Changes could not be told", metadata: ["error": "\(error)"])
+            failure.log(["error": "\(error)"])
         }
     }
 }

@@ -69,18 +69,23 @@ final class RareWarning: Sendable {
         var next: ContinuousClock.Instant?
     }
 
+    private let level: Logger.Level
     private let message: Logger.Message
     private let metadata: Logger.Metadata
     private let logger: Logger
     private let state = Mutex(State())
 
-    init(_ message: Logger.Message, _ metadata: Logger.Metadata = [:], _ logger: Logger) {
+    init(
+        level: Logger.Level = .warning, _ message: Logger.Message, _ metadata: Logger.Metadata = [:], _ logger: Logger
+    ) {
+        self.level = level
         self.message = message
         self.metadata = metadata
         self.logger = logger
     }
 
-    func log() {
+    /// - Parameter more: Metadata of this time alone.
+    func log(_ more: Logger.Metadata = [:]) {
         let now = ContinuousClock.now
         let count: Int? = state.withLock { state in
             state.count += 1
@@ -89,6 +94,7 @@ final class RareWarning: Sendable {
             return state.count
         }
         guard let count else { return }
-        logger.warning(message, metadata: metadata.merging(["times": "\(count)"]) { $1 })
+        let all = metadata.merging(more) { $1 }.merging(["times": "\(count)"]) { $1 }
+        logger.log(level: level, message, metadata: all)
     }
 }

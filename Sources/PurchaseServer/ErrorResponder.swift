@@ -18,7 +18,9 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
         do {
-            return try await next(request, context)
+            let response = try await next(request, context)
+            if let failure = RequestNotes.current?.all.storageFailure { logStorageFailure(failure, context) }
+            return response
         } catch let refusal as Refusal {
             if refusal.status.kind == .serverError, !refusal.isOverload {
                 log("Refused for now", context, "code", refusal.code)
@@ -27,7 +29,7 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
         } catch let error as VerificationError {
             return Self.response(Refusal(error))
         } catch let error as LedgerStorageError {
-            log("Storage failed", context, "error", "\(error)")
+            logStorageFailure(error, context)
             return Self.response(Refusal(error))
         } catch let error as any HTTPResponseError {
             return Self.response(error.status)
@@ -35,6 +37,10 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
             log("Request failed", context, "error", "\(error)")
             return Self.response(.internalServerError)
         }
+    }
+
+    private func logStorageFailure(_ error: LedgerStorageError, _ context: Context) {
+        log("Storage failed", context, "error", "\(error)")
     }
 
     private func log(_ message: Logger.Message, _ context: Context, _ name: String, _ value: String) {

@@ -4,7 +4,8 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// When a notification of the App Store was accepted last: if that is long ago, it may not reach this server any more.
+/// When a new notification of version 2 was accepted last: if that is long ago, the App Store may not reach this server any
+/// more. One that is known already, or a receipt in a notification of version 1, does not count: anyone who has it can send it.
 final class LastNotification: Sendable {
     /// How many documents are searched after a restart: a moment's work. If none of them is a notification, none is known.
     private static let searched = 100_000

@@ -57,17 +57,16 @@ extension PurchaseServer {
     func addNotifications(_ service: LedgerService, to router: Router<BasicRequestContext>) {
         let endpoint = NotificationEndpoint(ledger: service.ledger, verifier: service.verifier)
         router.post("/notifications/v2") { request, _ in
-            try await bodies.withBody(of: request, upTo: NotificationEndpoint.bodyLimit) { body in
+            let isNew = try await bodies.withBody(of: request, upTo: NotificationEndpoint.bodyLimit) { body in
                 try await endpoint.receive(v2: body, at: now())
             }
-            service.lastNotification.accepted(at: now())
+            if isNew { service.lastNotification.accepted(at: now()) }
             return Response(json: [UInt8]("{}".utf8))
         }
         router.post("/notifications/v1") { request, _ in
             try await bodies.withBody(of: request, upTo: Limits.notificationV1) { body in
                 try await endpoint.receive(v1: body, at: now())
             }
-            service.lastNotification.accepted(at: now())
             return Response(json: [UInt8]("{}".utf8))
         }
     }

@@ -45,21 +45,20 @@ public struct LineLogHandler: LogHandler {
         }
     }
 
-    /// The names are ours but for those of other packages, which may not take the place of these three.
+    /// Metadata of other packages may not take the place of the line's own members.
     private func members(_ event: LogEvent) -> [(name: String, value: Logger.MetadataValue)] {
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }
-        let fixed: [(String, Logger.MetadataValue)] = [
+        var fixed: [(String, Logger.MetadataValue)] = [
             ("time", .string(now().iso8601)), ("level", .string(event.level.rawValue)),
             ("message", .string("\(event.message)")),
         ]
-        let others = all.sorted { $0.key < $1.key }.map { (Self.name($0.key), $0.value) }
-        return fixed + (event.error.map { [("error", .string("\($0)"))] } ?? []) + others
+        if let error = event.error { fixed.append(("error", .string("\(error)"))) }
+        let taken = Set(fixed.map(\.0))
+        return fixed + all.sorted { $0.key < $1.key }.map { (Self.name($0.key, besides: taken), $0.value) }
     }
 
-    private static let ownNames: Set = ["time", "level", "message"]
-
-    private static func name(_ name: String) -> String {
-        if ownNames.contains(name) { return "\(name)_" }
+    private static func name(_ name: String, besides taken: Set<String>) -> String {
+        if taken.contains(name) { return "\(name)_" }
         guard !name.utf8.allSatisfy(isPlain) else { return name }
         return String(decoding: name.utf8.map { isPlain($0) ? $0 : UInt8(ascii: "_") }, as: UTF8.self)
     }

@@ -15,10 +15,11 @@ struct NotificationEndpoint: Sendable {
 
     /// Takes in a version 2 notification: `{"signedPayload": …}`.
     ///
+    /// - Returns: Whether it is new.
     /// - Throws: ``VerificationError`` where it can never be accepted, or may be later (`isRetryable`);
     ///   ``LedgerStorageError`` where it could not be stored; ``Refusal`` where it is no notification at all, and 503 where it is
     ///   genuine and this version cannot read it, so that it comes again to a newer one.
-    func receive(v2 body: [UInt8], at now: Timestamp) async throws {
+    func receive(v2 body: [UInt8], at now: Timestamp) async throws -> Bool {
         guard let payload = (try? JSONValue(parsing: body))?["signedPayload"]?.string else {
             throw Refusal.invalid("The body is not {\"signedPayload\": …}.")
         }
@@ -32,7 +33,7 @@ struct NotificationEndpoint: Sendable {
         guard let evidence = Evidence(notification) else {
             throw Refusal.invalid("The notification names no app.")
         }
-        _ = try await ledger.record([evidence], at: now)
+        return try await ledger.record([evidence], at: now).new > 0
     }
 
     /// Takes in a version 1 notification. It is not signed: only the receipt inside of it counts, and nothing else is read.

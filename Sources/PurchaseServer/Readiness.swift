@@ -2,7 +2,7 @@
 
 import AppStoreModel
 import Hummingbird
-import Logging
+package import Logging
 import PurchaseLedger
 import Synchronization
 
@@ -28,10 +28,15 @@ extension PurchaseServer {
 
 extension LedgerService {
     /// Says when the App Store reached this ledger last, so that the log of a start has it.
-    func logLastNotification(to logger: Logger) async {
-        let time = try? await lastNotification.time(in: ledger.storage)
-        logger.notice(
-            "The last notification that was accepted", metadata: ["at": .string(time?.iso8601 ?? "none is known")])
+    package func logLastNotification(to logger: Logger) async {
+        do {
+            let time = try await lastNotification.time(in: ledger.storage)
+            logger.notice(
+                time == nil ? "No accepted notification is known" : "The last notification that was accepted",
+                metadata: time.map { ["at": .string($0.iso8601)] })
+        } catch {
+            logger.error("Storage failed", metadata: ["error": .string("\(error)")])
+        }
     }
 }
 

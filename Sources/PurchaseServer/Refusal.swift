@@ -57,6 +57,6 @@ extension Refusal {
     init(_ error: LedgerStorageError) {
         self.init(
             status: .serviceUnavailable, code: "storageUnavailable",
-            message: "It could not be stored now; nothing of it was.", isRetryable: true)
+            message: "The ledger cannot be used now; nothing was stored. Retry later.", isRetryable: true)
     }
 }

@@ -5,6 +5,7 @@ import AppStoreTrust
 import HTTPTypes
 import Hummingbird
 import Logging
+import PurchaseLedger
 import Synchronization
 
 /// Which requests the log has a line for.
@@ -43,6 +44,8 @@ final class RequestNotes: Sendable {
         var verifyReceiptStatus: Int?
         /// Why a document was not accepted.
         var refusal: VerificationError?
+        /// Why the ledger could not be used, if the answer is not an error itself.
+        var storageFailure: LedgerStorageError?
     }
 
     let id: String

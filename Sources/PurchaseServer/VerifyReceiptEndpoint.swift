@@ -55,7 +55,8 @@ struct VerifyReceiptEndpoint: Sendable {
             return Answer(try await answer(verified, request, at: now))
         } catch let status as VerifyReceiptStatus {
             return Answer(VerifyReceiptResponse(status: status))
-        } catch is LedgerStorageError {
+        } catch let error as LedgerStorageError {
+            RequestNotes.add { $0.storageFailure = error }
             return Answer(VerifyReceiptResponse(status: .unavailable))
         } catch {
             return Answer(VerifyReceiptResponse(status: .unauthenticReceipt))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import HTTPTypes
 import Hummingbird
@@ -9,6 +10,7 @@ import Logging
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
+import ReceiptCoding
 import Synchronization
 import TestData
 import Testing
@@ -215,13 +217,17 @@ private final class Lines: Sendable {
         #expect(try await last(world) == .null)
         try await world.send(.post, "/notifications/v2", notification)
         #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds)
-        // One that is known already also shows that the App Store reaches this server.
+        // Anyone who has a document can send it again, or a receipt as a notification of version 1.
         world.clock.pass(5)
         try await world.send(.post, "/notifications/v2", notification)
-        #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds + 5)
         try await world.send(.post, "/notifications/v2", "{}")
-        world.clock.pass(5)
-        #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds + 5)
+        var receipt = AppReceipt()
+        receipt.receiptType = Open(.production)
+        (receipt.bundleId, receipt.receiptCreationDate) = ("com.example", LedgerRoutesTests.now)
+        let encoded = try Base64.encode(world.world.authority.sign(receipt))
+        let v1 = #"{"unified_receipt":{"latest_receipt":"\#(encoded)"}}"#
+        #expect(try await world.send(.post, "/notifications/v1", v1).status == .ok)
+        #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds)
         let restarted = try await last(World(storage: storage))
         #expect(restarted?.integer == LedgerRoutesTests.now.milliseconds)
     }
@@ -229,13 +235,15 @@ private final class Lines: Sendable {
 
 /// No value begins a line of its own, ends a field, or steers a terminal.
 @Suite struct LogLineTests {
-    private static func line(_ format: LogFormat, _ value: Logger.MetadataValue, name: String = "value") -> String {
+    private static func line(
+        _ format: LogFormat, _ value: Logger.MetadataValue, name: String = "value", error: (any Error)? = nil
+    ) -> String {
         let log = Lines()
         var logger = Logger(label: "test") { _ in
             LineLogHandler(format, now: { Timestamp(milliseconds: 1_700_000_000_001) }, write: log.add)
         }
         logger.logLevel = .info
-        logger.info("two words", metadata: [name: value])
+        logger.info("two words", error: error, metadata: [name: value])
         return log.all.joined(separator: "|")
     }
 
@@ -257,6 +265,9 @@ private final class Lines: Sendable {
         let json = try JSONValue(parsing: Self.line(.json, .stringConvertible(17)).utf8)
         #expect(json.members?.map(\.name) == ["time", "level", "message", "value"])
         #expect(json["value"]?.integer == 17 && json["time"]?.string == "2023-11-14T22:13:20.001Z")
+        #expect(
+            Self.line(.text, "x", name: "error", error: LedgerStorageError(.full, "y")).hasSuffix(" error_=x"))
+        #expect(Self.line(.text, "x", name: "error").hasSuffix(" error=x"))
         for name in ["time", "level", "message"] {
             let json = try JSONValue(parsing: Self.line(.json, "x", name: name).utf8)
             #expect(json[name]?.string != "x" && json["\(name)_"]?.string == "x")

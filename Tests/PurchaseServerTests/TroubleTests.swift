@@ -202,6 +202,78 @@ private final class Log: LogHandler, Sendable {
         #expect(try await server.send(.get, "/health/ready").status == 200)
     }
 
+    @Test func `an outage of the storage is logged on all routes, and the answer is true for reads and writes`()
+        async throws
+    {
+        let server = try await TroubledServer()
+        let receipt = try server.receipt(["1"])
+        try server.storage.close()
+        #expect(try await server.send(.post, "/verifyReceipt", receipt).json["status"]?.integer == 21005)
+        #expect(server.log.text.contains("Storage failed") && server.log.text.contains("/verifyReceipt"))
+        for (method, path, body) in [
+            (HTTPRequest.Method.get, "/v1/transactions/1", ""),
+            (.post, "/notifications/v2", try server.notification("1")),
+        ] {
+            let answer = try await server.send(method, path, body)
+            #expect(answer.status == 503)
+            let message = answer.json["error"]?["message"]?.string
+            #expect(message == "The ledger cannot be used now; nothing was stored. Retry later.")
+        }
+    }
+
+    @Test func `changes that cannot be published are an error once a minute, not each time`() async throws {
+        let reads = Mutex(0)
+        struct Broken: LedgerStorage {
+            let onRead: @Sendable () -> Void
+            func write<Result: Sendable>(
+                _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
+            ) async throws -> Result {
+                throw LedgerStorageError(.unavailable, "a test")
+            }
+            func read<Result: Sendable>(
+                _ work: @escaping @Sendable (any LedgerReader) throws -> Result
+            ) async throws -> Result {
+                onRead()
+                throw LedgerStorageError(.unavailable, "a test")
+            }
+        }
+        let (enough, done) = AsyncStream.makeStream(of: Void.self)
+        let storage = Broken {
+            let count = reads.withLock { count in
+                count += 1
+                return count
+            }
+            if count == 50 { done.finish() }
+        }
+        let log = Log()
+        let logger = Logger(label: "test") { _ in log }
+        let teller = ChangeTeller(
+            ledger: Ledger(storage: storage), now: { TroubledServer.start }, logger: logger, interval: .zero)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await teller.run() }
+            for await _ in enough {}
+            group.cancelAll()
+            try await group.waitForAll()
+        }
+        let lines = log.text.split(separator: "\n")
+        #expect(lines.count == 1 && lines[0].hasPrefix("error ") && lines[0].contains("a test"), "\(lines)")
+    }
+
+    @Test func `a start logs a time only if it is one, and a ledger that cannot be read as an error`() async throws {
+        let server = try await TroubledServer()
+        let service = try #require(server.service)
+        let logger = Logger(label: "test") { [log = server.log] _ in log }
+        await service.logLastNotification(to: logger)
+        #expect(server.log.text.contains("No accepted notification is known") && !server.log.text.contains("\"at\""))
+        #expect(try await server.send(.post, "/notifications/v2", server.notification("1")).status == 200)
+        await service.logLastNotification(to: logger)
+        #expect(server.log.text.contains("\"at\": 2023-11-14T22:13:20Z"))
+        let closed = try await TroubledServer()
+        try closed.storage.close()
+        await closed.service?.logLastNotification(to: Logger(label: "test") { [log = closed.log] _ in log })
+        #expect(closed.log.text.hasPrefix("error Storage failed"))
+    }
+
     @Test func `readiness tells whether the ledger can be written, at most a second late`() async throws {
         let server = try await TroubledServer()
         try server.storage.close()
