@@ -36,7 +36,7 @@ public enum SQLiteLedgerBackup {
                     }
                     return documents
                 }
-                // The copy says of itself that it has a log beside it, as the ledger has.
+                // The copied header says WAL. A backup is a single file.
                 try copy.execute(sql: "PRAGMA journal_mode = DELETE")
                 return documents
             }
@@ -56,7 +56,7 @@ public enum SQLiteLedgerBackup {
             let faults = try copy.read { copy in
                 let found = try count(copy)
                 return SQLiteLedgerStorage.faults(copy)
-                    + (found == documents ? [] : ["The copy has \(found) documents of \(documents)"])
+                    + (found == documents ? [] : ["The number of documents is \(found) instead of \(documents)"])
             }
             try copy.close()
             return faults

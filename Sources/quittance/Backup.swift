@@ -26,7 +26,11 @@ struct Backup: ParsableCommand {
 
     @OptionGroup var options: ServerOptions
 
-    @Flag(help: "Replace TARGET if it is there, once the new copy is valid.")
+    @Flag(
+        help: """
+            Replace TARGET if it is there, once the new copy is valid. A symbolic link is replaced itself, not the file that \
+            it leads to.
+            """)
     var force = false
 
     func run() throws {
@@ -41,8 +45,8 @@ struct Backup: ParsableCommand {
             let documents = try SQLiteLedgerBackup.copy(source, to: copy.path, onProgress: progress.report)
             let faults = try SQLiteLedgerBackup.faults(copy.path, documents: documents)
             guard faults.isEmpty else { throw failure(faults) }
-            try copy.install(as: target)
-            try Terminal.print("\(documents) documents copied to \(target) and verified.")
+            try copy.install(as: target, replacing: force)
+            try Terminal.print("\(counted(documents, "document")) copied to \(target) and verified.")
         } catch let error as LedgerStorageError {
             throw failure([error.code == .full ? "There is no room for \(target): the disk is full." : "\(error)"])
         } catch let error as PartialFile.Failure {
@@ -57,6 +61,7 @@ struct Backup: ParsableCommand {
     }
 
     private func requireFree(besides source: String) throws {
+        guard !target.isEmpty else { throw ValidationError("TARGET is empty: name the file to write.") }
         let copy = URL(fileURLWithPath: target).resolvingSymlinksInPath()
         let taken = ["", "-wal", "-shm"].map { URL(fileURLWithPath: source).resolvingSymlinksInPath().path + $0 }
         guard !taken.contains(copy.path) else {
@@ -102,14 +107,22 @@ private struct PartialFile {
     init(beside target: String) throws {
         path = "\(target).\(UUID().uuidString.prefix(8)).partial"
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0o600)
-        guard file >= 0 else { throw Failure("\(path) cannot be written") }
+        guard file >= 0 else {
+            throw Failure("No file can be made in \(URL(fileURLWithPath: path).deletingLastPathComponent().path)")
+        }
         close(file)
     }
 
     /// Flushes it, names it `target`, and flushes the name.
-    func install(as target: String) throws {
+    func install(as target: String, replacing: Bool) throws {
         try Self.flush(path)
-        guard rename(path, target) == 0 else { throw Failure("\(target) cannot be written") }
+        if replacing {
+            guard rename(path, target) == 0 else { throw Failure("\(target) cannot be written") }
+        } else {
+            // Unlike `rename`, this replaces no file that was made meanwhile. Some file systems have no hard links.
+            guard link(path, target) == 0 else { throw Failure("\(target) cannot be made without --force") }
+            unlink(path)
+        }
         try Self.flush(URL(fileURLWithPath: target).deletingLastPathComponent().path)
     }
 

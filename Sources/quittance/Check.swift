@@ -31,8 +31,8 @@ struct Check: AsyncParsableCommand {
             for fault in checked.faults { Terminal.complain("quittance: \(fault.sentence)") }
             try storage.close()
             let faults = file.count + checked.faults.count
-            try Terminal.print(
-                "\(checked.documents) documents verified; \(faults == 0 ? "all is right" : "faults: \(faults)").")
+            let outcome = faults == 0 ? "all is right" : "faults: \(faults)"
+            try Terminal.print("\(counted(checked.documents, "document")) verified; \(outcome).")
             if faults > 0 { throw ExitCode(1) }
         }
     }
@@ -113,7 +113,7 @@ struct Rebuild: AsyncParsableCommand {
             throw ExitCode(1)
         }
         try Terminal.print(
-            "\(rebuilt.documents) documents; "
+            "\(counted(rebuilt.documents, "document")); "
                 + (rebuilt.differing.isEmpty
                     ? "nothing differs." : "purchases that differed: \(rebuilt.differing.count)."))
         if !rebuilt.differing.isEmpty { throw ExitCode(1) }

@@ -10,6 +10,9 @@ import Musl
 import Darwin
 #endif
 
+/// Such as `1 document` or `2 documents`.
+func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
+
 /// Standard output and standard error.
 enum Terminal {
     /// Whether people look at standard output: only then is anything coloured.

@@ -57,7 +57,9 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 var number = 0
-                while !writer.isDone {
+                // The loops that wait for this task end with it, also if it throws.
+                defer { writer.isDone = true }
+                while !writer.isDone, !Task.isCancelled {
                     let first = number
                     // Both or neither.
                     try await storage.write { writer in
@@ -71,14 +73,14 @@ import Testing
                 }
             }
             for copy in 0..<5 {
-                while writer.committed < 50 * (copy + 1) { await Task.yield() }
+                while writer.committed < 50 * (copy + 1), !writer.isDone { await Task.yield() }
                 let before = writer.committed
                 let path = try empty("copy\(copy)")
                 var steps = 0
                 let count = try SQLiteLedgerBackup.copy(folder.path(), to: path) { _, _ in
                     // A write between any two steps would make another kind of copy begin again.
                     let reached = writer.committed
-                    while writer.committed == reached { Thread.sleep(forTimeInterval: 0.001) }
+                    while writer.committed == reached, !writer.isDone { Thread.sleep(forTimeInterval: 0.001) }
                     steps += 1
                     #expect(steps < 100)
                 }
@@ -102,7 +104,7 @@ import Testing
         let path = try empty("copy")
         #expect(try SQLiteLedgerBackup.copy(folder.path(), to: path) == 1)
         #expect(try SQLiteLedgerBackup.faults(path, documents: 1) == [])
-        #expect(try SQLiteLedgerBackup.faults(path, documents: 2) == ["The copy has 1 documents of 2"])
+        #expect(try SQLiteLedgerBackup.faults(path, documents: 2) == ["The number of documents is 1 instead of 2"])
         #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path() + "-wal")) == log)
         // Bytes 18 and 19 of the header: 1 is a file without a log beside it, 2 one with.
         #expect(Array(try Data(contentsOf: URL(fileURLWithPath: path)))[18..<20] == [1, 1])
