@@ -35,7 +35,7 @@ extension AppStoreVerifier {
     ) async throws(VerificationError) -> SignerChain {
         let instant = receipt.creationDate ?? now
         // If anything is wrong, another chain in the envelope may be right: the outcome is the one without a known signer.
-        if let known = knownReceiptSigners.signer(where: { $1.isFirst(in: receipt.container) }),
+        if let known = knownReceiptSigners.signer(where: { $1.isNamedFirst(in: receipt.container) }),
             (try? known.chain.requireValidity(at: instant)) != nil,
             (try? receipt.requireSignature(by: known.chain)) != nil
         {
@@ -132,7 +132,7 @@ package struct ReceiptSigner: Sendable {
 
     /// Whether a receipt names this signer and brings its certificates first, as the App Store's receipts do. Its chain is then
     /// the first that would be tried.
-    fileprivate func isFirst(in receipt: SignedReceipt) -> Bool {
+    fileprivate func isNamedFirst(in receipt: SignedReceipt) -> Bool {
         let certificates = chain.encodedCertificates.prefix(chain.judged.count)
         return receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)
             && receipt.certificates.count >= certificates.count

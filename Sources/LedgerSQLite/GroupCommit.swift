@@ -33,7 +33,7 @@ final class GroupCommit: Sendable {
         var commits = 0
         /// By works that were committed.
         var met = LedgerTables.Met()
-        /// Why what was committed last may be lost.
+        /// Set if the last commit went to a file that no path leads to.
         var loss: LedgerStorageError?
     }
 

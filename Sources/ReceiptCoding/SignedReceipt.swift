@@ -7,14 +7,16 @@ import AppStoreModel
 /// The signature covers the payload and nothing else. Genuine containers all have one shape: DER (from Xcode BER with
 /// indefinite lengths and a payload in chunks), version 1 twice, one digest algorithm, the certificates leaf, intermediate
 /// and root (from Xcode the leaf alone), one signer by issuer and serial number, and NULL as each algorithm's parameters.
-/// They have no attributes and no revocation lists. Of other shapes
+/// They have no attributes and no revocation lists. A container of another shape is refused if the difference affects who
+/// signed what. Anything beside that is dropped.
 ///
-/// - *refused* is what changes who signed what: signed attributes, no signer or several, a signer by the identifier of its
-///   key, another content type, a serial number with needless zeros or below zero, more than ``Limits/certificates``
-///   certificates, or one longer than ``Limits/certificate``;
-/// - *dropped* is what only lies beside it: unsigned attributes, revocation lists, other certificates, elements behind the
-///   known ones, bytes behind the receipt, other versions, digest algorithms and parameters, and other encodings of lengths
-///   and strings. ``canonical(certificates:)`` writes what remains.
+/// - *refused*: signed attributes, no signer or several, a signer by the identifier of its key, another content type, a serial
+///   number with needless zeros or below zero, more than ``Limits/certificates`` certificates, or one longer than
+///   ``Limits/certificate``;
+/// - *dropped*: unsigned attributes, revocation lists, other certificates, elements behind the known ones, bytes behind the
+///   receipt, other versions, digest algorithms and parameters, and other encodings of lengths and strings.
+///
+/// ``canonical(certificates:)`` writes what remains.
 public struct SignedReceipt: Sendable {
     /// The bytes that were signed: a SET of receipt attributes.
     public let payload: ArraySlice<UInt8>
