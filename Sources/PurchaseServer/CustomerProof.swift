@@ -14,16 +14,16 @@ public struct CustomerProof: Sendable {
     static let tokenLimit = 4096
 
     /// The longest customer id in bytes, as in paths.
-    public static let subjectLimit = LedgerEndpoint.customerIdLimit
+    package static let subjectLimit = LedgerEndpoint.customerIdLimit
 
     /// The furthest end of a token. A token can be copied from a device, and there is no list of revoked ones.
-    public static let longestLifetime = Duration.seconds(86_400)
+    package static let longestLifetime = Duration.seconds(86_400)
 
     /// How far the backend's clock may be ahead of ours (RFC 7519 sections 4.1.4 and 4.1.5).
     static let clockLeeway = Duration.seconds(60)
 
     /// The shortest secret in bytes: as long as the digest (RFC 7518 section 3.2).
-    public static let shortestSecret = 32
+    package static let shortestSecret = 32
 
     private enum Key: Sendable {
         /// HS256 (RFC 7518 section 3.2).

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import AppStoreTrust
-public import AsyncHTTPClient
-public import NIOCore
+package import AsyncHTTPClient
+package import NIOCore
 import NIOHTTP1
 
 #if canImport(FoundationEssentials)
@@ -19,9 +19,8 @@ public struct HTTPOCSPTransport: OCSPTransport {
     /// - Parameters:
     ///   - client: Sends the requests. It should not follow redirects: responders are reached without TLS, so that anybody in
     ///     between could lead it to any internal address.
-    ///   - timeout: How long an answer may take: by default as long as a ``RevocationChecker`` gives it, which cancels what
-    ///     takes longer.
-    public init(client: HTTPClient, timeout: TimeAmount = .seconds(10)) {
+    ///   - timeout: How long an answer may take.
+    package init(client: HTTPClient, timeout: TimeAmount) {
         self.client = client
         self.timeout = timeout
     }
@@ -31,10 +30,13 @@ public struct HTTPOCSPTransport: OCSPTransport {
     ///
     /// Not through `HTTPClient.shared`, since that one follows redirects and inflates what is compressed.
     public init() {
-        self.init(client: Self.client)
+        self.init(client: Self.client, timeout: Self.timeout)
     }
 
-    private static let client = makeClient(timeout: .seconds(10))
+    /// As long as a ``RevocationChecker`` gives an answer, which cancels what takes longer.
+    private static let timeout = TimeAmount.seconds(10)
+
+    private static let client = makeClient(timeout: timeout)
 
     /// - Parameter timeout: How long a connection may take, and how long a responder may pause within an answer.
     package static func makeClient(timeout: TimeAmount) -> HTTPClient {

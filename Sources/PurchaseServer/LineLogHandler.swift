@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreModel
-public import Logging
+package import AppStoreModel
+package import Logging
 
 /// How a log line is written.
 public enum LogFormat: String, CaseIterable, Sendable {
@@ -15,15 +15,15 @@ public enum LogFormat: String, CaseIterable, Sendable {
 /// Writes each log event as one line, with the time in UTC.
 ///
 /// No value can begin a line of its own or steer a terminal, since values may come from a request.
-public struct LineLogHandler: LogHandler {
-    public var logLevel = Logger.Level.info
-    public var metadata: Logger.Metadata = [:]
+package struct LineLogHandler: LogHandler {
+    package var logLevel = Logger.Level.info
+    package var metadata: Logger.Metadata = [:]
     private let format: LogFormat
     private let now: @Sendable () -> Timestamp
     private let write: @Sendable (_ line: String) -> Void
 
     /// - Parameter write: Writes a line, to which it adds the end of the line.
-    public init(
+    package init(
         _ format: LogFormat, now: @escaping @Sendable () -> Timestamp,
         write: @escaping @Sendable (_ line: String) -> Void
     ) {
@@ -32,12 +32,12 @@ public struct LineLogHandler: LogHandler {
         self.write = write
     }
 
-    public subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
         set { metadata[key] = newValue }
     }
 
-    public func log(event: LogEvent) {
+    package func log(event: LogEvent) {
         let members = members(event)
         switch format {
         case .text: write(members.map { "\($0)=\(Self.text($1))" }.joined(separator: " "))
