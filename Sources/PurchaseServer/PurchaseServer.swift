@@ -27,19 +27,21 @@ public struct PurchaseServer: Sendable {
     /// Which requests the log has a line for.
     public var requestLog = RequestLogPolicy.all
 
-    /// A random number, with which the ids of requests begin: they are to differ from those before a restart.
-    public var requestSeed: UInt64 = 0
     /// What clients may take of it.
     public let bounds: ServerBounds
 
     let bodies: BodyIntake
+    private let requests: RequestCounts
 
     /// Bytes of long bodies and answers that are in memory.
     package var bodyBytesInFlight: Int { bodies.budget.count }
 
+    /// - Parameter requestSeed: A random number, with which the ids of requests begin, so that they differ from those before a
+    ///   restart.
     public init(
         environment: AppStoreModel.Environment = .production, ledger: LedgerService? = nil,
-        bounds: ServerBounds = ServerBounds(), now: @escaping @Sendable () -> Timestamp, logger: Logger
+        bounds: ServerBounds = ServerBounds(), requestSeed: UInt64, now: @escaping @Sendable () -> Timestamp,
+        logger: Logger
     ) {
         self.environment = environment
         self.ledger = ledger
@@ -47,6 +49,7 @@ public struct PurchaseServer: Sendable {
         self.now = now
         self.logger = logger
         bodies = BodyIntake(bounds, logger: logger)
+        requests = RequestCounts(seed: requestSeed)
     }
 
     /// Where a server listens.
@@ -131,7 +134,7 @@ public struct PurchaseServer: Sendable {
     /// A router whose requests are logged and whose errors are answered.
     private func logged() -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
-        router.add(middleware: RequestLog(requestLog, logger: logger, now: now, seed: requestSeed))
+        router.add(middleware: RequestLog(requestLog, requests, logger: logger, now: now))
         router.add(middleware: ErrorResponder(logger: logger))
         return router
     }

@@ -62,35 +62,45 @@ final class RequestNotes: Sendable {
     }
 }
 
+/// What the requests of a server have in common, whichever of its ports they come to.
+final class RequestCounts: Sendable {
+    fileprivate let ids: RequestIDs
+    fileprivate let refusals = GenuineRefusals()
+    fileprivate let sampler = Sampler()
+
+    /// - Parameter seed: A random number, so that ids differ from those before a restart.
+    init(seed: UInt64) {
+        ids = RequestIDs(seed: seed)
+    }
+}
+
 /// Gives each request an id, which its answer has too, and writes a line when it is answered: the route and never the path, in
 /// which the ids of customers are. Whatever goes wrong, also a request that no route matches, passes through here.
 struct RequestLog<Context: RequestContext>: RouterMiddleware {
     let policy: RequestLogPolicy
     let logger: Logger
     let now: @Sendable () -> Timestamp
-    let ids: RequestIDs
-    private let refusals = GenuineRefusals()
-    private let sampler = Sampler()
+    let counts: RequestCounts
 
     init(
-        _ policy: RequestLogPolicy, logger: Logger, now: @escaping @Sendable () -> Timestamp, seed: UInt64
+        _ policy: RequestLogPolicy, _ counts: RequestCounts, logger: Logger, now: @escaping @Sendable () -> Timestamp
     ) {
         self.policy = policy
+        self.counts = counts
         self.logger = logger
         self.now = now
-        ids = RequestIDs(seed: seed)
     }
 
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
-        let notes = RequestNotes(id: ids.id(request.headers))
+        let notes = RequestNotes(id: counts.ids.id(request.headers))
         let start = ContinuousClock.now
         var response = try await RequestNotes.$current.withValue(notes) { try await next(request, context) }
         if let name = HTTPField.Name.requestID { response.headers[name] = notes.id }
         let all = notes.all
         if let refusal = all.refusal {
-            refusals.warn(of: refusal, request: notes.id, route: context.route, at: now(), to: logger)
+            counts.refusals.warn(of: refusal, request: notes.id, route: context.route, at: now(), to: logger)
         }
         let status = response.status.code
         if isLogged(failed: status >= 400 || all.verifyReceiptStatus ?? 0 != 0) {
@@ -103,7 +113,7 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         switch policy {
         case .all: true
         case .errors: failed
-        case .oneIn(let count): sampler.isNext(of: count) || failed
+        case .oneIn(let count): counts.sampler.isNext(of: count) || failed
         case .off: false
         }
     }
@@ -130,7 +140,7 @@ extension RequestContext {
 }
 
 /// Picks one in so many.
-private final class Sampler: Sendable {
+fileprivate final class Sampler: Sendable {
     private let count = Atomic<Int>(0)
 
     func isNext(of all: Int) -> Bool { count.wrappingAdd(1, ordering: .relaxed).oldValue % all == 0 }

@@ -121,10 +121,9 @@ struct Serve: AsyncParsableCommand {
         _ configuration: ServerConfiguration, _ service: LedgerService?, _ logger: Logger
     ) async throws {
         var server = PurchaseServer(
-            environment: configuration.environment, ledger: service, bounds: configuration.bounds, now: Clock.now,
-            logger: logger)
+            environment: configuration.environment, ledger: service, bounds: configuration.bounds,
+            requestSeed: .random(in: .min ... .max), now: Clock.now, logger: logger)
         server.requestLog = configuration.requestLog
-        server.requestSeed = UInt64.random(in: .min ... .max)
         allowOpenFiles(for: configuration.bounds.connections, logger)
         try await server.run(
             hostname: configuration.hostname, port: configuration.port, healthPort: configuration.healthPort

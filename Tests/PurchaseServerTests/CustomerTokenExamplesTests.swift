@@ -55,7 +55,7 @@ import Testing
     ) async throws -> [Int] {
         let world = try await LedgerRoutesTests.World(proof: #require(proof))
         let server = PurchaseServer(
-            ledger: world.server.ledger,
+            ledger: world.server.ledger, requestSeed: 1,
             now: { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) }, logger: world.server.logger)
         let name = try #require(HTTPField.Name("Quittance-Customer-Token"))
         let headers: HTTPFields = [.authorization: "Bearer \(world.keys[.client] ?? "")", name: token]

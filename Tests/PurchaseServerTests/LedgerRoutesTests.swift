@@ -46,7 +46,8 @@ import Testing
             service.customerProofs["com.example"] = proof
             var logger = Logger(label: "test")
             logger.logLevel = .critical
-            server = PurchaseServer(ledger: service, now: { LedgerRoutesTests.now }, logger: logger)
+            server = PurchaseServer(
+                ledger: service, requestSeed: 0xabc, now: { LedgerRoutesTests.now }, logger: logger)
             var random = SeededRandom(seed: 1)
             var keys: [APIKey.Role: String] = [:]
             for role in APIKey.Role.allCases {
@@ -221,7 +222,8 @@ import Testing
         let working = try await World()
         let service = LedgerService(
             ledger: Ledger(storage: Full()), verifier: try #require(working.server.ledger?.verifier))
-        let server = PurchaseServer(ledger: service, now: { Self.now }, logger: working.server.logger)
+        let server = PurchaseServer(
+            ledger: service, requestSeed: 1, now: { Self.now }, logger: working.server.logger)
         let body = try working.notification("TEST")
         try await Application(router: server.router(), logger: server.logger).test(.router) { client in
             let response = try await client.execute(

@@ -41,7 +41,8 @@ import Testing
         }
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let server = PurchaseServer(ledger: service, now: { Timestamp(milliseconds: now) }, logger: logger)
+        let server = PurchaseServer(
+            ledger: service, requestSeed: 1, now: { Timestamp(milliseconds: now) }, logger: logger)
         return try await Application(router: server.router(), logger: logger).test(.router) { client in
             let body = #"{"receipt-data":"\#(Base64.encode(receipt))","password":"\#(password)"}"#
             let response = try await client.execute(uri: path, method: .post, body: ByteBuffer(string: body))

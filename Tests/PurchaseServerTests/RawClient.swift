@@ -102,7 +102,8 @@ func withServer(
 ) async throws {
     var logger = Logger(label: "test") { _ in log }
     logger.logLevel = .warning
-    let server = PurchaseServer(ledger: ledger, bounds: bounds, now: { LedgerRoutesTests.now }, logger: logger)
+    let server = PurchaseServer(
+        ledger: ledger, bounds: bounds, requestSeed: 1, now: { LedgerRoutesTests.now }, logger: logger)
     let (ports, continuation) = AsyncStream.makeStream(of: (PurchaseServer.Listener, Int).self)
     try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask {

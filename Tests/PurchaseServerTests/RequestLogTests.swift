@@ -50,7 +50,6 @@ private final class Lines: Sendable {
             }
             server.now = { clock.now }
             server.requestLog = policy
-            server.requestSeed = 0xabc
             router = server.router()
         }
 

@@ -203,7 +203,8 @@ private struct Answers: Sendable {
         logger.logLevel = .critical
         let verifier = try HistorySigner.shared.get().verifier
         let server = PurchaseServer(
-            ledger: LedgerService(ledger: ledger, verifier: verifier), now: { history.end }, logger: logger)
+            ledger: LedgerService(ledger: ledger, verifier: verifier), requestSeed: 1, now: { history.end },
+            logger: logger)
         served = try await Application(router: server.router(), logger: logger).test(.router) { client in
             var served: [String: String] = [:]
             for member in ["", #","exclude-old-transactions":true"#] {

@@ -54,7 +54,7 @@ private final class TroubledServer: Sendable {
         var logger = Logger(label: "test") { _ in log }
         logger.logLevel = .trace
         let clock = clock
-        server = PurchaseServer(ledger: service, now: { clock.now }, logger: logger)
+        server = PurchaseServer(ledger: service, requestSeed: 1, now: { clock.now }, logger: logger)
     }
 
     deinit { try? FileManager.default.removeItem(at: folder) }

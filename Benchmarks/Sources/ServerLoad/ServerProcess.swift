@@ -54,7 +54,7 @@ final class ServerProcess {
         logger.logLevel = .warning
         let server = PurchaseServer(
             ledger: LedgerService(ledger: ledger, verifier: try SimulatedStore.verifier(roots)),
-            now: clock(), logger: logger)
+            requestSeed: 1, now: clock(), logger: logger)
         try await server.run(hostname: "127.0.0.1", port: 0) { _, port in
             FileHandle.standardOutput.write(Data("\(port)\n".utf8))
         }
