@@ -9,7 +9,7 @@ import ReceiptCoding
 import Testing
 
 /// What a stranger can take of a server. No test looks at a clock: each waits for what the server does.
-@Suite(.timeLimit(.minutes(2))) struct ConnectionBoundsTests {
+@Suite(.timeLimit(.minutes(60))) struct ConnectionBoundsTests {
     /// Bounds that let one connection be open, so that a second is answered only once the first was closed; and no time-out
     /// but those that a test sets.
     private static func single(_ change: (inout ServerBounds) -> Void = { _ in }) -> ServerBounds {
@@ -43,7 +43,7 @@ import Testing
         try await withServer(Self.single()) { running in
             let client = try await RawClient(port: running.port, isReading: false)
             await client.post("/nowhere", length: 1 << 30)
-            await client.trickle(String(repeating: " ", count: 100_000))
+            #expect(await client.trickle(String(repeating: " ", count: 100_000)))
         }
     }
 
@@ -68,11 +68,11 @@ import Testing
         try await withServer(Self.single { $0.bodyTimeout = .milliseconds(50) }) { running in
             let client = try await RawClient(port: running.port)
             await client.send(head)
-            async let sent: Void = more.isEmpty ? () : client.trickle(more)
+            async let isEnded = more.isEmpty ? true : client.trickle(more)
             let answer = await client.rest()
             #expect(answer.hasPrefix("HTTP/1.1 408 "))
             #expect(answer.contains(#""code":"timeout""#))
-            await sent
+            #expect(await isEnded)
             #expect(try await RawClient.isLive(port: running.port))
         }
     }
@@ -82,7 +82,7 @@ import Testing
         try await withServer(Self.single { $0.idleTimeout = .milliseconds(50) }) { running in
             let client = try await RawClient(port: running.port)
             await client.send(head)
-            if head.isEmpty { _ = await client.rest() } else { await client.trickle("x") }
+            #expect(head.isEmpty ? await client.rest() == "" : await client.trickle("x"))
             // On a busy machine that is too little time for an honest client too, which tries again.
             while try await !RawClient.isLive(port: running.port) {}
         }

@@ -54,9 +54,15 @@ final class RawClient: Sendable {
         return await send(head + String(repeating: " ", count: sent))
     }
 
-    /// Sends the same again and again, until the server ends the connection.
-    func trickle(_ text: String) async {
-        while await send(text) { try? await Task.sleep(for: .milliseconds(5)) }
+    /// Sends the same again and again, until the server ends the connection or the test is cancelled.
+    ///
+    /// - Returns: Whether the server ended it.
+    func trickle(_ text: String) async -> Bool {
+        while !Task.isCancelled {
+            guard await send(text) else { return true }
+            try? await Task.sleep(for: .milliseconds(5))
+        }
+        return false
     }
 
     /// All that comes until the server ends the connection.
@@ -83,10 +89,17 @@ final class RawClient: Sendable {
 
     /// Whether the server is alive, by a connection of its own.
     static func isLive(port: Int, from source: String = "127.0.0.1") async throws -> Bool {
+        try Task.checkCancellation()
         let client = try await RawClient(port: port, from: source)
         await client.send("GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         return await client.rest().hasPrefix("HTTP/1.1 200")
     }
+}
+
+/// Lets others run, unless the test is cancelled, as when its time is over.
+func pause() async throws {
+    try Task.checkCancellation()
+    await Task.yield()
 }
 
 struct RunningServer: Sendable {

@@ -38,7 +38,7 @@ final class ServerProcess: Sendable {
         process.environment = environment.merging(["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_LEVEL": "error"]) { $1 }
         try process.run()
         var text = ""
-        for _ in 0..<600 {
+        for _ in 0..<360_000 {
             text = String(decoding: try Data(contentsOf: output), as: UTF8.self)
             let isComplete = environment["QUITTANCE_HEALTH_PORT"] == nil || text.contains("/health/live.")
             if text.contains("listens on http://"), text.contains("\n"), isComplete { break }
@@ -69,7 +69,7 @@ final class ServerProcess: Sendable {
     /// Whether health is answered on its own port.
     func isHealthy() async throws -> Bool {
         guard let healthAddress else { return false }
-        return try await Self.client.execute(HTTPClientRequest(url: healthAddress), timeout: .seconds(60)).status == .ok
+        return try await Self.client.execute(HTTPClientRequest(url: healthAddress), timeout: .hours(1)).status == .ok
     }
 
     /// Ends it as an operator does, and returns its exit status.
@@ -82,7 +82,7 @@ final class ServerProcess: Sendable {
     /// Sends a request; throws where no answer came.
     func send(
         _ method: HTTPMethod, _ path: String, _ body: String? = nil, key: String? = nil, token: String? = nil,
-        within timeout: TimeAmount = .seconds(30)
+        within timeout: TimeAmount = .hours(1)
     ) async throws -> (status: Int, json: JSONValue) {
         var request = HTTPClientRequest(url: address + path)
         request.method = method
