@@ -20,6 +20,20 @@ public struct IPAddress: Hashable, Sendable {
         }
     }
 
+    /// Reads an element of `X-Forwarded-For`: an address, or one with a port, such as `192.0.2.1:567` or `[2001:db8::1]:567`; `nil`
+    /// if it is neither.
+    init?(forwarded text: String) {
+        var (address, port) = (text[...], ":0"[...])
+        if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
+            address = text[..<end].dropFirst()
+            if text.index(after: end) < text.endIndex { port = text[end...].dropFirst() }
+        } else if let colon = text.firstIndex(of: ":"), text[colon...].dropFirst().firstIndex(of: ":") == nil {
+            (address, port) = (text[..<colon], text[colon...])
+        }
+        guard port.hasPrefix(":"), UInt16(port.dropFirst()) != nil else { return nil }
+        self.init(address)
+    }
+
     /// The address of a socket; `nil` if it is not an IP socket.
     package init?(_ address: SocketAddress?) {
         guard let text = address?.ipAddress else { return nil }

@@ -74,7 +74,7 @@ extension ServerBounds {
         guard trusts(peer) else { return peer.client }
         let fields = HTTPField.Name("X-Forwarded-For").map { headers[values: $0] } ?? []
         for text in fields.joined(separator: ",").split(separator: ",").reversed() {
-            guard let address = IPAddress(text.filter { $0 != " " }) else { return nil }
+            guard let address = IPAddress(forwarded: text.filter { $0 != " " }) else { return nil }
             guard trusts(address) else { return address.client }
         }
         return nil
