@@ -18,10 +18,11 @@ final class ConnectionCounter: AvailableConnectionsDelegate {
     private let fullWarning: RareWarning
     private let clientWarning: RareWarning
 
-    init(_ bounds: ServerBounds, logger: Logger) {
+    /// - Parameter setting: What bounds the connections, for the log.
+    init(_ bounds: ServerBounds, setting: String = "maxConnections", logger: Logger) {
         self.bounds = bounds
         fullWarning = RareWarning(
-            "All connections are in use, others wait", ["maxConnections": "\(bounds.connections)"], logger)
+            "All connections are in use, others wait", [setting: "\(bounds.connections)"], logger)
         clientWarning = RareWarning(
             "Connections were closed: their client has too many",
             ["maxConnectionsPerPeer": "\(bounds.connectionsPerPeer)"], logger)

@@ -11,12 +11,11 @@ import NIOHTTPTypes
 /// of the steps. What waits for the disk waits elsewhere, and so does what takes long; see ``BodyIntake``.
 struct EventLoopChannel: ServerChildChannel {
     let http: HTTP1Channel
-    /// `nil` if a client may have as many connections as it likes.
-    let counter: ConnectionCounter?
+    let counter: ConnectionCounter
 
     init(
         _ responder: @escaping HTTPChannelHandler.Responder, _ bounds: ServerBounds, _ budget: ByteBudget,
-        counter: ConnectionCounter?
+        counter: ConnectionCounter
     ) {
         let head = HTTP1Channel.Configuration.DecoderConfiguration(
             maxHeaderFieldSize: ServerBounds.head, maxHeaderListSize: ServerBounds.head,
@@ -30,13 +29,11 @@ struct EventLoopChannel: ServerChildChannel {
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
         let peer = IPAddress(channel.remoteAddress)
-        if let counter {
-            guard counter.enter(peer) else {
-                channel.close(promise: nil)
-                return channel.eventLoop.makeFailedFuture(ChannelError.alreadyClosed)
-            }
-            channel.closeFuture.whenComplete { _ in counter.leave(peer) }
+        guard counter.enter(peer) else {
+            channel.close(promise: nil)
+            return channel.eventLoop.makeFailedFuture(ChannelError.alreadyClosed)
         }
+        channel.closeFuture.whenComplete { _ in counter.leave(peer) }
         channel.setBuffers()
         return http.setup(channel: channel, logger: logger)
     }

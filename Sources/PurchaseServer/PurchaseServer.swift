@@ -56,7 +56,7 @@ public struct PurchaseServer: Sendable {
     public enum Listener: Sendable {
         /// For all requests.
         case requests
-        /// For questions about its health alone, beside all bounds on connections.
+        /// For questions about its health alone, with connections of its own.
         case health
     }
 
@@ -64,11 +64,12 @@ public struct PurchaseServer: Sendable {
     ///
     /// - Parameters:
     ///   - port: 0 takes any free one, as in `healthPort`.
+    ///   - healthHostname: The address for `healthPort`; `nil` for `hostname`.
     ///   - healthPort: Where health is asked for as well; `nil` for nowhere else.
     ///   - onListening: Called once for each listener, with its port.
-    /// - Throws: When it cannot listen there.
+    /// - Throws: ``ListeningError`` if it cannot listen there.
     public func run(
-        hostname: String, port: Int, healthPort: Int? = nil,
+        hostname: String, port: Int, healthHostname: String? = nil, healthPort: Int? = nil,
         onListening: @escaping @Sendable (_ listener: Listener, _ port: Int) -> Void = { _, _ in }
     ) async throws {
         if let ledger { await ledger.logLastNotification(to: logger) }
@@ -76,19 +77,22 @@ public struct PurchaseServer: Sendable {
         // A thread of its own, so that health is answered while all others are busy.
         let healthLoops = healthPort.map { _ in MultiThreadedEventLoopGroup(numberOfThreads: 1) }
         if let healthPort, let healthLoops {
+            let address = ListeningAddress(
+                setting: "healthPort", hostname: healthHostname ?? hostname, port: healthPort)
+            let counter = ConnectionCounter(bounds.ofHealth, setting: "healthConnections", logger: logger)
             services.append(
-                listener(healthRouter(), hostname, healthPort, healthLoops) { onListening(.health, $0) })
+                listener(healthRouter(), address, healthLoops, counter) { onListening(.health, $0) })
         }
+        let address = ListeningAddress(setting: "port", hostname: hostname, port: port)
         let counter = ConnectionCounter(bounds, logger: logger)
         services.append(
-            listener(router(), hostname, port, MultiThreadedEventLoopGroup.singleton, counter) {
+            listener(router(), address, MultiThreadedEventLoopGroup.singleton, counter) {
                 onListening(.requests, $0)
             })
         if let ledger { services.append(ChangeTeller(ledger: ledger.ledger, now: now, logger: logger)) }
         var configuration = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
-        // As long as a body, and a little.
-        configuration.maximumGracefulShutdownDuration = bounds.bodyTimeout + .seconds(5)
+        configuration.maximumGracefulShutdownDuration = bounds.shutdown
         do {
             try await ServiceGroup(configuration: configuration).run()
         } catch {
@@ -99,17 +103,18 @@ public struct PurchaseServer: Sendable {
     }
 
     private func listener(
-        _ router: Router<BasicRequestContext>, _ hostname: String, _ port: Int, _ loops: any EventLoopGroup,
-        _ counter: ConnectionCounter? = nil, onListening: @escaping @Sendable (_ port: Int) -> Void
+        _ router: Router<BasicRequestContext>, _ address: ListeningAddress, _ loops: any EventLoopGroup,
+        _ counter: ConnectionCounter, onListening: @escaping @Sendable (_ port: Int) -> Void
     ) -> some Service {
         let (bounds, budget) = (bounds, bodies.budget)
-        return Application(
+        let application = Application(
             router: router,
             server: HTTPServerBuilder { EventLoopChannel($0, bounds, budget, counter: counter) },
             configuration: .init(
-                address: .hostname(hostname, port: port), availableConnectionsDelegate: counter),
-            onServerRunning: { channel in onListening(channel.localAddress?.port ?? port) },
+                address: .hostname(address.hostname, port: address.port), availableConnectionsDelegate: counter),
+            onServerRunning: { channel in onListening(channel.localAddress?.port ?? address.port) },
             eventLoopGroupProvider: .shared(loops), logger: logger)
+        return NamingListener(application: application, address: address)
     }
 
     /// All routes, for whoever serves them elsewhere or tests them without a socket.

@@ -30,6 +30,13 @@ public struct ServerBounds: Sendable {
 
     // MARK: Not configured
 
+    /// Connections to the port for health that are open at once: several monitors and load balancers have a few each. They
+    /// take files and no memory to speak of, and none of those of ``connections``.
+    package static let healthConnections = 50
+
+    /// How long shutdown waits for running requests: as long as one may take, and a little for the rest.
+    package var shutdown: Duration { requestTimeout + .seconds(5) }
+
     /// Bytes of a body or an answer that are not counted: a connection may always have as many. It is the longest body that is
     /// handled on the thread of its connection: all that the App Store sends, and most receipts. The worst of this size takes
     /// some milliseconds, for which the other connections of the thread wait.
@@ -61,6 +68,13 @@ public struct ServerBounds: Sendable {
 }
 
 extension ServerBounds {
+    /// The bounds on the port for health. One monitor may have all of its connections.
+    var ofHealth: ServerBounds {
+        var bounds = self
+        (bounds.connections, bounds.connectionsPerPeer) = (Self.healthConnections, Self.healthConnections)
+        return bounds
+    }
+
     /// Whether the bounds of one client do not count for this address.
     func trusts(_ address: IPAddress) -> Bool {
         trustedProxies.contains { $0.contains(address) }

@@ -13,8 +13,10 @@ public struct ServerConfiguration: Sendable {
     public var hostname = "127.0.0.1"
     /// The port to listen on; 0 takes any free one.
     public var port = 8080
-    /// The port to listen on for questions about health alone, beside all bounds on connections.
+    /// The port to listen on for questions about health alone, with connections of its own.
     public var healthPort: Int?
+    /// The address for ``healthPort``; `nil` for ``hostname``.
+    public var healthHostname: String?
     /// What clients may take.
     public var bounds = ServerBounds()
     /// Where the ledger is, such as `sqlite:quittance.sqlite`; without one the server only verifies.
@@ -92,6 +94,7 @@ extension ServerConfiguration {
         Setting("healthPort", \.healthPort, "a number from 0 to 65535") {
             number($0, in: 0...65535).map(Optional.some)
         },
+        Setting("healthHostname", \.healthHostname, "an address") { $0.isEmpty ? nil : .some($0) },
         Setting("maxConnections", \.bounds.connections, "a number from 1 to 100000") { number($0, in: 1...100_000) },
         Setting("maxConnectionsPerPeer", \.bounds.connectionsPerPeer, "a number from 1 to 100000") {
             number($0, in: 1...100_000)
@@ -188,6 +191,12 @@ extension ServerConfiguration {
             throw file.error(setting.name, message)
         }
         apps = file?.apps ?? []
+    }
+
+    /// - Throws: ``ConfigurationError`` if both listeners have one address. A port of 0 takes any free one.
+    package func requireTwoAddresses() throws(ConfigurationError) {
+        guard port != 0, port == healthPort, hostname == healthHostname ?? hostname else { return }
+        throw ConfigurationError("port and healthPort are both \(port) on \(hostname): choose another healthPort.")
     }
 
     private static func reader(_ file: ConfigurationFile?, _ variables: [String: String]) -> ConfigReader {

@@ -2,6 +2,7 @@
 
 import Foundation
 import Logging
+import PurchaseServer
 
 /// Files that a server opens besides its connections: the ledger, what waits for events, questions to OCSP responders.
 private let otherFiles = 200
@@ -15,7 +16,7 @@ func allowOpenFiles(for connections: Int, _ logger: Logger) {
     #else
     let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
     #endif
-    let needed = rlim_t(connections + otherFiles)
+    let needed = rlim_t(connections + ServerBounds.healthConnections + otherFiles)
     guard getrlimit(files, &limit) == 0, limit.rlim_cur < needed else { return }
     limit.rlim_cur = min(needed, limit.rlim_max)
     guard setrlimit(files, &limit) == 0, limit.rlim_cur == needed else {

@@ -114,6 +114,11 @@ struct Serve: AsyncParsableCommand {
         for id in bundleIds where !configuration.apps.contains(where: { $0.identity.bundleId == id }) {
             configuration.apps.append(AppConfiguration(AppIdentity(bundleId: id)))
         }
+        do {
+            try configuration.requireTwoAddresses()
+        } catch {
+            throw ValidationError(error.message)
+        }
         return configuration
     }
 
@@ -126,13 +131,17 @@ struct Serve: AsyncParsableCommand {
         server.requestLog = configuration.requestLog
         allowOpenFiles(for: configuration.bounds.connections, logger)
         try await server.run(
-            hostname: configuration.hostname, port: configuration.port, healthPort: configuration.healthPort
+            hostname: configuration.hostname, port: configuration.port,
+            healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
         ) { listener, port in
-            let address = "http://\(configuration.hostname):\(port)"
             // Serving goes on if nothing can be printed.
             switch listener {
-            case .requests: try? Terminal.print(welcome(address, configuration, service != nil))
-            case .health: try? Terminal.print("Health is also answered on \(address)/health/live.\n")
+            case .requests:
+                let address = "http://\(configuration.hostname):\(port)"
+                try? Terminal.print(welcome(address, configuration, service != nil))
+            case .health:
+                let hostname = configuration.healthHostname ?? configuration.hostname
+                try? Terminal.print("Health is also answered on http://\(hostname):\(port)/health/live.\n")
             }
         }
     }

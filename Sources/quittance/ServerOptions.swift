@@ -12,8 +12,8 @@ import PurchaseServer
 struct ServerOptions: ParsableArguments {
     @Option(
         help: """
-            The file with the configuration (JSON): settings, apps and their products. Each setting may also come from the \
-            environment, as QUITTANCE_PORT, and from an option; the option holds, then the environment.
+            The file with the configuration (JSON): settings, apps and their products. A setting comes from the environment, \
+            as QUITTANCE_PORT, else from the file; the few that are options too come from the option first.
             """,
         completion: .file(extensions: ["json"]))
     var config: String?

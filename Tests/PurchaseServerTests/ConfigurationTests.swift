@@ -150,16 +150,30 @@ import Testing
 
     @Test func `bounds are settings`() throws {
         let text = """
-            {"healthPort": 9090, "maxConnections": 50, "maxConnectionsPerPeer": 5, "trustedProxies": ["10.0.0.0/8", "::2"],
+            {"healthPort": 9090, "healthHostname": "::1", "maxConnections": 50, "maxConnectionsPerPeer": 5, "trustedProxies": ["10.0.0.0/8", "::2"],
              "bodyBytesInFlight": 33554432, "idleTimeoutSeconds": 1, "bodyTimeoutSeconds": 2, "requestTimeoutSeconds": 3}
             """
         let read = try Self.read(text, ["QUITTANCE_WRITE_TIMEOUT_SECONDS": "4"])
         let bounds = read.bounds
-        #expect(read.healthPort == 9090)
+        #expect(read.healthPort == 9090 && read.healthHostname == "::1")
         #expect((bounds.connections, bounds.connectionsPerPeer, bounds.bodyBytesInFlight) == (50, 5, 32 << 20))
         #expect(bounds.trustedProxies == ["10.0.0.0/8", "::2"].compactMap { IPNetwork($0) })
         #expect([bounds.idleTimeout, bounds.bodyTimeout] == [.seconds(1), .seconds(2)])
         #expect([bounds.requestTimeout, bounds.writeTimeout] == [.seconds(3), .seconds(4)])
+    }
+
+    @Test(arguments: [
+        (8080, 8080, nil, false), (8080, 8080, "127.0.0.1", false), (8080, 8080, "127.0.0.2", true),
+        (8080, 8081, nil, true), (0, 0, nil, true), (8080, nil, nil, true),
+    ])
+    func `two listeners have two addresses`(port: Int, healthPort: Int?, healthHostname: String?, isPossible: Bool) {
+        var configuration = ServerConfiguration()
+        (configuration.port, configuration.healthPort) = (port, healthPort)
+        configuration.healthHostname = healthHostname
+        var message: String?
+        do { try configuration.requireTwoAddresses() } catch { message = error.message }
+        let refusal = "port and healthPort are both 8080 on 127.0.0.1: choose another healthPort."
+        #expect(message == (isPossible ? nil : refusal))
     }
 
     @Test func `every setting is documented, with its variable`() throws {

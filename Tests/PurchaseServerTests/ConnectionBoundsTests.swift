@@ -187,7 +187,7 @@ import Testing
         try await withServer(Self.single(), log: log) { running in
             let holder = try await RawClient(port: running.port)
             let waiting = try await RawClient(port: running.port)
-            while !log.text.contains(where: { $0.hasPrefix("All connections are in use") }) { await Task.yield() }
+            while !log.text.contains(where: { $0.hasPrefix("All connections are in use") }) { try await pause() }
             for _ in 0..<3 { #expect(try await RawClient.isLive(port: running.healthPort)) }
             let other = try await RawClient(port: running.healthPort)
             await other.send("GET /v1/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -198,11 +198,76 @@ import Testing
         }
     }
 
+    @Test func `health on its own port has a bound of its own`() async throws {
+        let log = LogLines()
+        try await withServer(Self.single(), log: log) { running in
+            var clients: [RawClient] = []
+            for _ in 0..<ServerBounds.healthConnections {
+                let client = try await RawClient(port: running.healthPort)
+                await client.send("GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+                #expect(await client.answer(endingWith: "}").contains("live"))
+                clients.append(client)
+            }
+            let waiting = try await RawClient(port: running.healthPort)
+            while !log.text.contains(where: { $0.hasPrefix("All connections are in use") }) { try await pause() }
+            #expect(log.text.contains { $0.contains("\"healthConnections\": 50") }, "\(log.text)")
+            #expect(try await RawClient.isLive(port: running.port))
+            await clients[0].close()
+            await waiting.send("GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            #expect(await waiting.rest().hasPrefix("HTTP/1.1 200"))
+        }
+    }
+
+    @Test func `requests have different ids, whichever port they come to`() async throws {
+        try await withServer(ServerBounds()) { running in
+            var ids: Set<String> = []
+            for port in [running.port, running.healthPort, running.port] {
+                let client = try await RawClient(port: port)
+                await client.send("GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                let id = try #require(await client.rest().firstMatch(of: /(?i)x-request-id: (\S+)/))
+                ids.insert(String(id.1))
+            }
+            #expect(ids.count == 3, "\(ids)")
+        }
+    }
+
+    @Test func `an address that is in use is named with its setting`() async throws {
+        try await withServer(ServerBounds()) { running in
+            let port = running.port
+            for (ports, setting) in [((port, nil), "port"), ((0, port), "healthPort")] as [((Int, Int?), String)] {
+                let error = await #expect(throws: ListeningError.self) {
+                    try await running.server.run(hostname: "127.0.0.1", port: ports.0, healthPort: ports.1)
+                }
+                #expect(error?.description == "\(setting) \(port) on 127.0.0.1 is in use.")
+            }
+            let error = await #expect(throws: ListeningError.self) {
+                try await running.server.run(
+                    hostname: "127.0.0.1", port: 0, healthHostname: "192.0.2.1", healthPort: 0)
+            }
+            #expect(
+                error?.description.hasPrefix("healthPort 0 on 192.0.2.1 cannot be listened on: ") == true,
+                "\(error?.description ?? "")")
+        }
+    }
+
+    @Test(arguments: [(1, 60), (60, 1), (3600, 3600)])
+    func `shutdown waits for as long as a running request may take`(body: Int64, request: Int64) {
+        var bounds = ServerBounds()
+        (bounds.bodyTimeout, bounds.requestTimeout) = (.seconds(body), .seconds(request))
+        #expect(bounds.shutdown > bounds.requestTimeout)
+    }
+
     @Test(arguments: [
         ("192.0.2.1", "", "192.0.2.1"), ("192.0.2.1", "198.51.100.1", "192.0.2.1"),
         ("::ffff:192.0.2.1", "", "192.0.2.1"), ("2001:db8::1:2:3:4", "", "2001:db8::"),
         ("127.0.0.1", "", nil), ("::1", "192.0.2.1", "192.0.2.1"), ("10.1.2.3", "192.0.2.1, 10.9.9.9", "192.0.2.1"),
         ("10.1.2.3", "198.51.100.1, 192.0.2.1", "192.0.2.1"), ("10.1.2.3", "unknown", nil),
+        ("10.1.2.3", "192.0.2.1:567", "192.0.2.1"), ("10.1.2.3", "192.0.2.1:567, 10.9.9.9:1", "192.0.2.1"),
+        ("10.1.2.3", "[2001:db8::1]:567", "2001:db8::"), ("10.1.2.3", "[2001:db8::1]", "2001:db8::"),
+        ("10.1.2.3", "2001:db8::1", "2001:db8::"), ("10.1.2.3", "192.0.2.1, [::1]:567", "192.0.2.1"),
+        ("10.1.2.3", "192.0.2.1:", nil), ("10.1.2.3", "192.0.2.1:x", nil), ("10.1.2.3", "192.0.2.1:65536", nil),
+        ("10.1.2.3", "[2001:db8::1", nil), ("10.1.2.3", "[2001:db8::1]567", nil),
+        ("10.1.2.3", "[]:567", nil), ("10.1.2.3", ":567", nil),
         ("11.1.2.3", "192.0.2.1", "11.1.2.3"), (nil, "192.0.2.1", nil),
     ])
     func `the client is the last address that no trusted proxy has`(
@@ -223,9 +288,3 @@ import Testing
         for text in ["10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32", "::1"] { #expect(IPNetwork(text) != nil, "\(text)") }
     }
 }
-        ("10.1.2.3", "192.0.2.1:567", "192.0.2.1"), ("10.1.2.3", "192.0.2.1:567, 10.9.9.9:1", "192.0.2.1"),
-        ("10.1.2.3", "[2001:db8::1]:567", "2001:db8::"), ("10.1.2.3", "[2001:db8::1]", "2001:db8::"),
-        ("10.1.2.3", "2001:db8::1", "2001:db8::"), ("10.1.2.3", "192.0.2.1, [::1]:567", "192.0.2.1"),
-        ("10.1.2.3", "192.0.2.1:", nil), ("10.1.2.3", "192.0.2.1:x", nil), ("10.1.2.3", "192.0.2.1:65536", nil),
-        ("10.1.2.3", "[2001:db8::1", nil), ("10.1.2.3", "[2001:db8::1]567", nil),
-        ("10.1.2.3", "[]:567", nil), ("10.1.2.3", ":567", nil),
