@@ -3,12 +3,13 @@
 import HTTPTypes
 package import Hummingbird
 package import Logging
+import NIOCore
 
 /// Reads the bodies of requests within the bounds, and decides where they are handled: short ones at once, on the thread of
 /// their connection; long ones in turn, aside.
 package final class BodyIntake: Sendable {
     private let bounds: ServerBounds
-    private let queue: LongBodyQueue
+    package let queue: LongBodyQueue
     private let warning: RareWarning
     let budget: ByteBudget
 
@@ -23,12 +24,13 @@ package final class BodyIntake: Sendable {
 
     /// Reads the whole body of a request and does what it asks for.
     ///
-    /// - Throws: `HTTPError`: 413 if the body is longer than `limit`, 408 if it takes too long to arrive, 400 if it breaks off;
-    ///   ``Refusal/overloaded`` if it is long and too many are in flight.
+    /// - Throws: `HTTPError`: 413 if the body is longer than `limit`, 408 if it takes too long to arrive, 400 if it breaks off or
+    ///   its client is gone before its turn; ``Refusal/overloaded`` if it is long and too many are in flight.
     package func withBody<Result: Sendable>(
         of request: Request, upTo limit: Int, _ handle: @Sendable ([UInt8]) async throws -> Result
     ) async throws -> Result {
-        let client = bounds.client(ConnectionPeer.current, request.headers)
+        let connection = ClientConnection.current
+        let client = bounds.client(connection?.peer, request.headers)
         var taken = 0
         defer { if taken > 0 { budget.release(taken, of: client) } }
         do {
@@ -37,10 +39,13 @@ package final class BodyIntake: Sendable {
                 taken += count
             }
             guard body.count > ServerBounds.shortBody else { return try await handle(body) }
-            return try await queue.run(body.count, for: client) { try await handle(body) }
+            return try await queue.run(body.count, for: client, until: connection?.closed) { try await handle(body) }
         } catch let refusal as Refusal where refusal.isOverload {
             warning.log()
             throw refusal
+        } catch is CancellationError {
+            // There is no client left to answer.
+            throw HTTPError(.badRequest)
         }
     }
 }
@@ -79,7 +84,12 @@ extension RequestBody.AsyncIterator {
     }
 }
 
-/// The address at the other end of the connection whose request is being handled.
-enum ConnectionPeer {
-    @TaskLocal static var current: IPAddress?
+/// The connection whose request is being handled.
+struct ClientConnection: Sendable {
+    @TaskLocal static var current: ClientConnection?
+
+    /// The address at its other end.
+    var peer: IPAddress?
+    /// Completes when it is closed.
+    var closed: EventLoopFuture<Void>
 }

@@ -19,7 +19,7 @@ final class ByteBudget: Sendable {
     /// How many bytes are taken.
     var count: Int { state.withLock { $0.taken } }
 
-    /// Takes so many bytes, if there are as many. One client gets a quarter at most, so that no stranger has it all.
+    /// Reserves `count` bytes if there is room. One client gets a quarter at most, so that no stranger has it all.
     func take(_ count: Int, for client: IPAddress?) -> Bool {
         state.withLock { state in
             guard count <= limit - state.taken else { return false }
@@ -33,7 +33,7 @@ final class ByteBudget: Sendable {
         }
     }
 
-    /// Counts bytes that are there already: an answer, for which bodies wait.
+    /// Charges an answer, which is never refused; long bodies are, while the budget is exceeded.
     func charge(_ count: Int) { state.withLock { $0.taken += count } }
 
     func release(_ count: Int, of client: IPAddress?) {

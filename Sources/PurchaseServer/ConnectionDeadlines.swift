@@ -38,7 +38,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     private var discardedBytes = 0
     /// Bytes of the answer for which the budget was charged.
     private var chargedBytes = 0
-    /// Bytes that wait to be received, and since when it is so many.
+    /// Bytes not yet sent, and since when that number is unchanged.
     private var pending = (bytes: 0, since: NIODeadline.now())
     private var check: Scheduled<Void>?
 
@@ -87,7 +87,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         isLast = head.headerFields[.connection]?.lowercased() == "close"
     }
 
-    /// What would only be discarded stays with the client.
+    /// Does not read what would only be discarded.
     func read(context: ChannelHandlerContext) {
         let isReading =
             switch phase {

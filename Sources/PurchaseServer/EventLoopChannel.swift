@@ -39,7 +39,9 @@ struct EventLoopChannel: ServerChildChannel {
     }
 
     func handle(value: HTTP1Channel.Value, logger: Logger) async {
-        await ConnectionPeer.$current.withValue(IPAddress(value.channel.remoteAddress)) {
+        let connection = ClientConnection(
+            peer: IPAddress(value.channel.remoteAddress), closed: value.channel.closeFuture)
+        await ClientConnection.$current.withValue(connection) {
             await withTaskExecutorPreference(EventLoopExecutor(loop: value.channel.eventLoop)) {
                 await http.handle(value: value, logger: logger)
             }

@@ -30,7 +30,7 @@ public struct PurchaseServer: Sendable {
     /// What clients may take of it.
     public let bounds: ServerBounds
 
-    let bodies: BodyIntake
+    package let bodies: BodyIntake
     private let requests: RequestCounts
 
     /// Bytes of long bodies and answers that are in memory.

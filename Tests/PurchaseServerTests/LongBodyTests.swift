@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import HTTPTypes
+import NIOCore
+import NIOPosix
 import PurchaseServer
 import Synchronization
 import Testing
@@ -134,6 +136,62 @@ import Testing
         let long = [Arrival("long", "192.0.2.1", 300_000)]
         let short = (0..<5).map { Arrival("short \($0)", "192.0.2.2", 100_000) }
         #expect(try await Self.order(long + short).handled.firstIndex(of: "long") == 2)
+    }
+
+    @Test(arguments: [false, true])
+    func `a body whose client is gone waits no longer, and is not handled`(isTaskCancelled: Bool) async throws {
+        let queue = LongBodyQueue(threads: 1)
+        let closed = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: Void.self)
+        defer { closed.succeed() }
+        let (gate, opened) = AsyncStream.makeStream(of: Void.self)
+        let handled = Names()
+        let first = Task {
+            try await queue.run(1, for: nil) {
+                handled.add("first")
+                for await _ in gate {}
+            }
+        }
+        while handled.all.isEmpty { try await pause() }
+        let gone = Task {
+            try await queue.run(1, for: nil, until: closed.futureResult) { handled.add("gone") }
+        }
+        while queue.count == 0 { try await pause() }
+        if isTaskCancelled { gone.cancel() } else { closed.succeed() }
+        await #expect(throws: CancellationError.self) { try await gone.value }
+        #expect(queue.count == 0)
+        // One that is gone before it comes does not wait at all.
+        let late = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            try await queue.run(1, for: nil) { handled.add("late") }
+        }
+        await #expect(throws: CancellationError.self) { try await late.value }
+        opened.finish()
+        try await first.value
+        try await queue.run(1, for: nil) { handled.add("last") }
+        #expect(handled.all == ["first", "last"])
+    }
+
+    @Test func `a client that is disconnected while its body waits gives back its budget`() async throws {
+        try await withServer(ServerBounds()) { running in
+            let (gate, opened) = AsyncStream.makeStream(of: Void.self)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                // All threads are busy as long as this stream is open.
+                for _ in 0..<System.coreCount {
+                    group.addTask { try await running.server.bodies.queue.run(1, for: nil) { for await _ in gate {} } }
+                }
+                let count = System.coreCount - max(1, System.coreCount - 1)
+                while running.server.bodies.queue.count < count { try await pause() }
+                let client = try await RawClient(port: running.port)
+                await client.post("/verifyReceipt", length: 200_000, sent: 200_000)
+                while running.server.bodies.queue.count == count { try await pause() }
+                #expect(running.server.bodyBytesInFlight > 0)
+                try await client.reset()
+                while running.server.bodyBytesInFlight > 0 { try await pause() }
+                #expect(running.server.bodies.queue.count == count)
+                opened.finish()
+                try await group.waitForAll()
+            }
+        }
     }
 
     @Test func `if too many wait, the longest of the client with the most is refused`() async throws {

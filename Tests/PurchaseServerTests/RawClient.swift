@@ -87,6 +87,13 @@ final class RawClient: Sendable {
 
     func close() async { try? await channel.close() }
 
+    /// Closes the connection so that the server sees it at once, and not only that no more is sent.
+    func reset() async throws {
+        let provider = try #require(channel as? any SocketOptionProvider)
+        try await provider.setSoLinger(linger(l_onoff: 1, l_linger: 0)).get()
+        await close()
+    }
+
     /// Whether the server is alive, by a connection of its own.
     static func isLive(port: Int, from source: String = "127.0.0.1") async throws -> Bool {
         try Task.checkCancellation()

@@ -18,7 +18,8 @@ import Testing
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         let server = PurchaseServer(
-            environment: environment, requestSeed: 1, now: { Timestamp(milliseconds: 1_595_440_486_402) }, logger: logger)
+            environment: environment, requestSeed: 1, now: { Timestamp(milliseconds: 1_595_440_486_402) },
+            logger: logger)
         return Application(router: server.router(), logger: logger)
     }
 
