@@ -17,7 +17,7 @@ public struct ListeningError: Error, CustomStringConvertible {
             }
     }
 
-    init(_ address: ListeningAddress, _ error: SocketAddressError) {
+    init(unknown address: ListeningAddress) {
         description = "\(address) cannot be listened on: the hostname has no address."
     }
 }
@@ -41,8 +41,8 @@ struct NamingListener<Application: Service>: Service {
             try await application.run()
         } catch let error as IOError {
             throw ListeningError(address, error)
-        } catch let error as SocketAddressError {
-            throw ListeningError(address, error)
+        } catch is SocketAddressError.UnknownHost {
+            throw ListeningError(unknown: address)
         }
     }
 }

@@ -240,13 +240,15 @@ import Testing
                 }
                 #expect(error?.description == "\(setting) \(port) on 127.0.0.1 is in use.")
             }
-            let error = await #expect(throws: ListeningError.self) {
-                try await running.server.run(
-                    hostname: "127.0.0.1", port: 0, healthHostname: "192.0.2.1", healthPort: 0)
+            for hostname in ["192.0.2.1", "nowhere.invalid"] {
+                let error = await #expect(throws: ListeningError.self) {
+                    try await running.server.run(
+                        hostname: "127.0.0.1", port: 0, healthHostname: hostname, healthPort: 0)
+                }
+                #expect(
+                    error?.description.hasPrefix("healthPort 0 on \(hostname) cannot be listened on: ") == true,
+                    "\(error?.description ?? "")")
             }
-            #expect(
-                error?.description.hasPrefix("healthPort 0 on 192.0.2.1 cannot be listened on: ") == true,
-                "\(error?.description ?? "")")
         }
     }
 
