@@ -146,7 +146,8 @@ let package = Package(
         .testTarget(
             name: "PurchaseLedgerTests",
             dependencies: [
-                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "HostileVectors", "PurchaseLedger", "ReceiptCoding",
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "HostileVectors", "PurchaseLedger",
+                "ReceiptCoding",
                 "TestData",
             ]
         ),

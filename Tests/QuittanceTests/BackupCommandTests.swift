@@ -156,46 +156,6 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
     }
 
-    @Test func `a file that is made while a ledger is copied is not replaced`() async throws {
-        let place = try Place()
-        let server = try await place.serve()
-        try await place.send(1..<2, to: server)
-        #expect(server.terminate() == 0)
-        let (copy, other) = (place.path("copy.sqlite"), Data("of another process".utf8))
-        // While the first byte that SQLite locks is locked, the copy waits.
-        let lock = try FileLock(place.path("ledger.sqlite"), byte: 0x4000_0000)
-        let watch = Task.detached {
-            while try !FileManager.default.contentsOfDirectory(atPath: place.folder.path)
-                .contains(where: { $0.hasSuffix(".partial") })
-            {
-                try Task.checkCancellation()
-                await Task.yield()
-            }
-            try other.write(to: URL(fileURLWithPath: copy))
-            lock.end()
-        }
-        let outcome = try CommandLineTests.run(["backup", copy] + place.database)
-        watch.cancel()
-        #expect(outcome.status == 1 && outcome.error.contains("File exists"), "\(outcome)")
-        #expect(try Data(contentsOf: URL(fileURLWithPath: copy)) == other)
-        let forced = try CommandLineTests.run(["backup", copy, "--force"] + place.database)
-        #expect(forced.status == 0 && forced.output.hasPrefix("2 documents copied"), "\(forced)")
-    }
-
-    /// A lock of one byte of a file, until it ends.
-    private final class FileLock: Sendable {
-        private let file: Int32
-
-        init(_ path: String, byte: off_t) throws {
-            file = open(path, O_RDWR)
-            var lock = flock()
-            (lock.l_type, lock.l_whence, lock.l_start, lock.l_len) = (Int16(F_WRLCK), Int16(SEEK_SET), byte, 1)
-            try #require(file >= 0 && fcntl(file, F_SETLK, &lock) == 0)
-        }
-
-        func end() { close(file) }
-    }
-
     @Test func `check, rebuild and backup end with 1 on a damaged file, and change nothing`() async throws {
         let place = try Place()
         let server = try await place.serve()
