@@ -48,8 +48,8 @@ public struct ServerBounds: Sendable {
     /// Fields of a request's head.
     static let headFields = 100
 
-    /// Bytes that are read from a connection at once.
-    static let readSize = 16 << 10
+    /// Bytes that are read from a connection at once: a genuine notification with its head, which is below 30 KB.
+    static let readSize = 32 << 10
 
     /// Bytes that the kernel keeps of a connection in each direction, of which it makes twice as many.
     static let socketBuffer = 128 << 10
