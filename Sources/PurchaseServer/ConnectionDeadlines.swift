@@ -33,6 +33,8 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     /// When the body must have arrived; `nil` once it has, or was given up.
     private var bodyDeadline: NIODeadline?
     private var isBodyComplete = true
+    /// Whether the end of a short answer was written that does not end the connection, and may not be sent yet.
+    private var isEndWritten = false
     /// Whether the connection ends with this answer.
     private var isLast = false
     private var discardedBytes = 0
@@ -59,6 +61,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = unwrapInboundIn(data)
+        finishShortAnswer(context)
         switch (phase, part) {
         case (.waiting, .head(let head)) where !isLast:
             begin(head)
@@ -115,16 +118,33 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapOutboundIn(data) {
         case .head(var head):
             if !isBodyComplete { isLast = true }
-            if isLast { head.headerFields[.connection] = "close" }
+            guard isLast else { return context.write(data, promise: promise) }
+            head.headerFields[.connection] = "close"
             context.write(wrapOutboundOut(.head(head)), promise: promise)
         case .body(let bytes):
             charge(bytes.readableBytes)
             context.write(data, promise: promise)
-        case .end:
+        case .end where isLast || chargedBytes > 0:
             let promise = promise ?? context.eventLoop.makePromise()
             promise.futureResult.assumeIsolated().whenComplete { _ in self.answered(context) }
             context.write(data, promise: promise)
+        case .end:
+            isEndWritten = true
+            context.write(data, promise: promise)
         }
+    }
+
+    func flush(context: ChannelHandlerContext) {
+        context.flush()
+        finishShortAnswer(context)
+    }
+
+    /// Asks whether a short answer was sent, which it mostly is with its flush. If the kernel did not take all of it, this is
+    /// asked again with the next request and with the deadlines. A promise for each answer would cost far more.
+    private func finishShortAnswer(_ context: ChannelHandlerContext) {
+        guard isEndWritten, bufferedBytes(context) == 0 else { return }
+        isEndWritten = false
+        answered(context)
     }
 
     private func charge(_ count: Int) {
@@ -166,6 +186,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func checkDeadlines(_ context: ChannelHandlerContext, at now: NIODeadline) {
+        finishShortAnswer(context)
         guard now < deadline, !isStuck(context, at: now) else { return context.close(promise: nil) }
         if let end = bodyDeadline, now >= end {
             bodyDeadline = nil
@@ -177,11 +198,16 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Whether the client has received nothing of what was sent for too long.
     private func isStuck(_ context: ChannelHandlerContext, at now: NIODeadline) -> Bool {
-        let bytes = (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        let bytes = bufferedBytes(context)
         guard bytes > 0, bytes == pending.bytes else {
             pending = (bytes, now)
             return false
         }
         return now - pending.since >= TimeAmount(bounds.writeTimeout)
+    }
+
+    /// Bytes that were written and that the kernel has not taken yet.
+    private func bufferedBytes(_ context: ChannelHandlerContext) -> Int {
+        (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 }
