@@ -9,50 +9,54 @@ import PurchaseLedger
 
 /// The one place where an error becomes an answer: `{"error": {"code", "message", "retryable"}}`.
 ///
-/// What nobody foresaw is 500, logged here, and tells the caller nothing. Logs name the route, never the path, in which the ids
+/// An unexpected error is answered 500 without details, which are logged. Logs name the route, never the path, in which the ids
 /// of customers are.
-struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
+struct ErrorResponder {
     let logger: Logger
 
-    func handle(
-        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
-    ) async throws -> Response {
-        do {
-            let response = try await next(request, context)
-            if let failure = RequestNotes.current?.all.storageFailure { logStorageFailure(failure, context) }
-            return response
-        } catch let refusal as Refusal {
+    /// The answer to a request that failed, whose error is noted for its line in the log.
+    func response(to error: any Error, of notes: RequestNotes, route: String) -> Response {
+        let refusal = refusal(of: error, notes, route)
+        notes.add { notes in
+            notes.code = refusal.code
+            notes.refusal = refusal.cause
+        }
+        return Self.response(refusal)
+    }
+
+    private func refusal(of error: any Error, _ notes: RequestNotes, _ route: String) -> Refusal {
+        switch error {
+        case let refusal as Refusal:
             if refusal.status.kind == .serverError, !refusal.isOverload {
-                log("Refused for now", context, "code", refusal.code)
+                log("Refused for now", "code", refusal.code, notes, route)
             }
-            return Self.response(refusal)
-        } catch let error as VerificationError {
-            return Self.response(Refusal(error))
-        } catch let error as LedgerStorageError {
-            logStorageFailure(error, context)
-            return Self.response(Refusal(error))
-        } catch let error as any HTTPResponseError {
-            return Self.response(error.status)
-        } catch {
-            log("Request failed", context, "error", "\(error)")
-            return Self.response(.internalServerError)
+            return refusal
+        case let error as VerificationError:
+            return Refusal(error)
+        case let error as LedgerStorageError:
+            log(error, of: notes, route: route)
+            return Refusal(error)
+        case let error as any HTTPResponseError:
+            return Self.refusal(error.status)
+        default:
+            log("Request failed", "error", "\(error)", notes, route)
+            return Self.refusal(.internalServerError)
         }
     }
 
-    private func logStorageFailure(_ error: LedgerStorageError, _ context: Context) {
-        log("Storage failed", context, "error", "\(error)")
+    /// Logs that the ledger could not be used, whatever is answered then.
+    func log(_ failure: LedgerStorageError, of notes: RequestNotes, route: String) {
+        log("Storage failed", "error", "\(failure)", notes, route)
     }
 
-    private func log(_ message: Logger.Message, _ context: Context, _ name: String, _ value: String) {
+    private func log(
+        _ message: Logger.Message, _ name: String, _ value: String, _ notes: RequestNotes, _ route: String
+    ) {
         logger.error(
-            message,
-            metadata: [
-                "route": .string(context.route), name: .string(value),
-                "requestId": .string(RequestNotes.current?.id ?? "none"),
-            ])
+            message, metadata: ["route": .string(route), name: .string(value), "requestId": .string(notes.id)])
     }
 
-    private static func response(_ status: HTTPResponse.Status) -> Response {
+    private static func refusal(_ status: HTTPResponse.Status) -> Refusal {
         let (code, message) =
             switch status {
             case .notFound: ("notFound", "There is nothing at this path.")
@@ -63,14 +67,10 @@ struct ErrorResponder<Context: RequestContext>: RouterMiddleware {
                 status.kind == .serverError ? ("internal", "Something failed here.") : ("refused", status.reasonPhrase)
             }
         let isRetryable = status.kind == .serverError || status == .requestTimeout
-        return response(Refusal(status: status, code: code, message: message, isRetryable: isRetryable))
+        return Refusal(status: status, code: code, message: message, isRetryable: isRetryable)
     }
 
     private static func response(_ refusal: Refusal) -> Response {
-        RequestNotes.add { notes in
-            notes.code = refusal.code
-            notes.refusal = refusal.cause
-        }
         var json = JSONWriter()
         json.object { json in
             json.name("error")

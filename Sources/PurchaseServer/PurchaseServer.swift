@@ -140,7 +140,6 @@ public struct PurchaseServer: Sendable {
     private func logged() -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
         router.add(middleware: RequestLog(requestLog, requests, logger: logger, now: now))
-        router.add(middleware: ErrorResponder(logger: logger))
         return router
     }
 

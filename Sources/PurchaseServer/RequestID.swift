@@ -13,12 +13,12 @@ final class RequestIDs: Sendable {
 
     /// - Parameter seed: A random number, so that ids differ from those before a restart.
     init(seed: UInt64) {
-        prefix = String(seed, radix: 16)
+        prefix = String(seed, radix: 16) + "-"
     }
 
     /// The id that the client gave, or a new one.
     func id(_ headers: HTTPFields) -> String {
-        Self.given(headers) ?? "\(prefix)-\(String(count.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16))"
+        Self.given(headers) ?? prefix + String(count.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
     }
 
     /// `X-Request-Id`, or the trace id of `traceparent` (W3C Trace Context). What has any other form is ignored.

@@ -57,9 +57,9 @@ final class RequestNotes: Sendable {
 
     var all: Notes { notes.withLock { $0 } }
 
-    static func add(_ change: (inout Notes) -> Void) {
-        current?.notes.withLock { change(&$0) }
-    }
+    static func add(_ change: (inout Notes) -> Void) { current?.add(change) }
+
+    func add(_ change: (inout Notes) -> Void) { notes.withLock { change(&$0) } }
 }
 
 /// What the requests of a server have in common, whichever of its ports they come to.
@@ -75,12 +75,14 @@ final class RequestCounts: Sendable {
 }
 
 /// Gives each request an id, which its answer has too, and writes a line when it is answered: the route and never the path, in
-/// which the ids of customers are. Whatever goes wrong, also a request that no route matches, passes through here.
+/// which the ids of customers are. Errors are answered here too, also those of requests that no route matches, because each
+/// middleware costs every request.
 struct RequestLog<Context: RequestContext>: RouterMiddleware {
     let policy: RequestLogPolicy
     let logger: Logger
     let now: @Sendable () -> Timestamp
     let counts: RequestCounts
+    private let errors: ErrorResponder
 
     init(
         _ policy: RequestLogPolicy, _ counts: RequestCounts, logger: Logger, now: @escaping @Sendable () -> Timestamp
@@ -89,6 +91,7 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         self.counts = counts
         self.logger = logger
         self.now = now
+        errors = ErrorResponder(logger: logger)
     }
 
     func handle(
@@ -96,9 +99,14 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
     ) async throws -> Response {
         let notes = RequestNotes(id: counts.ids.id(request.headers))
         let start = ContinuousClock.now
-        var response = try await RequestNotes.$current.withValue(notes) { try await next(request, context) }
+        var response = await RequestNotes.$current.withValue(notes) {
+            do { return try await next(request, context) } catch {
+                return errors.response(to: error, of: notes, route: context.route)
+            }
+        }
         if let name = HTTPField.Name.requestID { response.headers[name] = notes.id }
         let all = notes.all
+        if let failure = all.storageFailure { errors.log(failure, of: notes, route: context.route) }
         if let refusal = all.refusal {
             counts.refusals.warn(of: refusal, request: notes.id, route: context.route, at: now(), to: logger)
         }
