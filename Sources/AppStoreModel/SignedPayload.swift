@@ -68,8 +68,11 @@ extension SignedKind {
         case .appTransaction: [["receiptType", "receiptCreationDate"]]
         // Requests for the history of notifications have a type too.
         case .notification:
-            ["notificationUUID", "data", "summary", "externalPurchaseToken", "appData", "unclaimInfo"]
-                .map { ["notificationType", $0] }
+            [
+                ["notificationType", "notificationUUID"], ["notificationType", "data"],
+                ["notificationType", "summary"], ["notificationType", "externalPurchaseToken"],
+                ["notificationType", "appData"], ["notificationType", "unclaimInfo"],
+            ]
         case .retentionRequest: [["userLocale", "requestIdentifier"]]
         }
     }

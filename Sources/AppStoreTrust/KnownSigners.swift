@@ -21,9 +21,8 @@ package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: S
     package func signer(where matches: (Key, Signer) -> Bool) -> Signer? {
         known.withLock { known in
             guard let index = known.lastIndex(where: { matches($0.key, $0.signer) }) else { return nil }
-            let found = known.remove(at: index)
-            known.append(found)
-            return found.signer
+            if index < known.count - 1 { known.append(known.remove(at: index)) }
+            return known.last?.signer
         }
     }
 
