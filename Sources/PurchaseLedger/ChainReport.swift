@@ -6,11 +6,12 @@ extension ChainReport {
     /// What there is to tell about a chain at `now`.
     init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
         self.init()
-        let purchases = chain.purchases
+        let history = chain.history(at: now)
+        let purchases = history.purchases
         revoked = Set(purchases.lazy.filter { $0.revocation != nil }.map { $0.transactionId })
         transactionId = purchases.last?.transactionId
         productId = purchases.last?.productId
-        let holdings = Holdings([chain], catalogue: catalogue, at: now)
+        let holdings = Holdings([(chain, history)], catalogue, at: now)
         nextChange = holdings.nextChange
         isEntitling = holdings.isEntitling
         guard let state = holdings.subscriptions[chain.key.originalTransactionId] else { return }

@@ -55,10 +55,14 @@ extension Holdings {
     /// Decides what `chains`, which all belong to one customer in one app and environment, amount to at `now`.
     public init(_ chains: some Sequence<Chain>, catalogue: Catalogue, at now: Timestamp) {
         let chains = chains.sorted { $0.key.originalTransactionId < $1.key.originalTransactionId }
+        self.init(chains.map { ($0, $0.history(at: now)) }, catalogue, at: now)
+    }
+
+    /// - Parameter chains: With their histories at `now`, in the order of their keys.
+    init(_ chains: [(Chain, PurchaseHistory)], _ catalogue: Catalogue, at now: Timestamp) {
         var grants = OneGrantAGroup(catalogue)
         var changes: [Timestamp] = []
-        for chain in chains {
-            let history = chain.history(at: now)
+        for (chain, history) in chains {
             let state = history.subscription(chain.renewal, at: now)
             consumables += history.purchases.filter { $0.type == .consumable }.map { ConsumablePurchase($0) }
             for grant in history.grants(state, catalogue, at: now) { grants.add(grant) }
