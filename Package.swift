@@ -18,6 +18,7 @@ let package = Package(
         .library(name: "AppStoreTrust", targets: ["AppStoreTrust"]),
         .library(name: "AppStoreSimulator", targets: ["AppStoreSimulator"]),
         .library(name: "PurchaseLedger", targets: ["PurchaseLedger"]),
+        .library(name: "PurchaseLedgerTesting", targets: ["PurchaseLedgerTesting"]),
         .library(name: "LedgerSQLite", targets: ["LedgerSQLite"]),
         .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
         .executable(name: "quittance", targets: ["quittance"]),
@@ -56,6 +57,7 @@ let package = Package(
                 "AppStoreModel", "AppStoreTrust", "ReceiptCoding", .product(name: "Crypto", package: "swift-crypto"),
             ]
         ),
+        .target(name: "PurchaseLedgerTesting", dependencies: ["AppStoreModel", "PurchaseLedger"]),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .target(
             name: "LedgerSQLite",
@@ -147,6 +149,7 @@ let package = Package(
             name: "PurchaseLedgerTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "HostileVectors", "PurchaseLedger",
+                "PurchaseLedgerTesting",
                 "ReceiptCoding",
                 "TestData",
             ]
@@ -159,6 +162,7 @@ let package = Package(
                 "AppStoreTrust",
                 "LedgerSQLite",
                 "PurchaseLedger",
+                "PurchaseLedgerTesting",
                 "ReceiptCoding",
                 "TestData",
                 .product(name: "GRDB", package: "GRDB.swift"),

@@ -6,25 +6,22 @@ import PurchaseLedger
 
 /// How documents are kept: without what they have in common with others.
 struct EvidenceParts {
-    let tables: LedgerTables
+    let session: SQLiteLedgerSession
 
     /// How deep documents stand in documents. A token is a third longer than the tokens in it, so that in the longest one that
     /// is taken apart not 40 levels fit. More is a circle, which nobody here wrote.
     private static let deepest = 64
 
     /// What is kept of a document.
-    ///
-    /// - Parameter prepared: Its packing, where it was made ahead.
-    func content(of evidence: Evidence, _ prepared: Packing?) throws -> [UInt8] {
-        // Of the tokens inside only those are cut out that were added just before, as evidence of their own. One that nobody knows
-        // goes when the document goes.
-        let isKnown = { tables.knownParts.document($0) != nil }
-        let usable = prepared.flatMap { $0.tokens.allSatisfy { isKnown($0.bytes) } ? $0 : nil }
+    func content(of evidence: Evidence) throws -> [UInt8] {
+        // Of the tokens inside only those are cut out that are documents too. Unknown ones stay inline and are deleted with the
+        // document.
+        let isKnown = { session.cache.parts.document($0) != nil }
         // What does not come back from its packing byte for byte has none.
-        guard let packing = usable ?? Packing(evidence.document, evidence.jws, cutting: isKnown) else {
+        guard let packing = Packing(evidence.document, evidence.jws, cutting: isKnown) else {
             return Packing.plain(evidence.document)
         }
-        let tokens = packing.tokens.compactMap { tables.knownParts.document($0.bytes) }
+        let tokens = packing.tokens.compactMap { session.cache.parts.document($0.bytes) }
         guard tokens.count == packing.tokens.count else { return Packing.plain(evidence.document) }
         let packed = try packing.packed(packing.shared.map(number) + tokens)
         return packed.count < evidence.document.count ? packed : Packing.plain(evidence.document)
@@ -32,22 +29,22 @@ struct EvidenceParts {
 
     /// The number of a piece that is no document. One that is not kept yet is now.
     private func number(of piece: Packing.Piece) throws -> Int64 {
-        if let number = tables.knownParts.piece(piece.bytes) { return number }
+        if let number = session.cache.parts.piece(piece.bytes) { return number }
         let id = EvidenceID(piece.bytes)
         let number = try found(piece, id) ?? insert(piece, id)
-        tables.knownParts.add(piece: piece.bytes, number)
+        session.cache.parts.add(piece: piece.bytes, number)
         return number
     }
 
     private func found(_ piece: Packing.Piece, _ id: EvidenceID) throws -> Int64? {
-        let candidates = try tables.all("SELECT id, content FROM pieces WHERE digest = ?", [.integer(id.leading)]) {
+        let candidates = try session.all("SELECT id, content FROM pieces WHERE digest = ?", [.integer(id.leading)]) {
             (number: try $0.integer(), content: try $0.octets())
         }
         return candidates.first { piece.bytes.isSame(as: $0.content[...]) }?.number
     }
 
     private func insert(_ piece: Packing.Piece, _ id: EvidenceID) throws -> Int64 {
-        try tables.insert(
+        try session.insert(
             "INSERT INTO pieces (digest, content) VALUES (?, ?)", [.integer(id.leading), .octets(Array(piece.bytes))])
     }
 
@@ -65,7 +62,7 @@ struct EvidenceParts {
     }
 
     private func kept(_ sql: String, _ number: Int64) throws -> [UInt8] {
-        guard let content = try tables.first(sql, [.integer(number)], { try $0.octets() }) else { throw Self.missing }
+        guard let content = try session.first(sql, [.integer(number)], { try $0.octets() }) else { throw Self.missing }
         return content
     }
 
@@ -86,8 +83,8 @@ struct KnownParts: Sendable {
 
     private static let limit = 8
 
-    /// By the work that goes on. Others must not rely on them: a document may be forgotten, with a chain that they do not
-    /// know.
+    /// That the present decision loaded or added. Later ones must not rely on them: a document may be erased with a chain that
+    /// they do not know.
     var documents: [Part] = []
     private var pieces: [Part] = []
 

@@ -9,11 +9,11 @@ import Synchronization
 /// to write, the more share one flush. A group that is smaller than the last waits a moment for others; a write that was alone
 /// waits for nobody.
 final class GroupCommit: Sendable {
-    /// One caller's work.
+    /// What one caller wants to write.
     struct Write: Sendable {
-        /// Does it, and does it again where another of its group fails. Returns what tells the caller of the success, once that
-        /// is durable.
-        let work: @Sendable (any LedgerWriter) throws -> @Sendable () -> Void
+        /// Writes it. Returns what tells the caller of the success, once that is durable. It runs again if its group is rolled
+        /// back.
+        let body: @Sendable (SQLiteLedgerSession) throws -> @Sendable () -> Void
         let fail: @Sendable (any Error) -> Void
     }
 
@@ -31,8 +31,8 @@ final class GroupCommit: Sendable {
         /// How many the last group had.
         var lastCount = 1
         var commits = 0
-        /// By works that were committed.
-        var met = LedgerTables.Met()
+        /// What committed transactions looked up.
+        var cache = SQLiteLedgerSession.Cache()
         /// Set if the last commit went to a file that no path leads to.
         var loss: LedgerStorageError?
     }
@@ -77,87 +77,51 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// Returns what tells each caller how it went.
+    /// Commits a group in one transaction. If that cannot be written, each write gets a transaction of its own, so that it fails
+    /// no others.
+    ///
+    /// - Returns: What tells each caller how it went.
     private func commit(_ group: [Write], to connection: Database) -> [() -> Void] {
         do {
-            let transaction = SQLiteTransaction(connection, met: state.withLock { $0.met })
-            let answers = try commit(to: connection) {
-                do {
-                    return try group.map { try perform($0, in: transaction) }
-                } catch {
-                    throw FailedWork(cause: error)
+            var answers: [() -> Void]?
+            let session = SQLiteLedgerSession(connection, state.withLock { $0.cache })
+            do {
+                try connection.inTransaction(.immediate) {
+                    answers = []
+                    for write in group { answers?.append(try run(write, in: session)) }
+                    return .commit
                 }
+            } catch  where answers != nil && group.count > 1 {
+                return group.flatMap { commit([$0], to: connection) }
             }
-            state.withLock { $0.met = transaction.tables.met }
-            return answers
-        } catch let failed as FailedWork where group.count == 1 {
-            return group.map { write in { write.fail(SQLiteErrors.translate(failed.cause)) } }
-        } catch is FailedWork {
-            return commitEach(group, to: connection)
+            session.cache.parts.documents = []
+            state.withLock { ($0.cache, $0.commits) = (session.cache, $0.commits + 1) }
+            try requireKept()
+            return answers ?? []
         } catch {
-            return Self.fail(group, error)
+            let error = SQLiteErrors.storageError(error)
+            return group.map { write in { write.fail(error) } }
         }
     }
 
-    /// A work of a group failed, and so far the group with it.
-    private struct FailedWork: Error {
-        let cause: any Error
-    }
-
-    /// Commits a group of which some work fails, each in a savepoint of its own, so that what it wrote is taken back without
-    /// the others. A group in which none fails, as nearly all are, does without: for each savepoint SQLite copies every page
-    /// that changes.
-    private func commitEach(_ group: [Write], to connection: Database) -> [() -> Void] {
+    /// A write that fails before it wrote anything, such as a decision that throws, is the failure of its caller alone.
+    private func run(_ write: Write, in session: SQLiteLedgerSession) throws -> () -> Void {
+        let changes = session.connection.totalChangesCount
         do {
-            return try commit(to: connection) { try group.map { try performAlone($0, on: connection) } }
-        } catch {
-            return Self.fail(group, error)
+            return try write.body(session)
+        } catch  where session.connection.totalChangesCount == changes && session.connection.isInsideTransaction {
+            let error = SQLiteErrors.translate(error)
+            return { write.fail(error) }
         }
     }
 
-    private func commit(
-        to connection: Database, _ works: () throws -> [() -> Void]
-    ) throws -> [() -> Void] {
-        var answers: [() -> Void] = []
-        try connection.inTransaction(.immediate) {
-            answers = try works()
-            return .commit
-        }
-        state.withLock { $0.commits += 1 }
+    private func requireKept() throws {
         do {
             try proveKept()
             state.withLock { $0.loss = nil }
         } catch {
             state.withLock { $0.loss = SQLiteErrors.storageError(error) }
             throw error
-        }
-        return answers
-    }
-
-    private static func fail(_ group: [Write], _ error: any Error) -> [() -> Void] {
-        let error = SQLiteErrors.storageError(error)
-        return group.map { write in { write.fail(error) } }
-    }
-
-    private func perform(_ write: Write, in transaction: SQLiteTransaction) throws -> () -> Void {
-        transaction.tables.beginWork()
-        let answer = try write.work(transaction)
-        try transaction.tables.endWork()
-        return answer
-    }
-
-    /// - Throws: Where SQLite gave up the whole transaction, as it may when the disk is full.
-    private func performAlone(_ write: Write, on connection: Database) throws -> () -> Void {
-        do {
-            var answer: () -> Void = {}
-            try connection.inSavepoint {
-                // What it meets may be taken back, so that nobody else gets to know.
-                answer = try perform(write, in: SQLiteTransaction(connection))
-                return .commit
-            }
-            return answer
-        } catch  where connection.isInsideTransaction {
-            return { write.fail(SQLiteErrors.translate(error)) }
         }
     }
 }

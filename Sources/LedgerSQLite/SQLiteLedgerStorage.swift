@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+public import AppStoreModel
 import Foundation
 import GRDB
 import GRDBSQLite
@@ -18,6 +18,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     private let connection: Mutex<Connection>
     private let groups: GroupCommit
     private let reads = ReadQueue(width: readers)
+    private let readCache = Mutex(SQLiteLedgerSession.Cache())
 
     private struct Connection {
         var database: any DatabaseWriter
@@ -101,7 +102,7 @@ extension SQLiteLedgerStorage {
             SELECT 'A row of ' || "table" || ' refers to a row of ' || parent || ' that is not there'
             FROM pragma_foreign_key_check LIMIT \(mostFaults)
             """
-        let checks = ["PRAGMA integrity_check(\(mostFaults))", references, brokenLists + " LIMIT \(mostFaults)"]
+        let checks = ["PRAGMA integrity_check(\(mostFaults))", references]
         return checks.flatMap { check in
             do {
                 return try String.fetchAll(connection, sql: check).filter { $0 != "ok" }
@@ -113,68 +114,101 @@ extension SQLiteLedgerStorage {
 
     /// Of each kind: enough to see what happened to the file.
     private static let mostFaults = 100
-
-    /// Where the documents that speak of one chain are not each found from it, which deleting them relies on.
-    private static let brokenLists = """
-        SELECT 'Document ' || number || ' is not in its place among those about one purchase' FROM (
-            SELECT number, previous, lastDocument, lag(number) OVER list AS before, lead(number) OVER list AS next
-            FROM documents JOIN chains ON chains.id = documents.chain
-            WINDOW list AS (PARTITION BY chain ORDER BY number))
-        WHERE previous IS NOT before OR (next IS NULL AND lastDocument IS NOT number)
-        UNION ALL
-        SELECT 'The last document about ' || originalTransactionId || ' is not about it' FROM chains
-        LEFT JOIN documents ON number = lastDocument AND chain = chains.id
-        WHERE lastDocument IS NOT NULL AND number IS NULL
-        """
 }
 
-// MARK: - Transactions
+// MARK: - What a storage does
 
 extension SQLiteLedgerStorage {
     public var concern: String? { file?.concern }
 
-    /// A caller that is cancelled meanwhile still learns what became of its work.
-    public func write<Result: Sendable>(
-        _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
-    ) async throws -> Result {
+    public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
+        try await read { try $0.load(query, numbersCustomers: false) }
+    }
+
+    public func commit<Output: Sendable>(
+        _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
+    ) async throws -> Output {
+        try await write { session in
+            try LedgerDecision.settle(query, decide) {
+                try session.load($0, numbersCustomers: true)
+            } commit: {
+                try session.write($0)
+            }
+        }
+    }
+
+    public func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
+        try await read { try $0.dueChains(at: now, limit: limit) }
+    }
+
+    public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
+        try await read { try $0.events(of: bundleId, after: cursor, limit: limit) }
+    }
+
+    public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
+        try await write { try $0.eraseEvents(before: instant, limit: limit) }
+    }
+
+    public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
+        try await read { try $0.scanDocuments(after: cursor, limit: limit) }
+    }
+
+    public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
+        try await read { try $0.scanChains(after: cursor, limit: limit) }
+    }
+
+    public func lastNotification(among count: Int) async throws -> Timestamp? {
+        try await read { try $0.lastNotification(among: count) }
+    }
+
+    public func apiKeys() async throws -> [APIKey] { try await read { try $0.apiKeys() } }
+
+    public func proveWritable() async throws { try await write { try $0.proveWritable() } }
+}
+
+// MARK: - Reading and writing
+
+extension SQLiteLedgerStorage {
+    /// Commits what a body writes, in a group with others. It may run several times.
+    private func write<Output: Sendable>(
+        _ body: @escaping @Sendable (SQLiteLedgerSession) throws -> Output
+    ) async throws -> Output {
         try await withCheckedThrowingContinuation { continuation in
-            let write = GroupCommit.Write { writer in
-                let result = try work(writer)
-                return { continuation.resume(returning: result) }
+            let write = GroupCommit.Write { session in
+                let output = try body(session)
+                return { continuation.resume(returning: output) }
             } fail: { [self] error in
                 if (error as? LedgerStorageError)?.code == .readOnly { reopenNext() }
                 continuation.resume(throwing: error)
             }
             if groups.add(write) { beginWriting() }
-            // Whoever hands over a write lets the writer have the core, for which all of them wait: else it got one up to four
+            // Yield so that the writer thread can run, for which every caller waits: otherwise it got a core up to four
             // milliseconds after its flush was done.
             sched_yield()
         }
     }
 
-    /// A document is packed, and proved to come back from that, before its turn to be written comes.
-    public func prepare(_ evidence: Evidence) -> (any Sendable)? {
-        Packing(evidence.document, evidence.jws) { token in
-            evidence.parts.contains { token.isSame(as: $0.document[...]) }
-        }
-    }
-
-    public func read<Result: Sendable>(
-        _ work: @escaping @Sendable (any LedgerReader) throws -> Result
-    ) async throws -> Result {
-        // One that waits for its turn cannot be called back, but it does not wait for long.
+    private func read<Output: Sendable>(
+        _ body: @escaping @Sendable (SQLiteLedgerSession) throws -> Output
+    ) async throws -> Output {
+        // A read that waits for its turn cannot be cancelled, but it does not wait for long.
         try Task.checkCancellation()
         return try await withCheckedThrowingContinuation { continuation in
-            reads.add { [self] in continuation.resume(with: Swift.Result { try readNow(work) }) }
+            reads.add { [self] in continuation.resume(with: Result { try readNow(body) }) }
         }
     }
 
-    private func readNow<Result>(_ work: (any LedgerReader) throws -> Result) throws -> Result {
+    private func readNow<Output>(_ body: (SQLiteLedgerSession) throws -> Output) throws -> Output {
         let database = connection.withLock { $0.database }
         // A connection that is opened for this read would open another file.
         if let loss = groups.loss { throw loss }
         do {
-            return try database.read { try work(SQLiteTransaction($0)) }
+            return try database.read { connection in
+                let session = SQLiteLedgerSession(connection, readCache.withLock { $0 })
+                let output = try body(session)
+                readCache.withLock { $0.rowIDs = session.cache.rowIDs }
+                return output
+            }
         } catch {
             throw SQLiteErrors.translate(error)
         }
@@ -283,8 +317,6 @@ extension SQLiteLedgerStorage {
             try connection.execute(sql: "PRAGMA synchronous = FULL")
             try connection.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpoint)")
             try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
-            // What a savepoint may have to take back. Kept in a file, it would be written for nearly every work.
-            try connection.execute(sql: "PRAGMA temp_store = MEMORY")
         }
         try migrate(pool)
         return pool

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import GRDB
+package import GRDB
 
 /// The tables of a ledger, as numbered steps. A step that was released is never changed: what changes is a new step. None was
 /// released so far.
-enum Schema {
-    static var migrator: DatabaseMigrator {
+package enum Schema {
+    package static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("001 evidence") { try $0.execute(sql: evidence) }
         migrator.registerMigration("002 facts") { try $0.execute(sql: facts) }
@@ -15,6 +15,11 @@ enum Schema {
         migrator.registerMigration("006 proof") { try $0.execute(sql: proof) }
         migrator.registerMigration("007 governing period") { try $0.execute(sql: governingPeriod) }
         migrator.registerMigration("008 claims") { try $0.execute(sql: claims) }
+        migrator.registerMigration("009 published states") { try $0.execute(sql: publishedStates) }
+        migrator.registerMigration("010 events by app") { try $0.execute(sql: eventsByApp) }
+        migrator.registerMigration("011 periods") { try $0.execute(sql: periods) }
+        migrator.registerMigration("012 migrated subscriptions") { try $0.execute(sql: migratedSubscriptions) }
+        migrator.registerMigration("013 evidence by chain") { try $0.execute(sql: evidenceByChain) }
         return migrator
     }
 
@@ -239,5 +244,114 @@ enum Schema {
             productId TEXT,
             detail TEXT
         ) STRICT;
+        """
+
+    /// What was published about a chain, now also of what was bought once, and what stays of it when it is erased. `residue` is JSON;
+    /// few chains have any.
+    ///
+    /// Evidence for chains that were erased is evidence for the others only.
+    private static let publishedStates = """
+        ALTER TABLE chains RENAME COLUMN forgottenAt TO erasedAt;
+        ALTER TABLE chains RENAME COLUMN toldStatus TO publishedStatus;
+        ALTER TABLE chains RENAME COLUMN toldProductId TO publishedProductId;
+        ALTER TABLE chains RENAME COLUMN toldTransactionId TO publishedTransactionId;
+        ALTER TABLE chains RENAME COLUMN toldExpiresDate TO publishedExpiresDate;
+        ALTER TABLE chains RENAME COLUMN toldWillRenew TO publishedWillRenew;
+        ALTER TABLE chains RENAME COLUMN toldRevoked TO publishedRevoked;
+        ALTER TABLE chains RENAME COLUMN toldEntitling TO publishedEntitling;
+        ALTER TABLE chains ADD COLUMN publishedIsSubscription INTEGER;
+        ALTER TABLE chains ADD COLUMN publishedUntil INTEGER;
+        ALTER TABLE chains ADD COLUMN lastEventAt INTEGER;
+        ALTER TABLE chains ADD COLUMN residue TEXT;
+
+        UPDATE chains SET
+            publishedIsSubscription = publishedStatus IS NOT NULL,
+            publishedUntil = iif(publishedStatus = 'active', publishedExpiresDate, NULL),
+            publishedStatus = coalesce(publishedStatus,
+                iif(publishedEntitling, 'active', iif(publishedRevoked IS NOT NULL, 'revoked', 'expired')))
+        WHERE publishedEntitling IS NOT NULL;
+
+        UPDATE chains SET lastEventAt = last.recordedAt
+        FROM (
+            SELECT scope, originalTransactionId, max(recordedAt) AS recordedAt FROM events
+            WHERE originalTransactionId IS NOT NULL GROUP BY scope, originalTransactionId) AS last
+        WHERE chains.originalTransactionId = last.originalTransactionId AND chains.scope = last.scope;
+
+        DELETE FROM mentions WHERE chain IN (SELECT id FROM chains WHERE erasedAt IS NOT NULL);
+
+        ALTER TABLE apps ADD COLUMN catalogueDigest BLOB;
+        ALTER TABLE statements ADD COLUMN price INTEGER;
+        ALTER TABLE statements ADD COLUMN currency TEXT;
+        """
+
+    /// Each app has its own sequence of events. Old ones keep their numbers, which all apps shared: `sharedSequence` is the last of
+    /// those, which cursors of any app may name. `erasedEvents` is the last sequence that was erased.
+    private static let eventsByApp = """
+        ALTER TABLE apps ADD COLUMN erasedEvents INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE apps ADD COLUMN sharedSequence INTEGER NOT NULL DEFAULT 0;
+        UPDATE apps SET sharedSequence = coalesce((SELECT max(sequence) FROM events), 0);
+
+        CREATE TABLE appEvents (
+            app INTEGER NOT NULL REFERENCES apps,
+            sequence INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            scope INTEGER NOT NULL REFERENCES scopes,
+            recordedAt INTEGER NOT NULL,
+            effectiveAt INTEGER NOT NULL,
+            customer INTEGER,
+            originalTransactionId TEXT,
+            transactionId TEXT,
+            productId TEXT,
+            detail TEXT,
+            beforeStatus TEXT,
+            beforeProductId TEXT,
+            beforeUntil INTEGER,
+            beforeWillRenew INTEGER,
+            afterStatus TEXT,
+            afterProductId TEXT,
+            afterUntil INTEGER,
+            afterWillRenew INTEGER,
+            PRIMARY KEY (app, sequence)
+        ) STRICT, WITHOUT ROWID;
+        INSERT INTO appEvents (app, sequence, kind, scope, recordedAt, effectiveAt, customer, originalTransactionId,
+                               transactionId, productId, detail)
+        SELECT app, sequence, kind, scope, recordedAt, recordedAt, customer, originalTransactionId,
+               transactionId, productId, detail
+        FROM events JOIN scopes ON scopes.id = scope ORDER BY app, sequence;
+        DROP TABLE events;
+        ALTER TABLE appEvents RENAME TO events;
+        """
+
+    /// `predecessors` is a JSON array; few chains have any. What was paid decides nothing, and is there for people.
+    private static let migratedSubscriptions = """
+        ALTER TABLE chains ADD COLUMN successor TEXT;
+        ALTER TABLE chains ADD COLUMN predecessors TEXT;
+        """
+
+    /// For people with a `sqlite3` shell; docs/ledger.md promises its columns. A row for each transaction: what the newest document
+    /// says of it, of two of the same instant the signed transaction.
+    private static let periods = """
+        CREATE VIEW periods AS
+        SELECT
+            (SELECT customerIds.id FROM links JOIN customerIds ON customerIds.customer = links.customer
+             WHERE links.chain = statements.chain ORDER BY links.place, customerIds.place LIMIT 1) AS customer,
+            bundleId, environment, originalTransactionId, transactionId, productId, type, purchaseDate, expiresDate,
+            quantity, offerType, isUpgraded, revocationDate, price, currency
+        FROM statements
+            JOIN chains ON chains.id = statements.chain
+            JOIN scopes ON scopes.id = chains.scope
+            JOIN apps ON apps.id = scopes.app
+        WHERE NOT EXISTS (
+            SELECT 1 FROM statements AS other
+            WHERE other.chain = statements.chain AND other.transactionId = statements.transactionId
+                AND (other.signedDate, statements.source) > (statements.signedDate, other.source));
+        """
+
+    /// An index in place of lists of the documents that are evidence for one chain alone.
+    private static let evidenceByChain = """
+        CREATE INDEX documentsByChain ON documents (chain) WHERE chain IS NOT NULL;
+        ALTER TABLE documents DROP COLUMN previous;
+        ALTER TABLE chains DROP COLUMN lastDocument;
+        ALTER TABLE chains DROP COLUMN documentCount;
         """
 }

@@ -1,95 +1,184 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+public import AppStoreModel
+
+/// What consumers of events know of one chain: what a subscription's answer says, or a purchase's.
+public struct ChainState: Hashable, Sendable {
+    /// Of a subscription as answers have it. Of what was bought once: `active`, `revoked` if all of it was refunded, or `expired`
+    /// if its time is over.
+    public var status: SubscriptionState.Status
+    /// Of a subscription the product of the governing period, of what was bought once that of the last purchase.
+    public var productId: String?
+    /// Until when it may be used, that instant not included: of a subscription as `accessUntil` in answers. `nil` for not at all,
+    /// and for no end.
+    public var until: Timestamp?
+    /// Of a subscription: whether it will renew; `nil` if that is not known.
+    public var willRenew: Bool?
+
+    public init(
+        status: SubscriptionState.Status, productId: String? = nil, until: Timestamp? = nil, willRenew: Bool? = nil
+    ) {
+        self.status = status
+        self.productId = productId
+        self.until = until
+        self.willRenew = willRenew
+    }
+}
+
+/// What was published about a chain last, so that each change is published once, also after downtime.
+public struct ChainReport: Hashable, Sendable {
+    public var state: ChainState
+    public var isSubscription: Bool
+    /// The last transaction that counts.
+    public var transactionId: String?
+    /// The end of what is paid for.
+    public var expiresDate: Timestamp?
+    /// The transactions of it that were taken back.
+    public var revoked: Set<String>
+    /// Whether any of it can be used.
+    public var isEntitling: Bool
+    /// When to look again; `nil` for never.
+    public var nextChange: Timestamp?
+
+    public init(
+        _ state: ChainState, isSubscription: Bool, transactionId: String? = nil, expiresDate: Timestamp? = nil,
+        revoked: Set<String> = [], isEntitling: Bool = false, nextChange: Timestamp? = nil
+    ) {
+        self.state = state
+        self.isSubscription = isSubscription
+        self.transactionId = transactionId
+        self.expiresDate = expiresDate
+        self.revoked = revoked
+        self.isEntitling = isEntitling
+        self.nextChange = nextChange
+    }
+}
 
 extension ChainReport {
-    /// What there is to tell about a chain at `now`.
+    /// What there is to publish about a chain at `now`.
     init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
-        self.init()
+        // What is known of the purchases does not depend on the time.
         let history = chain.history(at: now)
         let purchases = history.purchases
-        revoked = Set(purchases.lazy.filter { $0.revocation != nil }.map { $0.transactionId })
-        transactionId = purchases.last?.transactionId
-        productId = purchases.last?.productId
         let holdings = Holdings([(chain, history)], catalogue, at: now)
+        let subscription = holdings.subscriptions[chain.key.originalTransactionId]
+        let state = subscription.map(ChainState.init) ?? ChainState(purchases, holdings)
+        self.init(state, isSubscription: subscription != nil)
+        revoked = Set(purchases.lazy.filter { $0.revocation != nil }.map { $0.transactionId })
+        transactionId = subscription?.lastPaid.transactionId ?? purchases.last?.transactionId
+        expiresDate = subscription?.lastPaid.expiresDate
         nextChange = holdings.nextChange
         isEntitling = holdings.isEntitling
-        guard let state = holdings.subscriptions[chain.key.originalTransactionId] else { return }
-        status = state.status
-        productId = state.governing.productId
-        transactionId = state.lastPaid.transactionId
-        expiresDate = state.lastPaid.expiresDate
-        willRenew = state.willRenew
+    }
+}
+
+extension ChainState {
+    init(_ subscription: SubscriptionState) {
+        status = subscription.status
+        productId = subscription.governing.productId
+        until = subscription.accessUntil
+        willRenew = subscription.willRenew
     }
 
-    /// Something to tell.
+    /// The state of what was bought once.
+    fileprivate init(_ purchases: [TransactionStatement], _ holdings: Holdings) {
+        let standing = purchases.filter { $0.revocation == nil }
+        let isUsable = holdings.isEntitling || standing.contains { $0.type == .consumable }
+        // What takes back one id of a purchase takes back all of it, so that another id of it may stand.
+        let isOver = standing.contains { $0.type == .nonRenewingSubscription }
+        status = isUsable ? .active : isOver ? .expired : .revoked
+        productId = purchases.last?.productId
+        until = holdings.isEntitling ? holdings.latestEnd : nil
+    }
+}
+
+// MARK: - Changes
+
+extension ChainReport {
+    /// Something to publish.
     struct Change {
         var kind: LedgerEvent.Kind
         var transactionId: String?
         var productId: String?
     }
 
-    /// What changed since `old` was told; all of it where nothing was.
+    /// What changed since `old` was published, in an order in which it can have happened; all of it if nothing was.
     func changes(since old: ChainReport?, _ chain: Chain) -> [Change] {
-        var changes = purchases(since: old, chain)
-        if status != nil { changes += subscription(since: old) }
-        // By time alone: a non-renewing subscription, or the leeway of one whose renewal did not come.
-        if changes.isEmpty, old?.isEntitling == true, !isEntitling {
-            changes.append(Change(kind: .accessEnded, transactionId: transactionId, productId: productId))
+        let revocations = revocations(since: old, chain)
+        var changes = revocations.filter { $0.kind == .refundReversed }
+        changes += isSubscription ? start(since: old) : purchase(since: old)
+        changes += revocations.filter { $0.kind == .refunded }
+        if isSubscription { changes += status(since: old) }
+        if old?.isEntitling == true, !isEntitling, !changes.contains(where: \.kind.endsAccess) {
+            changes.append(change(.accessEnded))
+        }
+        if changes.isEmpty, let old, old.state != state {
+            changes.append(change(isSubscription ? .subscriptionUpdated : .purchaseUpdated))
         }
         return changes
     }
 
-    /// One-time purchases, refunds and their reversals.
-    private func purchases(since old: ChainReport?, _ chain: Chain) -> [Change] {
-        var changes: [Change] = []
+    private func change(_ kind: LedgerEvent.Kind) -> Change {
+        Change(kind: kind, transactionId: transactionId, productId: state.productId)
+    }
+
+    private func purchase(since old: ChainReport?) -> [Change] { old == nil ? [change(.purchased)] : [] }
+
+    /// Refunds and their reversals.
+    private func revocations(since old: ChainReport?, _ chain: Chain) -> [Change] {
         let known = old?.revoked ?? []
-        if status == nil, old == nil {
-            changes.append(Change(kind: .purchased, transactionId: transactionId, productId: productId))
-        }
-        for purchase in revoked == known ? [] : chain.purchases {
+        guard revoked != known else { return [] }
+        return chain.purchases.compactMap { purchase in
             let isRevoked = revoked.contains(purchase.transactionId)
-            guard isRevoked != known.contains(purchase.transactionId) else { continue }
-            changes.append(
-                Change(
-                    kind: isRevoked ? .refunded : .refundReversed, transactionId: purchase.transactionId,
-                    productId: purchase.productId))
+            guard isRevoked != known.contains(purchase.transactionId) else { return nil }
+            return Change(
+                kind: isRevoked ? .refunded : .refundReversed, transactionId: purchase.transactionId,
+                productId: purchase.productId)
         }
-        return changes
     }
 
-    private func subscription(since old: ChainReport?) -> [Change] {
-        func change(_ kind: LedgerEvent.Kind) -> Change {
-            Change(kind: kind, transactionId: transactionId, productId: productId)
-        }
-        var changes: [Change] = []
-        guard let old, let before = old.status else {
-            return [change(.subscriptionStarted)] + (statusEvent.map { [change($0)] } ?? [])
-        }
-        let isPaidAgain = status == .active && before != .active && before != .stale
+    /// A subscription that is new, or was paid for again.
+    private func start(since old: ChainReport?) -> [Change] {
+        guard let old, old.isSubscription else { return [change(.subscriptionStarted)] }
+        let before = old.state.status
         let isLater = (expiresDate ?? .distantFuture) > (old.expiresDate ?? .distantFuture)
-        if isPaidAgain {
-            changes.append(change(.subscriptionRecovered))
-        } else if status == .active, productId == old.productId, isLater {
-            changes.append(change(transactionId == old.transactionId ? .subscriptionExtended : .subscriptionRenewed))
-        }
-        if productId != old.productId { changes.append(change(.subscriptionProductChanged)) }
-        if status != before, let event = statusEvent { changes.append(change(event)) }
-        if let willRenew, let before = old.willRenew, willRenew != before {
+        guard state.status == .active else { return [] }
+        if before != .active, before != .stale { return [change(.subscriptionRecovered)] }
+        guard state.productId == old.state.productId, isLater else { return [] }
+        return [change(transactionId == old.transactionId ? .subscriptionExtended : .subscriptionRenewed)]
+    }
+
+    private func status(since old: ChainReport?) -> [Change] {
+        guard let old, old.isSubscription else { return statusEvent.map { [change($0)] } ?? [] }
+        var changes: [Change] = []
+        if state.productId != old.state.productId { changes.append(change(.subscriptionProductChanged)) }
+        if state.status != old.state.status, let event = statusEvent { changes.append(change(event)) }
+        if let willRenew = state.willRenew, let before = old.state.willRenew, willRenew != before {
             changes.append(change(willRenew ? .subscriptionRenewalEnabled : .subscriptionRenewalDisabled))
         }
         return changes
     }
 
-    /// What a status is told as when it is entered; being active is told as having started, renewed or recovered.
+    /// What a status is published as when it is entered. That a subscription is active is published as having started, renewed or
+    /// recovered.
     private var statusEvent: LedgerEvent.Kind? {
-        switch status {
+        switch state.status {
         case .billingGrace: .subscriptionGraceEntered
         case .billingRetry: .subscriptionRetryEntered
         case .expired: .subscriptionExpired
         case .stale: .subscriptionStale
         case .revoked: .subscriptionRevoked
-        case .active, .upgraded, nil: nil
+        case .active, .upgraded: nil
+        }
+    }
+}
+
+extension LedgerEvent.Kind {
+    /// Whether it says that access ended.
+    fileprivate var endsAccess: Bool {
+        switch self {
+        case .subscriptionExpired, .subscriptionRetryEntered, .subscriptionRevoked, .refunded: true
+        default: false
         }
     }
 }

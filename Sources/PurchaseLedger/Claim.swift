@@ -13,7 +13,7 @@ package struct Claim {
     /// Whether the purchase entitles its owners to anything now.
     package var isEntitling: Bool
 
-    /// A customer, and whether it exists in its own right; see ``LedgerReader/isEstablished(_:)``.
+    /// A customer, and whether it exists in its own right; see ``CustomerRecord/isEstablished``.
     package struct Party: Hashable, Sendable {
         package var customer: Customer
         package var isEstablished: Bool

@@ -52,7 +52,7 @@ public enum LinkReason: String, CaseIterable, Sendable {
 /// One Apple Account may stand behind several accounts of an app, and one account may be restored on many devices.
 public enum ClaimPolicy: String, CaseIterable, Sendable {
     /// As ``transfer``, but for a purchase whose newest `appAccountToken` names another customer, if that customer exists in
-    /// its own right (``LedgerReader/isEstablished(_:)``): that purchase stays with its present owner. The customer it names
+    /// its own right (``CustomerRecord/isEstablished``): that purchase stays with its present owner. The customer it names
     /// gets it by presenting it.
     case accountTokenWins
     /// Ownership moves to the customer who presents the purchase.

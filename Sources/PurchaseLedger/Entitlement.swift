@@ -49,6 +49,8 @@ public struct Holdings: Hashable, Sendable {
     public var nextChange: Timestamp?
     /// Whether any of it may be used, also where the catalogue has no name for it.
     var isEntitling = false
+    /// The last instant until which any of it may be used; `nil` for none, and for no end.
+    var latestEnd: Timestamp?
 }
 
 extension Holdings {
@@ -74,6 +76,7 @@ extension Holdings {
         }
         entitlements = grants.entitlements
         isEntitling = !grants.isEmpty
+        latestEnd = grants.latestEnd
         nextChange = changes.min()
     }
 }
@@ -132,6 +135,11 @@ private struct OneGrantAGroup {
     }
 
     var isEmpty: Bool { groups.isEmpty && others.isEmpty }
+
+    var latestEnd: Timestamp? {
+        let last = (others + groups.values).map { $0.until ?? .distantFuture }.max()
+        return last == .distantFuture ? nil : last
+    }
 
     /// The best of each name: what lasts longest.
     var entitlements: [Entitlement] {

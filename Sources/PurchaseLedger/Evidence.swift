@@ -37,6 +37,9 @@ public struct Evidence: Hashable, Sendable {
     /// Its name and when it was signed: what a fact that it states refers to, and where it is found.
     public var provenance: Provenance { Provenance(id, signed: signedDate) }
 
+    /// By original transaction id: the one that the subscription had before (`previousOriginalTransactionId`).
+    let predecessors: [String: String]
+
     /// The chains that it speaks of, each once, in an order that follows from their ids.
     public let chains: [ChainKey]
 
@@ -61,7 +64,7 @@ public struct Evidence: Hashable, Sendable {
     package init(
         _ kind: Kind, _ document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil, _ scope: LedgerScope,
         _ signedDate: Timestamp?,
-        parts: [Evidence] = [], notification: Notification? = nil,
+        parts: [Evidence] = [], notification: Notification? = nil, predecessors: [String: String] = [:],
         says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
         let id = token.map { EvidenceID(digest: $0.digest) } ?? EvidenceID(document, kind)
@@ -74,6 +77,7 @@ public struct Evidence: Hashable, Sendable {
         jws = token?.jws
         self.parts = parts
         self.notification = notification
+        self.predecessors = parts.reduce(into: predecessors) { $0.merge($1.predecessors) { $1 } }
         (statements, renewals) = says(Provenance(id, signed: signedDate))
         let ids = Set(statements.map(\.originalTransactionId) + renewals.map(\.originalTransactionId))
         chains = ids.sorted().map { ChainKey($0, in: scope) }
@@ -83,8 +87,12 @@ public struct Evidence: Hashable, Sendable {
 extension Evidence {
     public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
         guard let scope = transaction.scope else { return nil }
-        self.init(.transaction, transaction.document, token: transaction.token, scope, transaction.signedDate) {
-            provenance in
+        let (payload, own) = (transaction.payload, transaction.payload.originalTransactionId)
+        let predecessors = own.flatMap { own in payload.previousOriginalTransactionId.map { [own: $0] } } ?? [:]
+        self.init(
+            .transaction, transaction.document, token: transaction.token, scope, transaction.signedDate,
+            predecessors: predecessors
+        ) { provenance in
             (
                 [TransactionStatement(transaction.payload, source: .signedTransaction, provenance: provenance)]
                     .compactMap { $0 }, []

@@ -36,6 +36,15 @@ public struct ChainKey: Hashable, Sendable {
     }
 }
 
+extension ChainKey: Comparable {
+    /// By app, environment and id: an order that depends on nothing else.
+    public static func < (left: ChainKey, right: ChainKey) -> Bool {
+        let (leftScope, rightScope) = (left.scope, right.scope)
+        return (leftScope.bundleId, leftScope.environment.rawValue, left.originalTransactionId)
+            < (rightScope.bundleId, rightScope.environment.rawValue, right.originalTransactionId)
+    }
+}
+
 /// The SHA-256 of what is signed in a document: its name in the ledger.
 public struct EvidenceID: Hashable, Sendable {
     public let octets: [UInt8]

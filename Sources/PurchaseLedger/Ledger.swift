@@ -2,34 +2,62 @@
 
 public import AppStoreModel
 
-/// Keeps what the App Store signed and answers who owns what.
+/// Keeps what the App Store signed and answers who owns what. It is the only way to a storage.
 ///
 /// Whatever order documents arrive in, however often and however late, the answers are the same: they are computed from
 /// facts, of which the newest hold, and never from what happened to arrive last.
 public struct Ledger: Sendable {
-    public var storage: any LedgerStorage
+    package let storage: any LedgerStorage
+    public var rules: LedgerRules
 
+    /// Called after each commit: with `nil` if it succeeded, else with why the storage refused it.
+    package var onCommit: @Sendable (LedgerStorageError?) -> Void = { _ in }
+
+    public init(storage: any LedgerStorage, rules: LedgerRules = LedgerRules()) {
+        self.storage = storage
+        self.rules = rules
+    }
+}
+
+/// What the operator decides about a ledger.
+public struct LedgerRules: Hashable, Sendable {
     /// By bundle id. An app without one has an empty catalogue.
     public var catalogues: [String: Catalogue]
 
     /// What happens if a customer presents a purchase that another customer has.
     public var claimPolicy: ClaimPolicy
 
-    /// Whether what the App Store signed stays when a customer is deleted, as where books must be kept.
+    /// Whether what the App Store signed stays when a customer is deleted, for example because the law requires books to be kept.
     public var keepsEvidence: Bool
 
     public init(
-        storage: any LedgerStorage, catalogues: [String: Catalogue] = [:], claimPolicy: ClaimPolicy = .accountTokenWins,
-        keepsEvidence: Bool = false
+        catalogues: [String: Catalogue] = [:], claimPolicy: ClaimPolicy = .accountTokenWins, keepsEvidence: Bool = false
     ) {
-        self.storage = storage
         self.catalogues = catalogues
         self.claimPolicy = claimPolicy
         self.keepsEvidence = keepsEvidence
     }
 
     /// What an app's products stand for.
-    package func catalogue(_ scope: LedgerScope) -> Catalogue { catalogues[scope.bundleId] ?? Catalogue() }
+    func catalogue(_ scope: LedgerScope) -> Catalogue { catalogues[scope.bundleId] ?? Catalogue() }
+}
+
+extension Ledger {
+    /// Loads, decides by the rules and commits.
+    func commit<Output: Sendable>(
+        _ query: LedgerQuery,
+        _ decide: @escaping @Sendable (LedgerSnapshot, LedgerRules) throws -> LedgerDecision<Output>
+    ) async throws -> Output {
+        let rules = rules
+        do {
+            let output = try await storage.commit(query) { try decide($0, rules) }
+            onCommit(nil)
+            return output
+        } catch let error as LedgerStorageError {
+            onCommit(error)
+            throw error
+        }
+    }
 }
 
 // MARK: - Recording
@@ -37,21 +65,21 @@ public struct Ledger: Sendable {
 extension Ledger {
     /// What became of documents that were recorded.
     public struct Recorded: Hashable, Sendable {
-        /// Those that were not there yet.
+        /// Those that were not stored yet.
         public var new = 0
-        /// Those that were there already, byte for byte.
+        /// Those that were stored already, byte for byte.
         public var known = 0
-        /// The purchases that stayed another customer's, as the claim policy has it.
+        /// The purchases that stayed another customer's by the claim policy.
         public var kept: Set<ChainKey> = []
         /// Those of ``kept`` that claims moved too often within a day, and when the same claim may succeed.
         public var tooManyClaims: [ChainKey: Timestamp] = [:]
     }
 
-    /// Records documents in one transaction: they themselves, the facts in them, whose they are and what changed.
+    /// Records documents at once: they themselves, the facts in them, whose they are and what changed.
     ///
     /// - Parameters:
-    ///   - evidence: All of it, or where something fails none of it, is durable once this returns.
-    ///   - claimant: The app's own id of the customer who presents them, if one does. A customer that is not known is new.
+    ///   - evidence: All of it is durable once this returns, or none of it if this throws.
+    ///   - claimant: The app's own id of the customer who presents them, if one does. An unknown id makes a new customer.
     ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
     ///     ``Recorded/tooManyClaims``.
     ///   - now: When they arrived.
@@ -59,154 +87,212 @@ extension Ledger {
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
     ) async throws -> Recorded {
-        let prepared = evidence.map { Prepared($0, for: storage) }
-        return try await storage.write { [self] writer in
-            var recorded = Recorded()
-            let claimant = try claimant.flatMap { id in
-                try evidence.first.map { try self.claimant(id, of: $0.scope, in: writer) }
-            }
-            let claimed =
-                claimant == nil || evidence.count == 1
-                ? [:] : try chains(evidence.flatMap(\.chains), with: evidence, in: writer)
-            for prepared in prepared {
-                let document = prepared.evidence
-                let keys = try wanted(document, isClaimed: claimant != nil, in: writer)
-                let isNew = try keys != nil && add(prepared, to: writer, at: now)
-                if isNew { recorded.new += 1 } else { recorded.known += 1 }
-                // A known document was kept when it arrived, and matters again only to a customer who presents it.
-                guard let keys, isNew || claimant != nil else { continue }
-                let chains = try chains(keys, with: [document], in: writer)
-                try keep(document, about: keys, in: writer)
-                let customers = try addCustomers(of: document, to: writer)
-                for chain in keys.compactMap({ chains[$0] }) {
-                    // Of several documents the order must not matter: all of them decide who owns a purchase.
-                    let whole = claimed[chain.key] ?? chain
-                    // In this order, so that a change is published to the customer it now concerns.
-                    var owners = try linkByToken(whole, customers, in: writer, at: now)
-                    if let claimant {
-                        try claim(whole, for: claimant, isLimited: limitsClaims, in: writer, at: now, &recorded)
-                        owners = try writer.owners(of: chain.key).map(\.customer)
-                    }
-                    try report(chain, of: owners, in: writer, at: now)
-                }
-            }
-            return recorded
-        }
+        let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
+        let recording = Recording(documents: evidence, claimant: claimant, limitsClaims: limitsClaims)
+        return try await commit(recording.query) { recording.decide($0, $1, at: now) }
     }
 
-    /// A document with what the storage did ahead for it and for the tokens in it.
-    private final class Prepared: Sendable {
-        let evidence: Evidence
-        let form: (any Sendable)?
-        let parts: [Prepared]
-
-        init(_ evidence: Evidence, for storage: any LedgerStorage) {
-            self.evidence = evidence
-            form = storage.prepare(evidence)
-            parts = evidence.parts.map { Prepared($0, for: storage) }
-        }
-    }
-
-    /// Adds a document with the tokens in it. Returns whether it is new, of which is told.
-    private func add(_ document: Prepared, to writer: any LedgerWriter, at now: Timestamp) throws -> Bool {
-        for part in document.parts { _ = try writer.add(part.evidence, prepared: part.form, receivedAt: now) }
-        guard try writer.add(document.evidence, prepared: document.form, receivedAt: now) else { return false }
-        try tell(of: document.evidence, to: writer, at: now)
-        return true
-    }
-
-    /// The chains that a document is about, but for those that were forgotten since it was signed, unless
-    /// somebody presents it; `nil` where nothing else is left of it.
-    private func wanted(
-        _ document: Evidence, isClaimed: Bool, in writer: any LedgerWriter
-    ) throws -> [ChainKey]? {
-        let wanted = try document.chains.filter { key in
-            guard !isClaimed, let forgotten = try writer.forgottenAt(key) else { return true }
-            return document.signedDate.map { $0 > forgotten } ?? false
-        }
-        return wanted.isEmpty && !document.chains.isEmpty ? nil : wanted
-    }
-
-    /// What is known of these chains together with what the documents say about them. Once they are kept the storage has the same,
-    /// and need not be asked again.
-    private func chains(
-        _ keys: [ChainKey], with documents: [Evidence], in reader: any LedgerReader
-    ) throws -> [ChainKey: Chain] {
-        var chains: [ChainKey: Chain] = [:]
-        for key in keys where chains[key] == nil { chains[key] = try reader.chain(key) ?? Chain(key) }
-        for document in documents {
-            for statement in document.statements {
-                chains[ChainKey(statement.originalTransactionId, in: document.scope)]?.merge(statement)
-            }
-            for renewal in document.renewals {
-                chains[ChainKey(renewal.originalTransactionId, in: document.scope)]?.merge(renewal)
-            }
-        }
-        return chains
-    }
-
-    /// Keeps what a document says about these chains.
-    func keep(_ document: Evidence, about keys: [ChainKey], in writer: any LedgerWriter) throws {
-        let keys = Set(keys)
-        for key in keys { try writer.remember(key) }
-        for statement in document.statements {
-            let key = ChainKey(statement.originalTransactionId, in: document.scope)
-            if keys.contains(key) { try writer.put(statement, in: key) }
-        }
-        for renewal in document.renewals {
-            let key = ChainKey(renewal.originalTransactionId, in: document.scope)
-            if keys.contains(key) { try writer.put(renewal, in: key) }
-        }
-    }
-
-    /// Tells of a notification that is about no purchase, or whose type is not known, so that none is ever dropped unseen.
-    private func tell(of document: Evidence, to writer: any LedgerWriter, at now: Timestamp) throws {
-        guard let notification = document.notification,
-            document.statements.isEmpty || NotificationTypeV2(rawValue: notification.type) == nil
-        else { return }
-        let name = [notification.type, notification.subtype].compactMap { $0 }.joined(separator: "/")
-        try writer.append(LedgerEvent(.notificationReceived, in: document.scope, at: now, detail: name))
-    }
-
-    /// Looks at every chain whose answer changed by itself since it was last told, and tells of it.
+    /// Publishes what time changed: of every chain whose answer changed by itself since it was last published.
     ///
-    /// - Returns: How many were looked at: `limit` where there may be more.
-    public func tellChanges(at now: Timestamp, limit: Int = 500) async throws -> Int {
+    /// - Returns: How many chains were looked at: `limit` if there may be more.
+    public func publishDueChanges(at now: Timestamp, limit: Int = 500) async throws -> Int {
+        var query = LedgerQuery()
+        query.chains = Set(try await storage.dueChains(at: now, limit: limit))
         // Nearly always there is nothing, and then nothing is written.
-        guard try await !storage.read({ try $0.chainsDue(at: now, limit: 1) }).isEmpty else { return 0 }
-        return try await storage.write { [self] writer in
-            let due = try writer.chainsDue(at: now, limit: limit)
-            for key in due { try report(key, in: writer, at: now) }
-            return due.count
-        }
-    }
-
-    /// Compares what is with what was last told, and tells the difference. About a chain of which nothing is known any more
-    /// there is nothing to tell, and no reason to look again.
-    func report(_ key: ChainKey, in writer: any LedgerWriter, at now: Timestamp) throws {
-        if let chain = try writer.chain(key) {
-            return try report(chain, of: writer.owners(of: key).map(\.customer), in: writer, at: now)
-        }
-        guard var last = try writer.report(key), last.nextChange != nil else { return }
-        last.nextChange = nil
-        try writer.put(last, for: key)
-    }
-
-    /// Compares what is with what was last told, and tells the difference.
-    func report(_ chain: Chain, of owners: [Customer], in writer: any LedgerWriter, at now: Timestamp) throws {
-        let key = chain.key
-        let old = try writer.report(key)
-        let new = ChainReport(chain, catalogue(key.scope), at: now)
-        guard new != old else { return }
-        for change in new.changes(since: old, chain) {
-            for owner in owners.isEmpty ? [nil] : owners.map(Optional.some) {
-                try writer.append(
-                    LedgerEvent(
-                        change.kind, in: key.scope, at: now, customer: owner,
-                        originalTransactionId: key.originalTransactionId, transactionId: change.transactionId,
-                        productId: change.productId))
+        guard !query.chains.isEmpty else { return 0 }
+        let due = query.chains
+        return try await commit(query) { snapshot, rules in
+            LedgerDraft.decide(snapshot, rules, at: now) { draft in
+                for key in due.sorted() {
+                    draft.publishDue(key)
+                }
+                return due.count
             }
         }
-        try writer.put(new, for: key)
+    }
+}
+
+// MARK: - Customers
+
+extension Ledger {
+    /// One customer, and what it has in one environment.
+    public struct CustomerAnswer: Hashable, Sendable {
+        /// The customer's ids, in the order in which they were added.
+        public var ids: [String]
+        public var holdings: Holdings
+        /// All transactions, chain by chain, the earliest purchase first.
+        public var purchases: [TransactionStatement]
+        /// The ids of consumables that may have been credited before: to another customer from whom a claim moved them, or to
+        /// one who was erased.
+        public var transferred: Set<String>
+    }
+
+    /// What a customer has at `now`; `nil` if the customer is not known.
+    public func customer(
+        _ id: String, in scope: LedgerScope, at now: Timestamp
+    ) async throws -> CustomerAnswer? {
+        let (id, snapshot) = try await holder(id, in: scope)
+        guard let customer = snapshot.customer(id) else { return nil }
+        let records = snapshot.chains(of: customer.customer)
+        let histories = records.map { ($0.chain, $0.chain.history(at: now)) }
+        return CustomerAnswer(
+            ids: customer.ids, holdings: Holdings(histories, rules.catalogue(scope), at: now),
+            purchases: histories.flatMap(\.1.purchases),
+            transferred: zip(records, histories).reduce(into: []) { transferred, chain in
+                transferred.formUnion(chain.0.transferred(of: chain.1.1.purchases))
+            })
+    }
+
+    /// The entitlements of a customer at `now`, and what else follows from its purchases; `nil` if the customer is not known.
+    public func holdings(
+        of id: String, in scope: LedgerScope, at now: Timestamp
+    ) async throws -> Holdings? {
+        let (id, snapshot) = try await holder(id, in: scope)
+        guard let customer = snapshot.customer(id) else { return nil }
+        let chains = snapshot.chains(of: customer.customer).lazy.map(\.chain)
+        return Holdings(chains, catalogue: rules.catalogue(scope), at: now)
+    }
+
+    private func holder(_ id: String, in scope: LedgerScope) async throws -> (CustomerID, LedgerSnapshot) {
+        let id = CustomerID(id, of: scope.bundleId)
+        var query = LedgerQuery()
+        query.customers = [id]
+        query.holdings = [scope.environment]
+        return (id, try await storage.load(query))
+    }
+
+    /// Makes `alias` another id of the customer. If it is a customer of its own, the two become one. The customer exists in its
+    /// own right from now on.
+    ///
+    /// - Returns: False if the customer is not known.
+    public func addAlias(
+        _ alias: String, to id: String, in scope: LedgerScope, at now: Timestamp
+    ) async throws -> Bool {
+        let aliasing = Aliasing(
+            id: CustomerID(id, of: scope.bundleId), alias: CustomerID(alias, of: scope.bundleId), scope: scope)
+        return try await commit(aliasing.query) { aliasing.decide($0, $1, at: now) }
+    }
+
+    /// What became of a customer that was deleted.
+    public struct Deleted: Hashable, Sendable {
+        /// The purchases that were the customer's, in all environments.
+        public var purchases: Int
+        /// The signed documents that were erased with them.
+        public var forgottenDocuments: Int
+        /// The signed documents about them that stay, since they are about purchases of others too. If the ledger keeps
+        /// evidence, none is counted.
+        public var keptDocuments: Int
+
+        public init(purchases: Int, forgottenDocuments: Int = 0, keptDocuments: Int = 0) {
+            self.purchases = purchases
+            self.forgottenDocuments = forgottenDocuments
+            self.keptDocuments = keptDocuments
+        }
+    }
+
+    /// Erases a customer: its ids and links and, unless ``LedgerRules/keepsEvidence`` is set, what the App Store signed about its
+    /// purchases. Purchases that are another customer's too stay that customer's. Events stay, and name no customer any more.
+    ///
+    /// - Returns: `nil` if the customer is not known.
+    public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Deleted? {
+        let erasure = CustomerErasure(id: CustomerID(id, of: scope.bundleId), scope: scope)
+        return try await commit(erasure.query) { erasure.decide($0, $1, at: now) }
+    }
+}
+
+extension ChainRecord {
+    /// The ids of those consumables among purchases that may have been credited to another customer.
+    fileprivate func transferred(of purchases: [TransactionStatement]) -> Set<String> {
+        let consumables = Set(purchases.lazy.filter { $0.type == .consumable }.map(\.transactionId))
+        return ownerChanges.isEmpty ? consumables.intersection(chain.residue?.consumables ?? []) : consumables
+    }
+}
+
+// MARK: - Chains, transactions and documents
+
+extension Ledger {
+    /// All that is known of some chains, by their own keys. Instead of one that was migrated there is the one that it became. One of
+    /// which nothing is known is not among them.
+    public func chains(_ keys: some Sequence<ChainKey>) async throws -> [ChainKey: Chain] {
+        var (query, found) = (LedgerQuery(), [ChainKey: Chain]())
+        query.chains = Set(keys)
+        // A chain that was migrated has its successor's id, and that one seldom has a successor of its own.
+        for _ in 0..<LedgerDraft.mostMigrations where !query.chains.isEmpty {
+            let records = try await storage.load(query).chains.values
+            for record in records where record.hasFacts { found[record.key] = record.chain }
+            query.chains = Set(
+                records.compactMap { record in record.successor.map { ChainKey($0, in: record.key.scope) } })
+        }
+        return found
+    }
+
+    /// All that is known of a chain, or of the one that it became; `nil` if nothing is.
+    public func chain(_ key: ChainKey) async throws -> Chain? { try await chains([key]).values.first }
+
+    /// What is known of a transaction, and in which chain it is; `nil` if it is not known.
+    public func transaction(_ key: TransactionKey) async throws -> TransactionStatement? {
+        var query = LedgerQuery()
+        query.transactions = [key]
+        let snapshot = try await storage.load(query)
+        guard let record = snapshot.transactions[key].flatMap({ snapshot.chains[$0] }) else { return nil }
+        return record.chain.transactions[key.transactionId].flatMap(record.chain.current)
+    }
+
+    /// Some documents, by name. One that is not stored is not among them.
+    public func documents(_ names: some Sequence<Provenance>) async throws -> [Provenance: StoredDocument] {
+        var query = LedgerQuery()
+        query.documents = Set(names)
+        return try await storage.load(query).documents
+    }
+}
+
+// MARK: - Events
+
+extension Ledger {
+    /// The events of one app behind a cursor, oldest first, at most `limit`.
+    ///
+    /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
+    /// - Throws: ``EventCursorError``, ``LedgerStorageError``.
+    public func events(of bundleId: String, after cursor: EventCursor? = nil, limit: Int) async throws -> EventPage {
+        try await storage.events(of: bundleId, after: cursor, limit: limit)
+    }
+
+    /// Erases events that were recorded before an instant, at most `limit`. Cursors before them expire.
+    ///
+    /// - Returns: How many were erased: `limit` if there may be more.
+    public func eraseEvents(before instant: Timestamp, limit: Int = 5000) async throws -> Int {
+        try await storage.eraseEvents(before: instant, limit: limit)
+    }
+}
+
+// MARK: - API keys and health
+
+extension Ledger {
+    /// The API key with this public part, also if it was revoked; `nil` if there is none.
+    public func apiKey(_ id: String) async throws -> APIKey? { try await apiKeys().first { $0.id == id } }
+
+    /// All API keys, the one that was stored last at the end.
+    public func apiKeys() async throws -> [APIKey] { try await storage.apiKeys() }
+
+    /// Stores an API key in place of the one with the same public part.
+    public func put(_ key: APIKey) async throws {
+        try await commit(LedgerQuery()) { _, _ in
+            var changes = LedgerChanges()
+            changes.apiKeys = [key]
+            return .commit(changes, ())
+        }
+    }
+
+    /// Finds out whether anything can be written.
+    ///
+    /// - Throws: ``LedgerStorageError`` if not.
+    public func proveWritable() async throws { try await storage.proveWritable() }
+
+    /// What an operator should look at although the ledger works, as a sentence; `nil` if there is nothing.
+    public var concern: String? { storage.concern }
+
+    /// When the newest notification arrived; `nil` if none of the last `count` documents is one.
+    public func lastNotification(among count: Int) async throws -> Timestamp? {
+        try await storage.lastNotification(among: count)
     }
 }

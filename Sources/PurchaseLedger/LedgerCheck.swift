@@ -6,9 +6,7 @@ public import AppStoreTrust
 extension Ledger {
     /// A document in the ledger that is not what it was when it came.
     public struct Fault: Hashable, Sendable {
-        /// Its place in the order of arrival; of one that is damaged the number behind which it is.
-        public var number: Int64
-        /// `nil` where it cannot be read.
+        /// `nil` if it cannot be read.
         public var document: Provenance?
         public var error: String
     }
@@ -16,43 +14,50 @@ extension Ledger {
     /// Verifies every document again.
     ///
     /// - Parameters:
-    ///   - verifier: With the roots, apps and environments of those who verified them. Whether certificates were revoked since is
-    ///     no business of this.
-    ///   - onDocuments: Told how many were verified so far.
-    ///   - work: Given each document with what it says, in the order of arrival.
-    /// - Returns: How many there are, and those that do not verify.
-    /// - Throws: ``LedgerStorageError`` other than `damaged`, and what `work` throws. It ends on any damage.
+    ///   - verifier: With the roots, apps and environments with which the documents were verified first. Certificates are not
+    ///     checked for revocation since.
+    ///   - onDocuments: Called with the number of documents that were verified so far.
+    /// - Returns: How many documents there are, and those that do not verify.
+    /// - Throws: ``LedgerStorageError`` other than `damaged`. It ends on any damage.
     public func check(
-        by verifier: AppStoreVerifier, onDocuments: (_ count: Int) -> Void = { _ in },
-        work: ([Evidence]) async throws -> Void = { _ in }
-    ) async throws -> (documents: Int, faults: [Fault], last: Int64) {
-        var walk = DocumentWalk(storage)
-        var (count, faults) = (0, [Fault]())
-        while let step = try await walk.next() {
-            switch step {
-            case .damage(let number, let message):
-                // Many documents in a row may be missing for one reason.
-                if faults.last?.error != message { faults.append(Fault(number: number, error: message)) }
-            case .documents(let page):
-                let results = await Self.verify(page, by: verifier)
-                for case (let document, .failure(let fault)) in zip(page, results) {
-                    faults.append(Fault(document, fault.message))
-                }
-                try await work(results.compactMap { try? $0.get() ?? nil })
-                count += page.count
-                onDocuments(count)
+        by verifier: AppStoreVerifier, onDocuments: (_ count: Int) -> Void = { _ in }
+    ) async throws -> (documents: Int, faults: [Fault]) {
+        var (cursor, count, faults) = (ScanCursor?.none, 0, [Fault]())
+        repeat {
+            let page = try await storage.scanDocuments(after: cursor, limit: Self.documentPage)
+            // Many documents in a row may be missing for one reason.
+            for damage in page.damage where faults.last?.error != damage { faults.append(Fault(error: damage)) }
+            for case (let document, .failure(let fault)) in zip(
+                page.items, await Evidence.verify(page.items, by: verifier))
+            {
+                faults.append(Fault(document: document.name, error: fault.message))
             }
-        }
-        return (count, faults, walk.last)
+            count += page.items.count
+            onDocuments(count)
+            cursor = page.next
+        } while cursor != nil
+        return (count, faults)
     }
 
-    /// On all cores: verifying is nearly all that there is to do.
-    private static func verify(
+    /// How many documents are read at once: some 10 MB.
+    private static let documentPage = 500
+}
+
+/// Why a document is not what it was.
+struct DocumentFault: Error {
+    var message: String
+}
+
+extension Evidence {
+    /// Verifies documents on all cores.
+    ///
+    /// - Returns: What each says; `nil` for renewal info, which only the notification that it came in binds to an app.
+    static func verify(
         _ documents: [StoredDocument], by verifier: AppStoreVerifier
     ) async -> [Result<Evidence?, DocumentFault>] {
         await withTaskGroup(of: (Int, Result<Evidence?, DocumentFault>).self) { group in
             for (index, document) in documents.enumerated() {
-                group.addTask { (index, await Evidence.verifying(document, by: verifier)) }
+                group.addTask { (index, await verify(document, by: verifier)) }
             }
             var results = [Result<Evidence?, DocumentFault>](
                 repeating: .failure(DocumentFault(message: "")), count: documents.count)
@@ -60,24 +65,8 @@ extension Ledger {
             return results
         }
     }
-}
 
-extension Ledger.Fault {
-    fileprivate init(_ document: StoredDocument, _ error: String) {
-        self.init(
-            number: document.number, document: Provenance(document.id, signed: document.signedDate), error: error)
-    }
-}
-
-/// Why a document is not what it was.
-private struct DocumentFault: Error {
-    var message: String
-}
-
-extension Evidence {
-    /// Verifies a document that a ledger kept; `nil` for renewal info, which nothing but the notification that it came in binds
-    /// to an app.
-    fileprivate static func verifying(
+    private static func verify(
         _ stored: StoredDocument, by verifier: AppStoreVerifier
     ) async -> Result<Evidence?, DocumentFault> {
         guard EvidenceID(stored.document, stored.kind) == stored.id else {

@@ -2,7 +2,10 @@
 
 public import AppStoreModel
 
-/// Something that changed, told once.
+/// Something that changed, published once.
+///
+/// A consumer that keeps the `after` of the last event of each chain has the state that answers give, once all changes up to that
+/// instant are published.
 public struct LedgerEvent: Hashable, Sendable {
     /// What it is.
     public enum Kind: String, CaseIterable, Sendable {
@@ -14,6 +17,8 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionExtended = "subscription.extended"
         /// Paid for again, after it had ended or its charge had failed.
         case subscriptionRecovered = "subscription.recovered"
+        /// Something about it changed that no other event names: see `before` and `after`.
+        case subscriptionUpdated = "subscription.updated"
         /// Another product governs.
         case subscriptionProductChanged = "subscription.productChanged"
         /// It will no longer renew.
@@ -29,12 +34,17 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionStale = "subscription.stale"
         /// The governing period was refunded or its sharing ended.
         case subscriptionRevoked = "subscription.revoked"
+        /// The App Store gave the subscription another original transaction id, which is the `detail`. What is known of it is
+        /// there from now on.
+        case subscriptionMigrated = "subscription.migrated"
         /// Something bought once.
         case purchased = "purchase.made"
         case refunded = "purchase.refunded"
         case refundReversed = "purchase.refundReversed"
-        /// Time ended what no other event tells the end of: a non-renewing subscription, or the leeway of one that is stale.
+        /// Access ended, and no other event says so: that of a non-renewing subscription, or of a stale one after its leeway.
         case accessEnded = "purchase.accessEnded"
+        /// Something about it changed that no other event names, such as the end of a non-renewing subscription by another catalogue.
+        case purchaseUpdated = "purchase.updated"
         /// A purchase became a customer's.
         case linked = "purchase.linked"
         case unlinked = "purchase.unlinked"
@@ -45,29 +55,35 @@ public struct LedgerEvent: Hashable, Sendable {
         case notificationReceived = "notification.received"
     }
 
-    /// Its place in the order of all events: greater than those of all before it. 0 until it is recorded.
-    public var sequence: Int64
+    /// Its place among the app's events. The storage assigns it.
+    public var cursor: EventCursor?
     public var kind: Kind
     public var scope: LedgerScope
-    /// When the ledger noticed.
+    /// When the ledger noticed. It never goes back within one chain.
     public var recordedAt: Timestamp
-    /// Whom it concerns, a customer of this app.
+    /// When the change took effect: the instant at which time brought it, else when the App Store signed the document that did.
+    public var effectiveAt: Timestamp
+    /// The customer it concerns, of this app.
     public var customer: Customer?
     public var originalTransactionId: String?
     public var transactionId: String?
     public var productId: String?
     /// What else there is to say, such as the type of a notification.
     public var detail: String?
+    /// The state of the chain that was published before; `nil` if there was none, or the customer did not have the chain.
+    public var before: ChainState?
+    /// The state of the chain; `nil` if the customer does not have the chain any more, and of events about no chain.
+    public var after: ChainState?
 
     public init(
         _ kind: Kind, in scope: LedgerScope, at recordedAt: Timestamp, customer: Customer? = nil,
         originalTransactionId: String? = nil, transactionId: String? = nil, productId: String? = nil,
         detail: String? = nil
     ) {
-        sequence = 0
         self.kind = kind
         self.scope = scope
         self.recordedAt = recordedAt
+        effectiveAt = recordedAt
         self.customer = customer
         self.originalTransactionId = originalTransactionId
         self.transactionId = transactionId

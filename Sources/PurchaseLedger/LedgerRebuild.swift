@@ -6,79 +6,132 @@ public import AppStoreTrust
 extension Ledger {
     /// What came of deriving everything from the documents again.
     public struct Rebuilt: Hashable, Sendable {
-        /// How many documents there are.
-        public var documents: Int
-        /// Documents that do not verify. Where there are any nothing was changed, since what they say cannot be derived.
-        public var faults: [Fault]
+        /// How many documents were derived from.
+        public var documents = 0
+        /// Documents that do not verify. If there are any, nothing was changed, since what they say cannot be derived.
+        public var faults: [Fault] = []
         /// The chains whose facts were others than the documents say, and now are what they say.
         public var differing: [ChainKey] = []
     }
 
     /// How many chains are compared at once.
-    private static let chainPage = 500
+    private static let chainPage = 100
 
-    /// Derives all facts from the documents again and compares them with those in the ledger. What differs is put right, and
-    /// told of; where nothing does, nothing is written.
+    /// Derives the facts of every chain from its documents again and compares them with those in the ledger. What differs is
+    /// corrected and published. If nothing differs, nothing is written.
     ///
-    /// - Parameters:
-    ///   - scratch: An empty storage, which holds all facts at the end.
-    ///   - verifier: As for ``check(by:onDocuments:work:)``.
-    /// - Throws: ``LedgerStorageError``: `unavailable` where documents arrived meanwhile.
+    /// Documents may arrive meanwhile: a chain that they change is derived once more.
+    ///
+    /// - Parameter verifier: As for ``check(by:onDocuments:)``.
+    /// - Throws: ``LedgerStorageError``.
     public func rebuild(
-        in scratch: any LedgerStorage, by verifier: AppStoreVerifier, at now: Timestamp,
-        onDocuments: (_ count: Int) -> Void = { _ in }
+        by verifier: AppStoreVerifier, at now: Timestamp, onDocuments: (_ count: Int) -> Void = { _ in }
     ) async throws -> Rebuilt {
-        let checked = try await check(by: verifier, onDocuments: onDocuments) { documents in
-            try await scratch.write { writer in
-                for document in documents { try keep(document, about: document.chains, in: writer) }
-            }
-        }
-        var rebuilt = Rebuilt(documents: checked.documents, faults: checked.faults)
-        guard checked.faults.isEmpty else { return rebuilt }
-        // Both ways: a chain may be missing here, or there may be no document that speaks of it.
-        for side in [scratch, storage] {
-            var last: Int64 = 0
-            while case let page = try await Self.chains(in: side, after: last), let end = page.last {
-                for key in page.map(\.key) {
-                    // Of what was forgotten, documents may speak that are kept for others.
-                    let isForgotten = try await storage.read { try $0.forgottenAt(key) } != nil
-                    let derived = try await isForgotten ? nil : scratch.read { try $0.chain(key) }
-                    guard try await storage.read({ try $0.chain(key) }) != derived else { continue }
-                    try await correct(key, derived, asOf: checked.last, at: now)
-                    rebuilt.differing.append(key)
-                }
-                guard end.number > last else {
-                    throw LedgerStorageError(.damaged, "Purchases are not in the order of their numbers")
-                }
-                last = end.number
-            }
-        }
+        var (rebuilt, reader) = (Rebuilt(), DocumentReader(storage, verifier))
+        var differing: [ChainKey] = []
+        var cursor: ScanCursor?
+        repeat {
+            let page = try await storage.scanChains(after: cursor, limit: Self.chainPage)
+            rebuilt.faults += page.damage.map { Fault(error: $0) }
+            for key in page.items where try await derivation(of: key, from: &reader).differs { differing.append(key) }
+            onDocuments(reader.count)
+            cursor = page.next
+        } while cursor != nil
+        (rebuilt.documents, rebuilt.faults) = (reader.count, rebuilt.faults + reader.faults)
+        guard rebuilt.faults.isEmpty else { return rebuilt }
+        for key in differing where try await correct(key, from: &reader, at: now) { rebuilt.differing.append(key) }
         return rebuilt
     }
 
-    private static func chains(
-        in storage: any LedgerStorage, after number: Int64
-    ) async throws -> [(number: Int64, key: ChainKey)] {
-        try await storage.read { try $0.chainKeys(after: number, limit: chainPage) }
+    /// What a chain is by the documents.
+    private struct Derivation {
+        var documents: Set<Provenance>
+        var derived: Chain
+        var differs: Bool
     }
 
-    /// Puts the facts of a chain in place of those that are there, unless documents arrived after the last that was looked at.
-    private func correct(
-        _ key: ChainKey, _ derived: Chain?, asOf last: Int64, at now: Timestamp
-    ) async throws {
-        try await storage.write { [self] writer in
-            guard try writer.documents(after: last, limit: 1).isEmpty,
-                try writer.forgottenAt(key) == nil || derived == nil
-            else {
-                throw LedgerStorageError(
-                    .unavailable, "The ledger changed meanwhile: run it again, or stop the server first")
+    private func derivation(of key: ChainKey, from reader: inout DocumentReader) async throws -> Derivation {
+        var query = LedgerQuery()
+        (query.chains, query.evidence) = ([key], [key])
+        let snapshot = try await storage.load(query)
+        let documents = Set((snapshot.evidence[key] ?? []).map(\.name))
+        let stored = snapshot.chains[key]?.chain ?? Chain(key)
+        var derived = Chain(key)
+        (derived.residue, derived.predecessors) = (stored.residue, stored.predecessors)
+        for evidence in try await reader.evidence(documents) { evidence.merge(into: &derived) }
+        return Derivation(documents: documents, derived: derived, differs: derived != stored)
+    }
+
+    /// Puts the derived facts of a chain in place of those that are stored.
+    ///
+    /// - Returns: Whether they differed.
+    private func correct(_ key: ChainKey, from reader: inout DocumentReader, at now: Timestamp) async throws -> Bool {
+        for _ in 0..<Self.mostAttempts {
+            let derivation = try await derivation(of: key, from: &reader)
+            guard derivation.differs else { return false }
+            var query = LedgerQuery()
+            (query.chains, query.evidence) = ([key], [key])
+            let isCorrected = try await commit(query) { snapshot, rules in
+                // A document that arrived since may say more.
+                guard Set((snapshot.evidence[key] ?? []).map(\.name)) == derivation.documents else {
+                    return .commit(LedgerChanges(), false)
+                }
+                return LedgerDraft.decide(snapshot, rules, at: now) { draft in
+                    var record = draft.record(key)
+                    record.chain = derivation.derived
+                    draft.publish(&record, asOf: now, effectiveAt: now)
+                    draft.put(record)
+                    return true
+                }
             }
-            try writer.removeFacts(of: key)
-            for fact in derived?.transactions.values ?? [:].values {
-                for statement in [fact.signed, fact.receipt].compactMap({ $0 }) { try writer.put(statement, in: key) }
-            }
-            if let renewal = derived?.renewal { try writer.put(renewal, in: key) }
-            try report(key, in: writer, at: now)
+            if isCorrected { return true }
         }
+        throw LedgerStorageError(
+            .unavailable, "\(key.originalTransactionId) changed again and again meanwhile: run it again")
+    }
+
+    /// How often a chain is derived that documents change meanwhile.
+    private static let mostAttempts = 10
+}
+
+/// Reads documents and verifies them again.
+private struct DocumentReader {
+    /// Documents that are kept for the chains that follow: a receipt is evidence for many in a row.
+    private static let limit = 1000
+
+    private let storage: any LedgerStorage
+    private let verifier: AppStoreVerifier
+    private var known: [Provenance: Evidence?] = [:]
+    private(set) var count = 0
+    private(set) var faults: [Ledger.Fault] = []
+
+    init(_ storage: any LedgerStorage, _ verifier: AppStoreVerifier) {
+        (self.storage, self.verifier) = (storage, verifier)
+    }
+
+    /// What documents say. One that cannot be read or does not verify says nothing, and is a fault.
+    mutating func evidence(_ names: Set<Provenance>) async throws -> [Evidence] {
+        if known.count > Self.limit { known.removeAll() }
+        var query = LedgerQuery()
+        query.documents = names.filter { known[$0] == nil }
+        let documents = try await storage.load(query).documents
+        for missing in query.documents.subtracting(documents.keys) {
+            add(nil, Ledger.Fault(document: missing, error: "It cannot be read."), missing)
+        }
+        let stored = Array(documents.values)
+        for (document, result) in zip(stored, await Evidence.verify(stored, by: verifier)) {
+            switch result {
+            case .success(let evidence): add(evidence, nil, document.name)
+            case .failure(let fault):
+                add(nil, Ledger.Fault(document: document.name, error: fault.message), document.name)
+            }
+        }
+        count += query.documents.count
+        return names.compactMap { known[$0] ?? nil }
+    }
+
+    private mutating func add(_ evidence: Evidence?, _ fault: Ledger.Fault?, _ name: Provenance) {
+        known[name] = .some(evidence)
+        if let fault, !faults.contains(fault) { faults.append(fault) }
     }
 }

@@ -2,32 +2,61 @@
 
 public import AppStoreModel
 
-/// Where a ledger is kept. Written for those who implement it: what is decided, the ledger decides; a storage keeps and
-/// finds.
+/// Where a ledger is kept. A storage knows no rules: it loads records, and commits what was decided about them.
 ///
-/// `LedgerStorageContract` tries all that is promised here.
+/// `LedgerStorageContract` in `PurchaseLedgerTesting` tests everything that is required here.
 public protocol LedgerStorage: Sendable {
-    /// Runs `work` as one transaction: no other write happens meanwhile, and what it wrote is durable once this returns.
-    /// Throws what `work` throws, or ``LedgerStorageError``; then nothing of it was written.
+    /// Loads one consistent state of what a query names. It contains everything that was committed before.
     ///
-    /// Many writes at once may share one flush to the disk. Work does nothing but read and write, so that it may be run again
-    /// after what it wrote was taken back, and lets what these throw through: a storage need not go on after it failed. Once
-    /// begun, it is not cancelled.
-    func write<Result: Sendable>(
-        _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
-    ) async throws -> Result
+    /// - Throws: ``LedgerStorageError``, or `CancellationError` if the task was cancelled before the load began.
+    func load(_ query: LedgerQuery) async throws -> LedgerSnapshot
 
-    /// Does ahead what adding a document takes and needs no transaction, for which others wait: compressing it, for one.
+    /// Loads what a query names, decides and commits.
     ///
-    /// - Returns: What is given to ``LedgerWriter/add(_:prepared:receivedAt:)`` then; `nil` where there is nothing.
-    func prepare(_ evidence: Evidence) -> (any Sendable)?
+    /// The changes are durable, all of them, once this returns. If it throws, none of them is. Nothing that `decide` looked at was
+    /// changed by others in between: either the storage prevents it, or it notices, loads again and decides again. Therefore
+    /// `decide` must be pure: it may run several times, and only the changes of the last run count. A task that is cancelled
+    /// meanwhile still learns what became of its changes.
+    ///
+    /// - Throws: What `decide` throws, or ``LedgerStorageError``.
+    func commit<Output: Sendable>(
+        _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
+    ) async throws -> Output
 
-    /// Runs `work` on one state of the ledger that no write changes meanwhile. It holds all that was written before.
+    /// The chains whose answer may have changed by itself: those whose report has a `nextChange` not after `now`, the earliest
+    /// first, at most `limit`.
+    func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey]
+
+    /// The events of one app behind a cursor, oldest first, at most `limit`.
     ///
-    /// Throws what `work` throws, ``LedgerStorageError``, or `CancellationError` where nobody waits for it any more.
-    func read<Result: Sendable>(
-        _ work: @escaping @Sendable (any LedgerReader) throws -> Result
-    ) async throws -> Result
+    /// No event ever appears before a cursor that was returned, and events of one chain keep the order in which they were
+    /// decided.
+    ///
+    /// - Parameter cursor: `nil` for the beginning.
+    /// - Throws: ``EventCursorError`` if the cursor is not one of this ledger, or if events behind it were erased.
+    func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage
+
+    /// Erases events that were recorded before an instant, at most `limit`.
+    ///
+    /// - Returns: How many were erased.
+    func eraseEvents(before: Timestamp, limit: Int) async throws -> Int
+
+    /// The documents behind a cursor, at most `limit`, in any order. A document that was stored when the scan began is found once.
+    ///
+    /// - Parameter cursor: `nil` for the beginning.
+    func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument>
+
+    /// The chains behind a cursor, at most `limit`, in any order: all that have facts or documents, also if these were erased.
+    func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey>
+
+    /// When the newest notification arrived; `nil` if none of the last `count` documents is one.
+    func lastNotification(among count: Int) async throws -> Timestamp?
+
+    /// All API keys, the one that was stored last at the end.
+    func apiKeys() async throws -> [APIKey]
+
+    /// Writes something that no one reads, to find out whether writing is possible.
+    func proveWritable() async throws
 
     /// What an operator should look at although the storage works, as a sentence; `nil` if there is nothing.
     var concern: String? { get }
@@ -35,8 +64,40 @@ public protocol LedgerStorage: Sendable {
 
 extension LedgerStorage {
     public var concern: String? { nil }
+}
 
-    public func prepare(_ evidence: Evidence) -> (any Sendable)? { nil }
+/// Decides what becomes of the records in a snapshot.
+public typealias LedgerDecider<Output: Sendable> = @Sendable (LedgerSnapshot) throws -> LedgerDecision<Output>
+
+public enum LedgerDecision<Output: Sendable>: Sendable {
+    /// Commit these changes, and return the output.
+    case commit(LedgerChanges, Output)
+    /// Load this too, and decide again.
+    case load(LedgerQuery)
+}
+
+extension LedgerDecision {
+    /// How often a decision may ask for more. What it looks at follows from what it has loaded in one or two steps.
+    private static var mostLoads: Int { 8 }
+
+    /// Decides, loads what the decision asks for besides, and commits, for storages that let no one else write meanwhile.
+    ///
+    /// - Throws: What `decide`, `load` and `commit` throw.
+    package static func settle(
+        _ query: LedgerQuery, _ decide: LedgerDecider<Output>, load: (LedgerQuery) throws -> LedgerSnapshot,
+        commit: (LedgerChanges) throws -> Void
+    ) throws -> Output {
+        var query = query
+        for _ in 0..<mostLoads {
+            switch try decide(try load(query)) {
+            case .load(let more): query = query.union(more)
+            case .commit(let changes, let output):
+                try commit(changes)
+                return output
+            }
+        }
+        throw LedgerStorageError(.unavailable, "A decision asked for more and more")
+    }
 }
 
 /// Why a storage could not do what it was asked to. Nothing was written, and the same may succeed later.
@@ -64,196 +125,192 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(message)" }
 }
 
-/// What can be found in a ledger. A `limit` of 0 or less finds nothing.
-public protocol LedgerReader {
-    /// The document of this name that was signed then, as it arrived, byte for byte.
-    func document(_ source: Provenance) throws -> StoredDocument?
+// MARK: - What is loaded
 
-    /// The documents that arrived after the one with this number, in the order of their arrival, at most `limit`.
-    func documents(after number: Int64, limit: Int) throws -> [StoredDocument]
+/// What a decision looks at. A storage loads all of it at once.
+public struct LedgerQuery: Hashable, Sendable {
+    public var chains: Set<ChainKey> = []
+    /// Transactions whose chains are wanted, if any has them.
+    public var transactions: Set<TransactionKey> = []
+    /// Customers by one of their ids.
+    public var customers: Set<CustomerID> = []
+    /// The environments in which every chain of the customers above is wanted.
+    public var holdings: Set<Environment> = []
+    /// Whether the customers who own the chains of the snapshot are wanted too.
+    public var owners = false
+    /// Documents of which it matters whether they are stored.
+    public var names: Set<Provenance> = []
+    /// Documents that are wanted with their content.
+    public var documents: Set<Provenance> = []
+    /// Chains of which the names of all documents are wanted.
+    public var evidence: Set<ChainKey> = []
+    /// Apps, by bundle id, of which the catalogue is wanted with which their chains were evaluated last.
+    public var catalogues: Set<String> = []
 
-    /// The numbers of those documents. Reads no document, so that it also finds those that are damaged.
-    func documentNumbers(after number: Int64, limit: Int) throws -> [Int64]
+    public init() {}
 
-    /// When the newest notification arrived; `nil` if none of the last `count` documents is one.
-    func lastNotification(among count: Int) throws -> Timestamp?
-
-    /// The chains of which something is known and that came after the one with this number, in the order in which they became
-    /// known, at most `limit`. Numbers are greater than 0.
-    func chainKeys(after number: Int64, limit: Int) throws -> [(number: Int64, key: ChainKey)]
-
-    /// All that is known of a chain; `nil` where nothing is.
-    func chain(_ key: ChainKey) throws -> Chain?
-
-    /// The chain that a transaction belongs to; `nil` where it is not known. Where documents name different ones, as when a
-    /// subscription was migrated, the one that the newest of them names.
-    func chainKey(of transaction: TransactionKey) throws -> ChainKey?
-
-    /// When a chain was forgotten; `nil` where it was not, or is remembered again.
-    func forgottenAt(_ key: ChainKey) throws -> Timestamp?
-
-    /// What was last told about a chain; see ``LedgerWriter/put(_:for:)``.
-    func report(_ key: ChainKey) throws -> ChainReport?
-
-    /// The chains that are due: those whose report names an instant not after `now`. The earliest first, those of one instant
-    /// in any order, at most `limit`.
-    func chainsDue(at now: Timestamp, limit: Int) throws -> [ChainKey]
-
-    /// The customer that has `id` among its ids.
-    func customer(_ id: String, of bundleId: String) throws -> Customer?
-
-    /// A customer's ids, in the order in which they were added.
-    func ids(of customer: Customer) throws -> [String]
-
-    /// Whether a customer exists in its own right: a claim or an alias has used one of its ids. Otherwise it exists only
-    /// because a signed document names its account.
-    func isEstablished(_ customer: Customer) throws -> Bool
-
-    /// Whose a chain is, in the order in which they were linked.
-    func owners(of key: ChainKey) throws -> [(customer: Customer, reason: LinkReason)]
-
-    /// What a customer has in one environment, in the order in which it was linked.
-    func chains(of customer: Customer, in environment: Environment) throws -> [ChainKey]
-
-    /// When claims changed the owner of a chain, as it was put last; empty if nothing was put.
-    func ownerChanges(of key: ChainKey) throws -> [Timestamp]
-
-    /// The API key with this public part, also one that was revoked.
-    func apiKey(_ id: String) throws -> APIKey?
-
-    /// All API keys, the one that was put last behind the others.
-    func apiKeys() throws -> [APIKey]
-
-    /// The events after the one with this number, in order, at most `limit`.
-    func events(after sequence: Int64, limit: Int) throws -> [LedgerEvent]
-}
-
-/// What can be written into a ledger, in one transaction. It sees what it wrote.
-public protocol LedgerWriter: LedgerReader {
-    /// Adds a document. Returns false, and changes nothing, where one of this name is there already. A document that came inside
-    /// of another is not there by that.
-    func add(_ evidence: Evidence, receivedAt: Timestamp) throws -> Bool
-
-    /// As ``add(_:receivedAt:)``, with what ``LedgerStorage/prepare(_:)`` made of the document.
-    func add(_ evidence: Evidence, prepared: (any Sendable)?, receivedAt: Timestamp) throws -> Bool
-
-    /// Keeps what a document says about a transaction, in place of an older word from the same kind of document.
-    ///
-    /// - Parameter key: The chain that it names. So it is for all that is put.
-    func put(_ statement: TransactionStatement, in key: ChainKey) throws
-
-    /// Keeps what a document says about what comes next, in place of an older word.
-    func put(_ renewal: RenewalFact, in key: ChainKey) throws
-
-    /// Remembers what was told about a chain, and when to look at it again.
-    func put(_ report: ChainReport, for key: ChainKey) throws
-
-    /// Adds an event. Its number is greater than those of all events before it, in every transaction.
-    func append(_ event: LedgerEvent) throws
-
-    /// A new customer with this id, which must be nobody's yet. Its number was never another's. It is not established.
-    func addCustomer(_ id: String, of bundleId: String) throws -> Customer
-
-    /// Makes `id` one of the customer's. It must be nobody's yet.
-    func add(id: String, to customer: Customer) throws
-
-    /// Notes that a customer exists in its own right, for as long as it exists.
-    func establish(_ customer: Customer) throws
-
-    /// Gives all ids and chains of `other` to `customer`, after its own, and forgets `other`. Both are of one app. The customer is
-    /// established if either was, and of two links to one chain a claim is the one that stays.
-    func merge(_ other: Customer, into customer: Customer) throws
-
-    /// Forgets a customer with its ids and links. What was signed stays.
-    func delete(_ customer: Customer) throws
-
-    /// Makes a chain a customer's. Linking twice is linking once; the first reason stays.
-    func link(_ key: ChainKey, to customer: Customer, _ reason: LinkReason) throws
-
-    /// Takes a chain from a customer. Without effect where it was not that customer's.
-    func unlink(_ key: ChainKey, from customer: Customer) throws
-
-    /// Keeps when claims changed the owner of a chain, in place of what was put before.
-    func put(ownerChanges times: [Timestamp], of key: ChainKey) throws
-
-    /// Keeps an API key, in place of the one with the same public part.
-    func put(_ key: APIKey) throws
-
-    /// Forgets the facts of a chain, which can be derived from the documents again. All else stays.
-    func removeFacts(of key: ChainKey) throws
-
-    /// Forgets chains: their facts, their reports, their owners and when these changed, and the documents that speak of no chain that is not
-    /// forgotten. That they were forgotten is all that is known of them then.
-    ///
-    /// - Returns: How many documents were forgotten, and how many stay since they speak of other chains too.
-    func forget(_ keys: [ChainKey], at now: Timestamp) throws -> (forgotten: Int, kept: Int)
-
-    /// From now on a chain counts as any other. Without effect where it was not forgotten.
-    func remember(_ key: ChainKey) throws
-
-    /// Writes something that nobody reads, so that it comes to light whether writing is possible.
-    func proveWritable() throws
-}
-
-extension LedgerWriter {
-    public func add(_ evidence: Evidence, prepared: (any Sendable)?, receivedAt: Timestamp) throws -> Bool {
-        try add(evidence, receivedAt: receivedAt)
+    /// What is in either.
+    public func union(_ other: LedgerQuery) -> LedgerQuery {
+        var query = self
+        query.chains.formUnion(other.chains)
+        query.transactions.formUnion(other.transactions)
+        query.customers.formUnion(other.customers)
+        query.holdings.formUnion(other.holdings)
+        query.owners = owners || other.owners
+        query.names.formUnion(other.names)
+        query.documents.formUnion(other.documents)
+        query.evidence.formUnion(other.evidence)
+        query.catalogues.formUnion(other.catalogues)
+        return query
     }
 }
 
-/// A document as it is kept.
-public struct StoredDocument: Hashable, Sendable {
-    /// Its place in the order of arrival.
-    public var number: Int64
-    public var id: EvidenceID
-    public var kind: Evidence.Kind
-    public var scope: LedgerScope
-    public var signedDate: Timestamp?
+/// One consistent state of what a query named. What is not stored is not in it.
+public struct LedgerSnapshot: Sendable {
+    /// All that was named.
+    public var query: LedgerQuery
+    public var chains: [ChainKey: ChainRecord] = [:]
+    /// The chain of each transaction. If documents name different ones, as after a migration, the one that the newest of them names.
+    public var transactions: [TransactionKey: ChainKey] = [:]
+    /// The numbers of the customers that were named by an id.
+    public var ids: [CustomerID: Customer] = [:]
+    public var customers: [Customer: CustomerRecord] = [:]
+    /// For each id that is no customer's yet, if this is for a decision: the number that a customer with this id gets. It was never
+    /// another customer's.
+    public var newNumbers: [CustomerID: Int64] = [:]
+    /// Those of `query.names` that are stored, and can be read.
+    public var names: Set<Provenance> = []
+    public var documents: [Provenance: StoredDocument] = [:]
+    public var evidence: [ChainKey: [DocumentReference]] = [:]
+    /// By bundle id: what was committed last as ``LedgerChanges/catalogues``.
+    public var catalogues: [String: [UInt8]] = [:]
+
+    public init(_ query: LedgerQuery) {
+        self.query = query
+    }
+
+    /// The customer who has an id; `nil` if there is none.
+    public func customer(_ id: CustomerID) -> CustomerRecord? { ids[id].flatMap { customers[$0] } }
+
+    /// The chains of a customer that were loaded, in the order of their original transaction ids.
+    public func chains(of customer: Customer) -> [ChainRecord] {
+        chains.values.filter { $0.isOwned(by: customer) }.sorted {
+            $0.key.originalTransactionId < $1.key.originalTransactionId
+        }
+    }
+}
+
+/// A stored document, and the chains that it is evidence for.
+public struct DocumentReference: Hashable, Sendable {
+    public var name: Provenance
+    public var chains: Set<ChainKey>
+
+    public init(_ name: Provenance, about chains: Set<ChainKey>) {
+        self.name = name
+        self.chains = chains
+    }
+}
+
+// MARK: - What is committed
+
+/// What a decision changes: whole values, so that the order in which they are written does not matter, but for that of lists.
+public struct LedgerChanges: Sendable {
+    /// Documents to store. The tokens in a notification come before it.
+    public var documents: [NewDocument] = []
+    /// The records that take the place of those that were loaded.
+    public var chains: [ChainRecord] = []
+    /// The records that take the place of those that were loaded, or are new.
+    public var customers: [CustomerRecord] = []
+    /// Customers to erase with their ids.
+    public var erasedCustomers: Set<Customer> = []
+    /// Chains whose documents are evidence for another one from now on.
+    public var movedEvidence: [ChainKey: ChainKey] = [:]
+    /// Chains that no document is evidence for from now on. Documents that are evidence for none are erased.
+    public var erasedChains: Set<ChainKey> = []
+    /// Events, in order.
+    public var events: [LedgerEvent] = []
+    /// API keys that take the place of those with the same public part.
+    public var apiKeys: [APIKey] = []
+    /// By bundle id: the digest of the catalogue with which all chains of the app were evaluated.
+    public var catalogues: [String: [UInt8]] = [:]
+
+    public init() {}
+
+    /// Whether there is nothing to write.
+    public var isEmpty: Bool {
+        documents.isEmpty && chains.isEmpty && customers.isEmpty && erasedCustomers.isEmpty
+            && movedEvidence.isEmpty && erasedChains.isEmpty && events.isEmpty && apiKeys.isEmpty && catalogues.isEmpty
+    }
+}
+
+/// A document to store.
+public struct NewDocument: Sendable {
+    public var evidence: Evidence
+    /// The chains that it is evidence for. If it is stored already, it becomes evidence for these too.
+    public var chains: Set<ChainKey>
     public var receivedAt: Timestamp
-    public var notification: Evidence.Notification?
-    public var document: [UInt8]
 
-    public init(
-        number: Int64, id: EvidenceID, kind: Evidence.Kind, scope: LedgerScope, signedDate: Timestamp?,
-        receivedAt: Timestamp, notification: Evidence.Notification?, document: [UInt8]
-    ) {
-        self.number = number
-        self.id = id
-        self.kind = kind
-        self.scope = scope
-        self.signedDate = signedDate
+    public init(_ evidence: Evidence, for chains: Set<ChainKey>, receivedAt: Timestamp) {
+        self.evidence = evidence
+        self.chains = chains
         self.receivedAt = receivedAt
-        self.notification = notification
-        self.document = document
     }
 }
 
-/// What was last told about a chain, so that each change is told once, also after downtime.
-public struct ChainReport: Hashable, Sendable {
-    public var status: SubscriptionState.Status?
-    public var productId: String?
-    public var transactionId: String?
-    public var expiresDate: Timestamp?
-    public var willRenew: Bool?
-    /// The transactions of it that were taken back.
-    public var revoked: Set<String>
-    /// Whether any of it could be used.
-    public var isEntitling: Bool
-    /// When to look again; `nil` for never.
-    public var nextChange: Timestamp?
+// MARK: - Pages
 
-    public init(
-        status: SubscriptionState.Status? = nil, productId: String? = nil, transactionId: String? = nil,
-        expiresDate: Timestamp? = nil, willRenew: Bool? = nil, revoked: Set<String> = [], isEntitling: Bool = false,
-        nextChange: Timestamp? = nil
-    ) {
-        self.status = status
-        self.productId = productId
-        self.transactionId = transactionId
-        self.expiresDate = expiresDate
-        self.willRenew = willRenew
-        self.revoked = revoked
-        self.isEntitling = isEntitling
-        self.nextChange = nextChange
+/// A place in the events of one app. Only the storage that returned it knows what it says.
+public struct EventCursor: Hashable, Sendable, RawRepresentable {
+    public var rawValue: String
+
+    public init(rawValue: String) {
+        self.rawValue = rawValue
+    }
+}
+
+/// Why there are no events behind a cursor.
+public enum EventCursorError: Error, Hashable {
+    /// It is no cursor of this ledger.
+    case invalid
+    /// Events behind it were erased. Those that are left begin behind `oldest`.
+    case expired(oldest: EventCursor)
+}
+
+/// Some events of one app.
+public struct EventPage: Sendable {
+    public var events: [LedgerEvent]
+    /// The first id of each customer that the events name, unless it was erased.
+    public var customerIds: [Customer: String]
+    /// Behind the last of them. If there are none, the cursor of the request, or one that stands for the same place.
+    public var next: EventCursor
+
+    public init(events: [LedgerEvent], customerIds: [Customer: String], next: EventCursor) {
+        self.events = events
+        self.customerIds = customerIds
+        self.next = next
+    }
+}
+
+/// A place in a scan. Only the storage that returned it knows what it says.
+public struct ScanCursor: Hashable, Sendable, RawRepresentable {
+    public var rawValue: String
+
+    public init(rawValue: String) {
+        self.rawValue = rawValue
+    }
+}
+
+/// Some of what a scan finds.
+public struct ScanPage<Item: Sendable>: Sendable {
+    public var items: [Item]
+    /// What could not be read at this place, as sentences. The scan goes on behind it.
+    public var damage: [String]
+    /// Where the scan goes on; `nil` at its end.
+    public var next: ScanCursor?
+
+    public init(items: [Item], damage: [String] = [], next: ScanCursor?) {
+        self.items = items
+        self.damage = damage
+        self.next = next
     }
 }

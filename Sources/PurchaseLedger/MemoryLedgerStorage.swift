@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+public import AppStoreModel
 import Synchronization
 
 /// A ledger in memory, for tests and simulations: it keeps every promise but that of durability.
@@ -10,320 +10,235 @@ public final class MemoryLedgerStorage: LedgerStorage {
     /// An empty ledger.
     public init() {}
 
-    public func write<Result: Sendable>(
-        _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
-    ) async throws -> Result {
+    public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
+        state.withLock { $0.load(query, numbersCustomers: false) }
+    }
+
+    public func commit<Output: Sendable>(
+        _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
+    ) async throws -> Output {
         try state.withLock { state in
-            // Handed over and not copied, so that a write costs what it changes and not what there is.
-            let transaction = Transaction(state)
-            state = State()
-            defer { state = transaction.state }
-            do {
-                return try work(transaction)
-            } catch {
-                transaction.undo()
-                throw error
+            try LedgerDecision.settle(query, decide) {
+                state.load($0, numbersCustomers: true)
+            } commit: {
+                state.commit($0)
             }
         }
     }
 
-    public func read<Result: Sendable>(
-        _ work: @escaping @Sendable (any LedgerReader) throws -> Result
-    ) async throws -> Result {
-        try work(Transaction(state.withLock { $0 }))
+    public func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
+        let chains = state.withLock { $0.chains.values }
+        let due = chains.compactMap { record in record.report?.nextChange.map { (at: $0, key: record.key) } }
+        return due.filter { $0.at <= now }.sorted { ($0.at, $0.key) < ($1.at, $1.key) }
+            .prefix(max(0, limit)).map(\.key)
     }
 
-    fileprivate struct State {
-        /// By number, which starts with 1; `nil` where one was forgotten.
-        var documents: [StoredDocument?] = []
-        var mentions: [EvidenceID: Set<ChainKey>] = [:]
-        var forgotten: [ChainKey: Timestamp] = [:]
-        /// In the order in which they became known; `nil` where one was forgotten.
-        var order: [ChainKey?] = []
-        var numbers: [EvidenceID: Int] = [:]
-        var chains: [ChainKey: Chain] = [:]
-        var chainKeys: [TransactionKey: Set<ChainKey>] = [:]
-        var reports: [ChainKey: ChainReport] = [:]
+    public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
+        try state.withLock { try $0.events(of: bundleId, after: cursor, limit: max(0, limit)) }
+    }
+
+    public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
+        state.withLock { $0.eraseEvents(before: instant, limit: limit) }
+    }
+
+    public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
+        state.withLock { Self.page($0.documents, after: cursor, limit) }
+    }
+
+    public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
+        state.withLock { Self.page($0.order.map(Optional.some), after: cursor, limit) }
+    }
+
+    private static func page<Item>(_ all: [Item?], after cursor: ScanCursor?, _ limit: Int) -> ScanPage<Item> {
+        let start = min(all.count, max(0, cursor.flatMap { Int($0.rawValue) } ?? 0))
+        let end = min(all.count, start + max(1, limit))
+        return ScanPage(
+            items: all[start..<end].compactMap(\.self), next: end == all.count ? nil : ScanCursor(rawValue: "\(end)"))
+    }
+
+    public func lastNotification(among count: Int) async throws -> Timestamp? {
+        state.withLock { state in
+            state.documents.lazy.compactMap(\.self).suffix(max(0, count)).last { $0.kind == .notification }?.receivedAt
+        }
+    }
+
+    public func apiKeys() async throws -> [APIKey] { state.withLock { $0.apiKeys } }
+
+    public func proveWritable() async throws {}
+}
+
+private struct State {
+    /// In the order of their arrival; `nil` if one was erased.
+    var documents: [StoredDocument?] = []
+    var places: [Provenance: Int] = [:]
+    /// The chains that a document is evidence for, and the other way round.
+    var mentions: [Provenance: Set<ChainKey>] = [:]
+    var evidence: [ChainKey: Set<Provenance>] = [:]
+    var chains: [ChainKey: ChainRecord] = [:]
+    /// Chains in the order in which they were stored first.
+    var order: [ChainKey] = []
+    var transactions: [TransactionKey: Set<ChainKey>] = [:]
+    var customers: [Customer: CustomerRecord] = [:]
+    var ids: [CustomerID: Customer] = [:]
+    /// Also chains that are another customer's by now.
+    var holdings: [Customer: Set<ChainKey>] = [:]
+    var lastNumber: Int64 = 0
+    var events: [String: EventList] = [:]
+    var apiKeys: [APIKey] = []
+    var catalogues: [String: [UInt8]] = [:]
+
+    struct EventList {
+        var erased = 0
         var events: [LedgerEvent] = []
-        var lastCustomer: Int64 = 0
-        var customers: [CustomerID: Customer] = [:]
-        var ids: [Customer: [String]] = [:]
-        var established: Set<Customer> = []
-        var owners: [ChainKey: [Owner]] = [:]
-        var ownerChanges: [ChainKey: [Timestamp]] = [:]
-        var holdings: [Customer: [ChainKey]] = [:]
-        var apiKeys: [APIKey] = []
-    }
-
-    fileprivate struct CustomerID: Hashable {
-        var id: String
-        var bundleId: String
-    }
-
-    fileprivate struct Owner {
-        var customer: Customer
-        var reason: LinkReason
-    }
-
-    /// Works on the state, and remembers what it was.
-    fileprivate final class Transaction: LedgerWriter {
-        var state: State
-        private var steps: [(inout State) -> Void] = []
-
-        init(_ state: State) {
-            self.state = state
-        }
-
-        /// Takes back all that was done.
-        func undo() {
-            while let step = steps.popLast() { step(&state) }
-        }
-
-        func set<Value>(_ place: WritableKeyPath<State, Value>, to value: Value) {
-            let old = state[keyPath: place]
-            steps.append { $0[keyPath: place] = old }
-            state[keyPath: place] = value
-        }
-
-        func append<Element>(_ element: Element, to list: WritableKeyPath<State, [Element]>) {
-            steps.append { $0[keyPath: list].removeLast() }
-            state[keyPath: list].append(element)
-        }
     }
 }
 
-// MARK: - Finding
+// MARK: - Loading
 
-extension MemoryLedgerStorage.Transaction {
-    func document(_ source: Provenance) -> StoredDocument? {
-        let named = state.numbers[source.evidence].flatMap { state.documents[$0] }
-        return named?.signedDate == source.date ? named : nil
-    }
-
-    func documents(after number: Int64, limit: Int) -> [StoredDocument] {
-        // The first has number 1.
-        Array(state.documents.dropFirst(Int(clamping: max(0, number))).lazy.compactMap(\.self).prefix(max(0, limit)))
-    }
-
-    func documentNumbers(after number: Int64, limit: Int) -> [Int64] {
-        documents(after: number, limit: limit).map(\.number)
-    }
-
-    func lastNotification(among count: Int) -> Timestamp? {
-        state.documents.lazy.compactMap(\.self).suffix(max(0, count)).last { $0.kind == .notification }?.receivedAt
-    }
-
-    func chainKeys(after number: Int64, limit: Int) -> [(number: Int64, key: ChainKey)] {
-        let start = Int(clamping: max(0, number))
-        let known = state.order.enumerated().dropFirst(start).lazy.compactMap { place, key in
-            key.map { (number: Int64(place) + 1, key: $0) }
+extension State {
+    func load(_ query: LedgerQuery, numbersCustomers: Bool) -> LedgerSnapshot {
+        var snapshot = LedgerSnapshot(query)
+        snapshot.ids = ids.filter { query.customers.contains($0.key) }
+        for transaction in query.transactions { snapshot.transactions[transaction] = chain(of: transaction) }
+        let held = snapshot.ids.values.flatMap { holdings[$0] ?? [] }.filter {
+            query.holdings.contains($0.scope.environment)
         }
-        return Array(known.prefix(max(0, limit)))
+        for key in query.chains.union(snapshot.transactions.values).union(held) { snapshot.chains[key] = chains[key] }
+        let owners = snapshot.chains.values.flatMap(\.owners).map(\.customer)
+        for customer in Array(snapshot.ids.values) + (query.owners ? owners : []) {
+            snapshot.customers[customer] = customers[customer]
+        }
+        if numbersCustomers {
+            let new = query.customers.filter { ids[$0] == nil }.sorted { $0.id < $1.id }
+            for (place, id) in new.enumerated() { snapshot.newNumbers[id] = lastNumber + Int64(place) + 1 }
+        }
+        snapshot.names = query.names.filter { places[$0] != nil }
+        for name in query.documents { snapshot.documents[name] = places[name].flatMap { documents[$0] } }
+        for key in query.evidence {
+            snapshot.evidence[key] = evidence[key]?.map { DocumentReference($0, about: mentions[$0] ?? []) }
+        }
+        snapshot.catalogues = catalogues.filter { query.catalogues.contains($0.key) }
+        return snapshot
     }
 
-    func chain(_ key: ChainKey) -> Chain? { state.chains[key] }
-
-    func chainKey(of transaction: TransactionKey) -> ChainKey? {
-        (state.chainKeys[transaction] ?? []).max { left, right in
-            guard let left = newest(transaction, in: left) else { return true }
-            guard let right = newest(transaction, in: right) else { return false }
-            return left < right
+    private func chain(of transaction: TransactionKey) -> ChainKey? {
+        transactions[transaction]?.max { left, right in
+            (newest(transaction, in: left) ?? .none, left) < (newest(transaction, in: right) ?? .none, right)
         }
     }
 
     private func newest(_ transaction: TransactionKey, in key: ChainKey) -> Provenance? {
-        let fact = state.chains[key]?.transactions[transaction.transactionId]
+        let fact = chains[key]?.chain.transactions[transaction.transactionId]
         return [fact?.signed, fact?.receipt].compactMap { $0?.provenance }.max()
     }
 
-    func report(_ key: ChainKey) -> ChainReport? { state.reports[key] }
-
-    func chainsDue(at now: Timestamp, limit: Int) -> [ChainKey] {
-        let due = state.reports.compactMap { key, report in
-            report.nextChange.flatMap { $0 <= now ? ($0, key) : nil }
+    func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
+        let list = events[bundleId] ?? EventList()
+        let start = cursor.map { Int($0.rawValue) } ?? list.erased
+        guard let start, start >= 0, start <= list.erased + list.events.count else { throw EventCursorError.invalid }
+        guard start >= list.erased else {
+            throw EventCursorError.expired(oldest: EventCursor(rawValue: "\(list.erased)"))
         }
-        return due.sorted { ($0.0, $0.1.words) < ($1.0, $1.1.words) }.prefix(max(0, limit)).map(\.1)
-    }
-
-    func customer(_ id: String, of bundleId: String) -> Customer? {
-        state.customers[.init(id: id, bundleId: bundleId)]
-    }
-
-    func ids(of customer: Customer) -> [String] { state.ids[customer] ?? [] }
-
-    func isEstablished(_ customer: Customer) -> Bool { state.established.contains(customer) }
-
-    func owners(of key: ChainKey) -> [(customer: Customer, reason: LinkReason)] {
-        (state.owners[key] ?? []).map { ($0.customer, $0.reason) }
-    }
-
-    func chains(of customer: Customer, in environment: Environment) -> [ChainKey] {
-        (state.holdings[customer] ?? []).filter { $0.scope.environment == environment }
-    }
-
-    func ownerChanges(of key: ChainKey) -> [Timestamp] { state.ownerChanges[key] ?? [] }
-
-    func apiKey(_ id: String) -> APIKey? { state.apiKeys.first { $0.id == id } }
-
-    func apiKeys() -> [APIKey] { state.apiKeys }
-
-    func events(after sequence: Int64, limit: Int) -> [LedgerEvent] {
-        Array(state.events.dropFirst(Int(clamping: max(0, sequence))).prefix(max(0, limit)))
+        let events = Array(list.events.dropFirst(start - list.erased).prefix(limit))
+        var names: [Customer: String] = [:]
+        for customer in events.compactMap(\.customer) { names[customer] = customers[customer]?.ids.first }
+        return EventPage(
+            events: events, customerIds: names, next: EventCursor(rawValue: "\(start + events.count)"))
     }
 }
 
-extension ChainKey {
-    /// Something to sort by, so that a simulation comes out the same every time.
-    fileprivate var words: String { "\(originalTransactionId) \(scope.bundleId) \(scope.environment)" }
+extension Provenance {
+    /// Before all others.
+    fileprivate static let none = Provenance(signedDate: .distantPast, evidence: EvidenceID([]))
 }
 
-// MARK: - Documents, facts and events
+// MARK: - Committing
 
-extension MemoryLedgerStorage.Transaction {
-    func add(_ evidence: Evidence, receivedAt: Timestamp) -> Bool {
-        guard state.numbers[evidence.id] == nil else { return false }
-        set(\.numbers[evidence.id], to: state.documents.count)
-        let document = StoredDocument(
-            number: Int64(state.documents.count) + 1, id: evidence.id, kind: evidence.kind, scope: evidence.scope,
-            signedDate: evidence.signedDate, receivedAt: receivedAt, notification: evidence.notification,
-            document: evidence.document)
-        append(document, to: \.documents)
-        set(\.mentions[evidence.id], to: Set(evidence.chains))
-        return true
+extension State {
+    mutating func commit(_ changes: LedgerChanges) {
+        for document in changes.documents { store(document) }
+        for record in changes.chains { put(record) }
+        for (old, new) in changes.movedEvidence { moveEvidence(of: old, to: new) }
+        for key in changes.erasedChains { eraseEvidence(of: key) }
+        for customer in changes.erasedCustomers { erase(customer) }
+        for record in changes.customers { put(record) }
+        for event in changes.events { append(event) }
+        for key in changes.apiKeys { apiKeys = apiKeys.filter { $0.id != key.id } + [key] }
+        catalogues.merge(changes.catalogues) { $1 }
     }
 
-    func put(_ statement: TransactionStatement, in key: ChainKey) {
-        var chain = state.chains[key] ?? Chain(key)
-        chain.merge(statement)
-        set(chain)
-        let transaction = TransactionKey(statement.transactionId, in: key.scope)
-        set(\.chainKeys[transaction], to: (state.chainKeys[transaction] ?? []).union([key]))
-    }
-
-    func put(_ renewal: RenewalFact, in key: ChainKey) {
-        var chain = state.chains[key] ?? Chain(key)
-        chain.merge(renewal)
-        set(chain)
-    }
-
-    private func set(_ chain: Chain) {
-        if state.chains[chain.key] == nil { append(chain.key, to: \.order) }
-        set(\.chains[chain.key], to: chain)
-    }
-
-    func put(_ report: ChainReport, for key: ChainKey) {
-        set(\.reports[key], to: report)
-    }
-
-    func append(_ event: LedgerEvent) {
-        var event = event
-        event.sequence = Int64(state.events.count) + 1
-        append(event, to: \.events)
-    }
-
-    func removeFacts(of key: ChainKey) {
-        guard let chain = state.chains[key] else { return }
-        for id in chain.transactions.keys {
-            let transaction = TransactionKey(id, in: key.scope)
-            let others = (state.chainKeys[transaction] ?? []).subtracting([key])
-            set(\.chainKeys[transaction], to: others.isEmpty ? nil : others)
+    private mutating func store(_ new: NewDocument) {
+        let (evidence, name) = (new.evidence, new.evidence.provenance)
+        if places[name] == nil {
+            places[name] = documents.count
+            documents.append(
+                StoredDocument(
+                    id: evidence.id, kind: evidence.kind, scope: evidence.scope, signedDate: evidence.signedDate,
+                    receivedAt: new.receivedAt, notification: evidence.notification, document: evidence.document))
         }
-        set(\.chains[key], to: nil)
-        if let place = state.order.lastIndex(of: key) { set(\.order[place], to: nil) }
+        mentions[name, default: []].formUnion(new.chains)
+        for key in new.chains { self.evidence[key, default: []].insert(name) }
     }
 
-    func forgottenAt(_ key: ChainKey) -> Timestamp? { state.forgotten[key] }
-
-    func remember(_ key: ChainKey) {
-        if state.forgotten[key] != nil { set(\.forgotten[key], to: nil) }
-    }
-
-    func forget(_ keys: [ChainKey], at now: Timestamp) -> (forgotten: Int, kept: Int) {
-        for key in keys {
-            removeFacts(of: key)
-            set(\.reports[key], to: nil)
-            for owner in owners(of: key) { unlink(key, from: owner.customer) }
-            set(\.ownerChanges[key], to: nil)
-            set(\.forgotten[key], to: now)
+    private mutating func put(_ record: ChainRecord) {
+        let key = record.key
+        if chains[key] == nil { order.append(key) }
+        for id in chains[key]?.chain.transactions.keys ?? [:].keys {
+            transactions[TransactionKey(id, in: key.scope)]?.remove(key)
         }
-        let mentioned = Set(keys.flatMap { key in state.mentions.filter { $0.value.contains(key) }.keys })
-        let unwanted = mentioned.filter { id in (state.mentions[id] ?? []).allSatisfy { state.forgotten[$0] != nil } }
-        for id in unwanted {
-            if let place = state.numbers[id] { set(\.documents[place], to: nil) }
-            set(\.numbers[id], to: nil)
-            set(\.mentions[id], to: nil)
+        for id in record.chain.transactions.keys {
+            transactions[TransactionKey(id, in: key.scope), default: []].insert(key)
         }
-        return (unwanted.count, mentioned.count - unwanted.count)
+        for owner in record.owners { holdings[owner.customer, default: []].insert(key) }
+        chains[key] = record
     }
 
-    func proveWritable() {}
-}
-
-// MARK: - Customers
-
-extension MemoryLedgerStorage.Transaction {
-    func addCustomer(_ id: String, of bundleId: String) -> Customer {
-        set(\.lastCustomer, to: state.lastCustomer + 1)
-        let customer = Customer(number: state.lastCustomer, bundleId: bundleId)
-        add(id: id, to: customer)
-        return customer
-    }
-
-    func add(id: String, to customer: Customer) {
-        set(\.customers[.init(id: id, bundleId: customer.bundleId)], to: customer)
-        set(\.ids[customer], to: ids(of: customer) + [id])
-    }
-
-    func establish(_ customer: Customer) {
-        if !isEstablished(customer) { set(\.established, to: state.established.union([customer])) }
-    }
-
-    func merge(_ other: Customer, into customer: Customer) {
-        if isEstablished(other) { establish(customer) }
-        let ids = ids(of: other)
-        let links = (state.holdings[other] ?? []).map { key in
-            (key, owners(of: key).first { $0.customer == other }?.reason)
-        }
-        delete(other)
-        for id in ids { add(id: id, to: customer) }
-        for case (let key, let reason?) in links {
-            link(key, to: customer, reason)
-            guard reason == .claim else { continue }
-            let owners = state.owners[key] ?? []
-            set(
-                \.owners[key],
-                to: owners.map { $0.customer == customer ? .init(customer: customer, reason: .claim) : $0 })
+    private mutating func moveEvidence(of old: ChainKey, to new: ChainKey) {
+        for name in evidence.removeValue(forKey: old) ?? [] {
+            mentions[name]?.remove(old)
+            mentions[name, default: []].insert(new)
+            evidence[new, default: []].insert(name)
         }
     }
 
-    func delete(_ customer: Customer) {
-        for id in ids(of: customer) { set(\.customers[.init(id: id, bundleId: customer.bundleId)], to: nil) }
-        set(\.ids[customer], to: nil)
-        if isEstablished(customer) { set(\.established, to: state.established.subtracting([customer])) }
-        for key in state.holdings[customer] ?? [] { unlink(key, from: customer) }
+    private mutating func eraseEvidence(of key: ChainKey) {
+        for name in evidence.removeValue(forKey: key) ?? [] {
+            mentions[name]?.remove(key)
+            guard mentions[name]?.isEmpty ?? false, let place = places.removeValue(forKey: name) else { continue }
+            documents[place] = nil
+            mentions[name] = nil
+        }
     }
 
-    func link(_ key: ChainKey, to customer: Customer, _ reason: LinkReason) {
-        let owners = state.owners[key] ?? []
-        guard !owners.contains(where: { $0.customer == customer }) else { return }
-        set(\.owners[key], to: owners + [.init(customer: customer, reason: reason)])
-        set(\.holdings[customer], to: (state.holdings[customer] ?? []) + [key])
+    private mutating func erase(_ customer: Customer) {
+        for id in customers.removeValue(forKey: customer)?.ids ?? [] {
+            ids[CustomerID(id, of: customer.bundleId)] = nil
+        }
+        holdings[customer] = nil
     }
 
-    func put(ownerChanges times: [Timestamp], of key: ChainKey) {
-        set(\.ownerChanges[key], to: times)
+    private mutating func put(_ record: CustomerRecord) {
+        lastNumber = max(lastNumber, record.customer.number)
+        customers[record.customer] = record
+        for id in record.ids { ids[CustomerID(id, of: record.customer.bundleId)] = record.customer }
     }
 
-    func unlink(_ key: ChainKey, from customer: Customer) {
-        set(\.owners[key], to: state.owners[key]?.filter { $0.customer != customer })
-        set(\.holdings[customer], to: state.holdings[customer]?.filter { $0 != key })
+    private mutating func append(_ event: LedgerEvent) {
+        var (event, list) = (event, events[event.scope.bundleId] ?? EventList())
+        event.cursor = EventCursor(rawValue: "\(list.erased + list.events.count + 1)")
+        list.events.append(event)
+        events[event.scope.bundleId] = list
     }
-}
 
-// MARK: - API keys
-
-extension MemoryLedgerStorage.Transaction {
-    func put(_ key: APIKey) {
-        set(\.apiKeys, to: state.apiKeys.filter { $0.id != key.id } + [key])
+    mutating func eraseEvents(before instant: Timestamp, limit: Int) -> Int {
+        var erased = 0
+        for (bundleId, list) in events {
+            let old = list.events.prefix { $0.recordedAt < instant }.count
+            let count = min(old, max(0, limit - erased))
+            events[bundleId]?.erased += count
+            events[bundleId]?.events.removeFirst(count)
+            erased += count
+        }
+        return erased
     }
 }

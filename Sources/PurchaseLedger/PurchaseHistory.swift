@@ -18,8 +18,9 @@ struct PurchaseHistory {
     let lasting: TransactionStatement?
 
     /// - Parameter now: A purchase of a later time, as one of a clock that is ahead of ours, supersedes nothing yet.
-    init(_ facts: some Collection<TransactionFact>, at now: Timestamp) {
-        var purchases = facts.compactMap(\.current).sorted { $0.isBought(before: $1) }
+    init(_ chain: Chain, at now: Timestamp) {
+        var purchases = chain.statements.sorted { $0.isBought(before: $1) }
+        let facts = chain.transactions.values
         let cancelled = Set(facts.lazy.filter(\.isCancelledByReceiptAlone).map(\.key.transactionId))
         let timeline = Timeline(purchases.filter(\.isSubscription), cancelledByReceipt: cancelled, at: now)
         for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {
@@ -34,7 +35,7 @@ struct PurchaseHistory {
 
 extension Chain {
     /// Its transactions judged together.
-    func history(at now: Timestamp) -> PurchaseHistory { PurchaseHistory(transactions.values, at: now) }
+    func history(at now: Timestamp) -> PurchaseHistory { PurchaseHistory(self, at: now) }
 
     /// What is known of each transaction, the earliest purchase first, at whatever time. A period that a receipt calls cancelled
     /// since it was upgraded is upgraded here.

@@ -90,6 +90,11 @@ public struct TransactionStatement: Hashable, Sendable {
     /// Whether the customer bought it or the App Store renewed it. Receipts do not say.
     public var transactionReason: Open<TransactionReason>?
 
+    /// In thousandths of ``currency``. It decides nothing; charts and reports need it.
+    public var price: Int64?
+    /// Of the price, as ISO 4217 calls it.
+    public var currency: String?
+
     /// The least that a statement says, as storages need it.
     public init(
         source: Source, provenance: Provenance, transactionId: String, originalTransactionId: String, productId: String
@@ -156,6 +161,8 @@ extension TransactionStatement {
         offerType = payload.offerType
         webOrderLineItemId = payload.webOrderLineItemId
         transactionReason = payload.transactionReason
+        price = payload.price
+        currency = payload.currency
     }
 
     /// A receipt's statement with what only a signed transaction can say.
@@ -168,6 +175,8 @@ extension TransactionStatement {
         statement.offerType = offerType ?? signed.offerType
         statement.webOrderLineItemId = webOrderLineItemId ?? signed.webOrderLineItemId
         statement.transactionReason = transactionReason ?? signed.transactionReason
+        statement.price = price ?? signed.price
+        statement.currency = currency ?? signed.currency
         statement.isUpgraded = signed.isUpgraded
         // A receipt gives an upgraded period a cancellation date as if it had been refunded.
         if signed.isUpgraded, signed.revocation == nil { statement.revocation = nil }

@@ -13,13 +13,15 @@ package final class BodyIntake: Sendable {
     private let warning: RareWarning
     let budget: ByteBudget
 
-    package init(_ bounds: ServerBounds, queue: LongBodyQueue = LongBodyQueue(), logger: Logger) {
+    package init(
+        _ bounds: ServerBounds, queue: LongBodyQueue = LongBodyQueue(), clock: any Clock<Duration>, logger: Logger
+    ) {
         self.bounds = bounds
         self.queue = queue
         budget = ByteBudget(bounds.bodyBytesInFlight)
         warning = RareWarning(
             "Long bodies were refused: too many are in flight", ["bodyBytesInFlight": "\(bounds.bodyBytesInFlight)"],
-            logger)
+            clock: clock, logger)
     }
 
     /// Reads the whole body of a request and does what it asks for.

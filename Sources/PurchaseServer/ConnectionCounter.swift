@@ -19,13 +19,15 @@ final class ConnectionCounter: AvailableConnectionsDelegate {
     private let clientWarning: RareWarning
 
     /// - Parameter setting: What bounds the connections, for the log.
-    init(_ bounds: ServerBounds, setting: String = "maxConnections", logger: Logger) {
+    init(
+        _ bounds: ServerBounds, setting: String = "maxConnections", clock: any Clock<Duration>, logger: Logger
+    ) {
         self.bounds = bounds
         fullWarning = RareWarning(
-            "All connections are in use, others wait", [setting: "\(bounds.connections)"], logger)
+            "All connections are in use, others wait", [setting: "\(bounds.connections)"], clock: clock, logger)
         clientWarning = RareWarning(
             "Connections were closed: their client has too many",
-            ["maxConnectionsPerPeer": "\(bounds.connectionsPerPeer)"], logger)
+            ["maxConnectionsPerPeer": "\(bounds.connectionsPerPeer)"], clock: clock, logger)
     }
 
     func connectionOpened() { state.withLock { $0.open += 1 } }
@@ -60,42 +62,5 @@ final class ConnectionCounter: AvailableConnectionsDelegate {
 
     private func counted(_ peer: IPAddress?) -> IPAddress? {
         peer.flatMap { bounds.trusts($0) ? nil : $0.client }
-    }
-}
-
-/// A warning that is logged at most once a minute, with how often there was reason for it since the last.
-final class RareWarning: Sendable {
-    private struct State {
-        var count = 0
-        var next: ContinuousClock.Instant?
-    }
-
-    private let level: Logger.Level
-    private let message: Logger.Message
-    private let metadata: Logger.Metadata
-    private let logger: Logger
-    private let state = Mutex(State())
-
-    init(
-        level: Logger.Level = .warning, _ message: Logger.Message, _ metadata: Logger.Metadata = [:], _ logger: Logger
-    ) {
-        self.level = level
-        self.message = message
-        self.metadata = metadata
-        self.logger = logger
-    }
-
-    /// - Parameter more: Metadata of this time alone.
-    func log(_ more: Logger.Metadata = [:]) {
-        let now = ContinuousClock.now
-        let count: Int? = state.withLock { state in
-            state.count += 1
-            if let next = state.next, now < next { return nil }
-            defer { state = State(next: now + .seconds(60)) }
-            return state.count
-        }
-        guard let count else { return }
-        let all = metadata.merging(more) { $1 }.merging(["times": "\(count)"]) { $1 }
-        logger.log(level: level, message, metadata: all)
     }
 }

@@ -14,7 +14,7 @@ public struct CustomerProof: Sendable {
     static let tokenLimit = 4096
 
     /// The longest customer id in bytes, as in paths.
-    package static let subjectLimit = LedgerEndpoint.customerIdLimit
+    package static let subjectLimit = KeyedRequest.customerIdLimit
 
     /// The furthest end of a token. A token can be copied from a device, and there is no list of revoked ones.
     package static let longestLifetime = Duration.seconds(86_400)

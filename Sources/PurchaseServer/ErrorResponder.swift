@@ -7,7 +7,7 @@ import Hummingbird
 import Logging
 import PurchaseLedger
 
-/// The one place where an error becomes an answer: `{"error": {"code", "message", "retryable"}}`.
+/// The one place where an error becomes an answer: an ``ErrorBody``.
 ///
 /// An unexpected error is answered 500 without details, which are logged. Logs name the route, never the path, in which the ids
 /// of customers are.
@@ -39,14 +39,14 @@ struct ErrorResponder {
         case let error as any HTTPResponseError:
             return Self.refusal(error.status)
         default:
-            log("Request failed", "error", "\(error)", notes, route)
+            log(error, of: notes, route: route)
             return Self.refusal(.internalServerError)
         }
     }
 
-    /// Logs that the ledger could not be used, whatever is answered then.
-    func log(_ failure: LedgerStorageError, of notes: RequestNotes, route: String) {
-        log("Storage failed", "error", "\(failure)", notes, route)
+    /// Logs what failed here, whether or not the answer is an error.
+    func log(_ error: any Error, of notes: RequestNotes, route: String) {
+        log(error is LedgerStorageError ? "Storage failed" : "Request failed", "error", "\(error)", notes, route)
     }
 
     private func log(
@@ -71,17 +71,7 @@ struct ErrorResponder {
     }
 
     private static func response(_ refusal: Refusal) -> Response {
-        var json = JSONWriter()
-        json.object { json in
-            json.name("error")
-            json.object { json in
-                json.member("code", refusal.code)
-                json.member("message", refusal.message)
-                json.name("retryable")
-                json.bool(refusal.isRetryable)
-            }
-        }
-        var response = Response(refusal.status, json: json.bytes)
+        var response = (try? Response(ErrorBody(refusal), refusal.status)) ?? Response(status: refusal.status)
         if let seconds = refusal.retryAfter { response.headers[.retryAfter] = "\(seconds)" }
         return response
     }

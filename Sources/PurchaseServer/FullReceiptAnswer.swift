@@ -23,57 +23,81 @@ struct FullReceiptAnswer: Sendable {
     /// Adds `latest_receipt_info`, `pending_renewal_info` and `latest_receipt`.
     ///
     /// - Parameter latestOnly: Only the newest transaction of each subscription (`exclude-old-transactions`).
+    /// - Throws: ``LedgerStorageError``.
     func complete(
-        _ response: VerifyReceiptResponse, from reader: any LedgerReader, latestOnly: Bool
-    ) throws -> VerifyReceiptResponse {
-        var response = response
-        var receipts = KnownReceipts(receipt)
-        let sent = receipt.payload.inAppPurchases
-        let newest = try newestReceipt(chains(of: sent, reader), from: reader)
-        let latest = try receipts.purchases(newest, from: reader)
+        _ response: VerifyReceiptResponse, from ledger: Ledger, latestOnly: Bool
+    ) async throws -> VerifyReceiptResponse {
+        var documents = KnownDocuments(receipt)
+        var chains = try await ledger.chains(chains(of: receipt.payload.inAppPurchases))
+        let newest = chains.values.flatMap(\.receipts).max() ?? documents.sent
+        try await documents.load([newest], from: ledger)
         // What was bought since stands in the newest receipt alone.
-        let chains = try chains(of: sent + latest.values, reader)
-        response.latestReceiptInfo = try chains.flatMap { chain in
-            try rows(chain, latest, from: reader, &receipts, latestOnly: latestOnly)
-        }
-        response.pendingRenewalInfo = try chains.compactMap { try renewal($0, from: reader) }
+        let latest = documents.purchases(in: newest)
+        let more = self.chains(of: Array(latest.values)).filter { chains[$0] == nil }
+        chains.merge(try await ledger.chains(more)) { $1 }
+
+        let rows = chains.values.sorted { $0.key.originalTransactionId < $1.key.originalTransactionId }
+            .map { ChainRows($0, in: latest, latestOnly: latestOnly) }
+        try await documents.load(rows.flatMap(\.documents), from: ledger)
+        var response = response
+        response.latestReceiptInfo = rows.flatMap { $0.transactions(documents) }
+        response.pendingRenewalInfo = rows.compactMap { $0.renewal(documents) }
         // The one that was sent is canonical, even if an earlier version kept all that was around it.
-        let kept = newest == KnownReceipts.provenance(receipt) ? nil : try reader.document(newest)?.document
+        let kept = newest == documents.sent ? nil : documents[newest]
         response.latestReceipt = Base64.encode(kept ?? receipt.document)
         return response
     }
 
-    private func chains(of purchases: [InAppPurchase], _ reader: any LedgerReader) throws -> [Chain] {
-        let ids = purchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
-        return try Set(ids).sorted().compactMap { try reader.chain(ChainKey($0, in: scope)) }
+    private func chains(of purchases: [InAppPurchase]) -> Set<ChainKey> {
+        Set(purchases.compactMap { ($0.originalTransactionId ?? $0.transactionId).map { ChainKey($0, in: scope) } })
     }
+}
 
-    /// The transactions of a chain as verifyReceipt has them, the newest first. A consumable that is not in the newest receipt any
-    /// more is used up, and not there.
-    private func rows(
-        _ chain: Chain, _ latest: [String: InAppPurchase], from reader: any LedgerReader,
-        _ receipts: inout KnownReceipts, latestOnly: Bool
-    ) throws -> [LatestReceiptInfo] {
+extension Chain {
+    /// The receipts that are the newest about any transaction.
+    fileprivate var receipts: [Provenance] { transactions.values.compactMap(\.receipt?.provenance) }
+}
+
+/// What the answer says about one chain.
+private struct ChainRows {
+    private let chain: Chain
+    /// The transactions, the newest first.
+    private let facts: [TransactionFact]
+
+    /// - Parameter latest: The purchases in the newest receipt. A consumable that is not among them any more is used up, and not
+    ///   here.
+    init(_ chain: Chain, in latest: [String: InAppPurchase], latestOnly: Bool) {
+        self.chain = chain
         let purchases = chain.purchases.filter { $0.type != .consumable || latest[$0.transactionId] != nil }
         let facts = purchases.reversed().compactMap { chain.transactions[$0.transactionId] }
-        return try (latestOnly ? Array(facts.prefix(1)) : facts).compactMap { try row($0, from: reader, &receipts) }
+        self.facts = latestOnly ? Array(facts.prefix(1)) : facts
+    }
+
+    /// All that ``transactions(_:)`` and ``renewal(_:)`` read.
+    var documents: [Provenance] {
+        let receipts = facts.compactMap { chain.current($0) }.filter { $0.source == .receipt }
+        return facts.compactMap(\.signed?.provenance) + receipts.map(\.provenance)
+            + [chain.renewal?.provenance].compactMap(\.self)
+    }
+
+    /// The transactions as verifyReceipt has them.
+    func transactions(_ documents: KnownDocuments) -> [LatestReceiptInfo] {
+        facts.compactMap { transaction($0, documents) }
     }
 
     /// A transaction with all that its newest documents say: the signed transaction's words, else the receipt's, which need
     /// not be the one that was sent.
-    private func row(
-        _ fact: TransactionFact, from reader: any LedgerReader, _ receipts: inout KnownReceipts
-    ) throws -> LatestReceiptInfo? {
-        guard let current = fact.current else { return nil }
+    private func transaction(_ fact: TransactionFact, _ documents: KnownDocuments) -> LatestReceiptInfo? {
+        guard let current = chain.current(fact) else { return nil }
         var row: LatestReceiptInfo
-        if let signed = fact.signed, let payload = try transaction(signed.provenance, from: reader) {
+        if let signed = fact.signed, let payload = documents.transaction(signed.provenance) {
             row = payload.legacy().value
-        } else if let purchase = try receipts.purchase(current, from: reader) {
+        } else if let purchase = documents.purchases(in: current.provenance)[current.transactionId] {
             row = LatestReceiptInfo(purchase)
         } else {
             return nil
         }
-        // Where the receipt is the newer of the two, its word holds about what it has words for.
+        // If the receipt is the newer of the two, its word holds about what it has words for.
         row.expiresDate = current.expiresDate
         // A receipt says of an upgraded period when it was left, which a signed transaction has no word for.
         row.cancellationDate =
@@ -83,54 +107,53 @@ struct FullReceiptAnswer: Sendable {
         return row
     }
 
-    private func renewal(_ chain: Chain, from reader: any LedgerReader) throws -> PendingRenewalInfo? {
-        guard let source = chain.renewal?.provenance, let stored = try reader.document(source),
-            let payload = try? JSONValue(parsing: JWS(stored.document).payload).decode(
-                JWSRenewalInfoDecodedPayload.self)
-        else { return nil }
-        return payload.legacy().value
-    }
-
-    private func transaction(
-        _ source: Provenance, from reader: any LedgerReader
-    ) throws -> JWSTransactionDecodedPayload? {
-        guard let stored = try reader.document(source) else { return nil }
-        return try? JSONValue(parsing: JWS(stored.document).payload).decode(JWSTransactionDecodedPayload.self)
-    }
-
-    /// The newest receipt that speaks about these chains: the one that was sent, or a newer one of the same app.
-    private func newestReceipt(_ chains: [Chain], from reader: any LedgerReader) throws -> Provenance {
-        let newest = chains.flatMap { $0.transactions.values.compactMap(\.receipt?.provenance) }.max()
-        return newest ?? KnownReceipts.provenance(receipt)
+    func renewal(_ documents: KnownDocuments) -> PendingRenewalInfo? {
+        chain.renewal.flatMap { documents.renewal($0.provenance) }?.legacy().value
     }
 }
 
-/// The purchases in receipts that were verified, each decoded once and only where it is needed.
-private struct KnownReceipts {
+/// The documents that an answer is made of, and the purchases in those of them that are receipts, each decoded once.
+private struct KnownDocuments {
+    /// The receipt that was sent, as it is or would be in the ledger.
+    let sent: Provenance
+    private var documents: [Provenance: [UInt8]] = [:]
     private var purchases: [EvidenceID: [String: InAppPurchase]]
 
     init(_ receipt: Verified<AppReceipt>) {
-        purchases = [Self.provenance(receipt).evidence: Self.byId(receipt.payload)]
+        sent = Provenance(EvidenceID(receipt.document, .receipt), signed: receipt.signedDate)
+        purchases = [sent.evidence: Self.byId(receipt.payload)]
     }
 
-    /// As it is or would be in the ledger.
-    static func provenance(_ receipt: Verified<AppReceipt>) -> Provenance {
-        Provenance(EvidenceID(receipt.document, .receipt), signed: receipt.signedDate)
+    /// A document as it arrived; `nil` if it was not loaded, or is not stored.
+    subscript(_ name: Provenance) -> [UInt8]? { documents[name] }
+
+    /// Loads what is not here yet.
+    mutating func load(_ names: [Provenance], from ledger: Ledger) async throws {
+        let missing = Set(names).filter { documents[$0] == nil && $0 != sent }
+        guard !missing.isEmpty else { return }
+        add(try await ledger.documents(missing))
     }
 
-    /// The purchase that a receipt's statement is about.
-    mutating func purchase(_ statement: TransactionStatement, from reader: any LedgerReader) throws -> InAppPurchase? {
-        try purchases(statement.provenance, from: reader)[statement.transactionId]
+    @inline(never)
+    private mutating func add(_ stored: [Provenance: StoredDocument]) {
+        for (name, document) in stored {
+            documents[name] = document.document
+            guard document.kind == .receipt, purchases[name.evidence] == nil else { continue }
+            let payload = (try? SignedReceipt(decoding: document.document)).map(\.payload)
+            let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
+            purchases[name.evidence] = receipt.map(Self.byId)
+        }
     }
 
-    /// By transaction id.
-    mutating func purchases(_ source: Provenance, from reader: any LedgerReader) throws -> [String: InAppPurchase] {
-        if let known = purchases[source.evidence] { return known }
-        let payload = try reader.document(source).flatMap { try? SignedReceipt(decoding: $0.document).payload }
-        let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
-        let found = receipt.map(Self.byId) ?? [:]
-        purchases[source.evidence] = found
-        return found
+    /// By transaction id. None if it is no receipt.
+    func purchases(in receipt: Provenance) -> [String: InAppPurchase] { purchases[receipt.evidence] ?? [:] }
+
+    func transaction(_ name: Provenance) -> JWSTransactionDecodedPayload? { payload(name) }
+
+    func renewal(_ name: Provenance) -> JWSRenewalInfoDecodedPayload? { payload(name) }
+
+    private func payload<Payload: Decodable>(_ name: Provenance) -> Payload? {
+        documents[name].flatMap { try? JSONValue(parsing: JWS($0).payload).decode(Payload.self) }
     }
 
     /// Of two with one id the last, as in the ledger.

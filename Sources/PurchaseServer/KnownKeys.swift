@@ -21,9 +21,9 @@ final class KnownKeys: Sendable {
     private let keys = Mutex<[String: Known]>([:])
 
     /// The key with this public part. What is not there is looked for every time.
-    func key(_ id: String, in storage: any LedgerStorage, at now: Timestamp) async throws -> APIKey? {
+    func key(_ id: String, in ledger: Ledger, at now: Timestamp) async throws -> APIKey? {
         if let known = keys.withLock({ $0[id] }), Self.holds(known, at: now) { return known.key }
-        guard let key = try await storage.read({ try $0.apiKey(id) }) else { return nil }
+        guard let key = try await ledger.apiKey(id) else { return nil }
         keys.withLock { keys in
             if keys.count >= Self.limit { keys.removeAll() }
             keys[id] = Known(key: key, since: now)

@@ -24,10 +24,10 @@ final class LastNotification: Sendable {
     /// The time; `nil` if none is known.
     ///
     /// - Throws: ``LedgerStorageError`` if it has to be searched and the ledger cannot be read.
-    func time(in storage: any LedgerStorage) async throws -> Timestamp? {
+    func time(in ledger: Ledger) async throws -> Timestamp? {
         let known = state.withLock { $0 }
         if known.isSearched { return known.time }
-        let found = try await storage.read { try $0.lastNotification(among: Self.searched) }
+        let found = try await ledger.lastNotification(among: Self.searched)
         return state.withLock { state in
             if !state.isSearched { state = State(time: found, isSearched: true) }
             return state.time

@@ -19,16 +19,20 @@ struct OldReceiptAnswer: Sendable {
     /// Whether it is about an auto-renewable subscription: nothing else has an end in these receipts.
     var isSubscription: Bool { receipt.payload.expiresDate != nil }
 
-    /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` where it is known in the other environment alone,
-    ///   `accountNotFound` where it is not known.
-    func response(
-        from reader: any LedgerReader, _ catalogue: Catalogue, at now: Timestamp
-    ) throws -> VerifyTransactionReceiptResponse {
-        guard let chain = try chain(environment, reader) else {
+    /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` if it is known in the other environment alone,
+    ///   `accountNotFound` if it is not known. ``LedgerStorageError``.
+    func response(from ledger: Ledger, at now: Timestamp) async throws -> VerifyTransactionReceiptResponse {
+        guard let chain = try await chain(environment, ledger) else {
             let other: Environment = environment == .production ? .sandbox : .production
-            guard try chain(other, reader) != nil else { throw VerifyReceiptStatus.accountNotFound }
+            guard try await chain(other, ledger) != nil else { throw VerifyReceiptStatus.accountNotFound }
             throw environment == .production ? VerifyReceiptStatus.sandboxReceipt : .productionReceipt
         }
+        return response(chain, ledger.rules.catalogues[receipt.bundleId] ?? Catalogue(), at: now)
+    }
+
+    private func response(
+        _ chain: Chain, _ catalogue: Catalogue, at now: Timestamp
+    ) -> VerifyTransactionReceiptResponse {
         var response = VerifyTransactionReceiptResponse()
         response.receipt = receipt.payload
         response.status = Open(.valid)
@@ -49,10 +53,11 @@ struct OldReceiptAnswer: Sendable {
         return response
     }
 
-    private func chain(_ environment: Environment, _ reader: any LedgerReader) throws -> Chain? {
+    private func chain(_ environment: Environment, _ ledger: Ledger) async throws -> Chain? {
         guard let transactionId else { return nil }
         let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)
-        return try reader.chainKey(of: TransactionKey(transactionId, in: scope)).flatMap { try reader.chain($0) }
+        guard let known = try await ledger.transaction(TransactionKey(transactionId, in: scope)) else { return nil }
+        return try await ledger.chain(ChainKey(known.originalTransactionId, in: scope))
     }
 
     private func counts(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> Bool {

@@ -1,44 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import Hummingbird
-package import Logging
 import PurchaseLedger
 import Synchronization
-
-extension PurchaseServer {
-    /// Whether requests should come here: not while the ledger cannot be written.
-    func addReadiness(to router: Router<BasicRequestContext>) {
-        router.get("/health/ready") { _, _ in Response(json: try await ready()) }
-    }
-
-    private func ready() async throws -> [UInt8] {
-        if let fault = await ledger?.readiness.fault(at: now()) { throw fault }
-        var lastNotification: Timestamp?
-        if let ledger { lastNotification = try await ledger.lastNotification.time(in: ledger.ledger.storage) }
-        var json = JSONWriter()
-        json.object { json in
-            json.member("status", "ready")
-            if ledger != nil { json.instant("lastNotificationAccepted", lastNotification) }
-            if let concern = ledger?.ledger.storage.concern { json.member("concern", concern) }
-        }
-        return json.bytes
-    }
-}
-
-extension LedgerService {
-    /// Says when the App Store reached this ledger last, so that the log of a start has it.
-    package func logLastNotification(to logger: Logger) async {
-        do {
-            let time = try await lastNotification.time(in: ledger.storage)
-            logger.notice(
-                time == nil ? "No accepted notification is known" : "The last notification that was accepted",
-                metadata: time.map { ["at": .string($0.iso8601)] })
-        } catch {
-            logger.error("Storage failed", metadata: ["error": .string("\(error)")])
-        }
-    }
-}
 
 /// Whether the ledger can be written: found out by writing a little, and not believed soon after something larger could not be
 /// written, as on a disk that is nearly full.
@@ -61,11 +25,11 @@ final class Readiness: Sendable {
         var failureEnds: Timestamp?
     }
 
-    private let storage: any LedgerStorage
+    private let ledger: Ledger
     private let state = Mutex(State())
 
-    init(_ storage: any LedgerStorage) {
-        self.storage = storage
+    init(_ ledger: Ledger) {
+        self.ledger = ledger
     }
 
     /// What is wrong; `nil` where nothing is.
@@ -102,46 +66,18 @@ final class Readiness: Sendable {
 
     private func tryToWrite() async -> LedgerStorageError? {
         do {
-            try await storage.write { try $0.proveWritable() }
+            try await ledger.proveWritable()
             return nil
         } catch {
             return error as? LedgerStorageError ?? LedgerStorageError(.unavailable, "\(error)")
         }
     }
 
-    fileprivate func wrote(_ failure: LedgerStorageError?) {
+    /// Takes in what became of a commit: `nil` if it succeeded.
+    func committed(_ failure: LedgerStorageError?) {
         state.withLock { state in
             state.failure = failure
             state.failureEnds = nil
         }
-    }
-}
-
-/// A storage whose writes ``Readiness`` hears of.
-struct WatchedStorage: LedgerStorage {
-    let storage: any LedgerStorage
-    let readiness: Readiness
-
-    func write<Result: Sendable>(
-        _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
-    ) async throws -> Result {
-        do {
-            let result = try await storage.write(work)
-            readiness.wrote(nil)
-            return result
-        } catch let error as LedgerStorageError {
-            readiness.wrote(error)
-            throw error
-        }
-    }
-
-    func prepare(_ evidence: Evidence) -> (any Sendable)? { storage.prepare(evidence) }
-
-    var concern: String? { storage.concern }
-
-    func read<Result: Sendable>(
-        _ work: @escaping @Sendable (any LedgerReader) throws -> Result
-    ) async throws -> Result {
-        try await storage.read(work)
     }
 }

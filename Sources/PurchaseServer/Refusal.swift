@@ -17,6 +17,8 @@ struct Refusal: Error {
     var retryAfter: Int64?
     /// Why a document was not accepted, if that is the reason.
     var cause: VerificationError?
+    /// Behind which cursor the events begin that are left, if those behind the cursor that was sent were erased.
+    var oldestCursor: EventCursor?
     /// Whether it is refused because of what others ask for. The log says so once a minute, not each time.
     var isOverload = false
 
@@ -52,6 +54,20 @@ extension Refusal {
         Refusal(
             status: .serviceUnavailable, code: error.code.rawValue, message: error.message, isRetryable: true,
             cause: error)
+    }
+
+    init(_ error: EventCursorError) {
+        switch error {
+        case .invalid:
+            self.init(
+                status: .badRequest, code: "invalidCursor",
+                message: "after is no cursor of this app's events: send the nextCursor of the last page, or none.")
+        case .expired(let oldest):
+            self.init(
+                status: .gone, code: "cursorExpired",
+                message: "Events behind this cursor were erased. Those that are left begin behind oldest.",
+                oldestCursor: oldest)
+        }
     }
 
     init(_ error: LedgerStorageError) {

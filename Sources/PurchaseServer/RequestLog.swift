@@ -5,7 +5,6 @@ import AppStoreTrust
 import HTTPTypes
 import Hummingbird
 import Logging
-import PurchaseLedger
 import Synchronization
 
 /// Which requests the log has a line for.
@@ -44,8 +43,8 @@ final class RequestNotes: Sendable {
         var verifyReceiptStatus: Int?
         /// Why a document was not accepted.
         var refusal: VerificationError?
-        /// Why the ledger could not be used, if the answer is not an error itself.
-        var storageFailure: LedgerStorageError?
+        /// What failed here, if the answer is not an error itself.
+        var failure: (any Error)?
     }
 
     let id: String
@@ -81,16 +80,19 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
     let policy: RequestLogPolicy
     let logger: Logger
     let now: @Sendable () -> Timestamp
+    let clock: any Clock<Duration>
     let counts: RequestCounts
     private let errors: ErrorResponder
 
     init(
-        _ policy: RequestLogPolicy, _ counts: RequestCounts, logger: Logger, now: @escaping @Sendable () -> Timestamp
+        _ policy: RequestLogPolicy, _ counts: RequestCounts, logger: Logger, now: @escaping @Sendable () -> Timestamp,
+        clock: any Clock<Duration>
     ) {
         self.policy = policy
         self.counts = counts
         self.logger = logger
         self.now = now
+        self.clock = clock
         errors = ErrorResponder(logger: logger)
     }
 
@@ -98,7 +100,7 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
         let notes = RequestNotes(id: counts.ids.id(request.headers))
-        let start = ContinuousClock.now
+        let duration = clock.stopwatch()
         var response = await RequestNotes.$current.withValue(notes) {
             do { return try await next(request, context) } catch {
                 return errors.response(to: error, of: notes, route: context.route)
@@ -106,13 +108,13 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         }
         if let name = HTTPField.Name.requestID { response.headers[name] = notes.id }
         let all = notes.all
-        if let failure = all.storageFailure { errors.log(failure, of: notes, route: context.route) }
+        if let failure = all.failure { errors.log(failure, of: notes, route: context.route) }
         if let refusal = all.refusal {
             counts.refusals.warn(of: refusal, request: notes.id, route: context.route, at: now(), to: logger)
         }
         let status = response.status.code
         if isLogged(failed: status >= 400 || all.verifyReceiptStatus ?? 0 != 0) {
-            logger.info("request", metadata: line(request, context, status, all, notes.id, ContinuousClock.now - start))
+            logger.info("request", metadata: line(request, context, status, all, notes.id, duration()))
         }
         return response
     }

@@ -19,8 +19,8 @@ public struct ServerConfiguration: Sendable {
     public var healthHostname: String?
     /// What clients may take.
     public var bounds = ServerBounds()
-    /// Where the ledger is, such as `sqlite:quittance.sqlite`; without one the server only verifies.
-    public var database: String?
+    /// Where the ledger is; without one the server only verifies.
+    public var database: LedgerLocation?
     /// What `/verifyReceipt` stands for: production or sandbox.
     public var environment = Environment.production
     /// The environments whose documents are taken in.
@@ -35,6 +35,8 @@ public struct ServerConfiguration: Sendable {
     public var claimPolicy = ClaimPolicy.accountTokenWins
     /// Whether signed documents stay when a customer is deleted.
     public var keepEvidence = false
+    /// After how many days events are erased; `nil` for never.
+    public var eventRetentionDays: Int?
     public var logLevel = Logger.Level.info
     public var logFormat = LogFormat.text
     /// Which requests the log has a line for.
@@ -112,7 +114,7 @@ extension ServerConfiguration {
         Setting("bodyTimeoutSeconds", \.bounds.bodyTimeout, seconds) { duration($0) },
         Setting("requestTimeoutSeconds", \.bounds.requestTimeout, seconds) { duration($0) },
         Setting("writeTimeoutSeconds", \.bounds.writeTimeout, seconds) { duration($0) },
-        Setting("database", \.database, "sqlite:PATH") { $0.hasPrefix("sqlite:") ? .some($0) : nil },
+        Setting("database", \.database, LedgerLocation.expected) { LedgerLocation($0).map(Optional.some) },
         Setting("environment", \.environment, "production or sandbox: Apple signs for no other") {
             environment($0).flatMap { [.production, .sandbox].contains($0) ? $0 : nil }
         },
@@ -127,6 +129,9 @@ extension ServerConfiguration {
         Setting("revocation", \.revocation, words(Revocation.self), { Revocation(rawValue: $0) }),
         Setting("claimPolicy", \.claimPolicy, words(ClaimPolicy.self), { ClaimPolicy(rawValue: $0) }),
         Setting("keepEvidence", \.keepEvidence, "true or false", { Bool($0) }),
+        Setting("eventRetentionDays", \.eventRetentionDays, "a number of days from 1 to 3650") {
+            number($0, in: 1...3650).map(Optional.some)
+        },
         Setting("logLevel", \.logLevel, words(Logger.Level.self), { Logger.Level(rawValue: $0) }),
         Setting("logFormat", \.logFormat, words(LogFormat.self), { LogFormat(rawValue: $0) }),
         Setting("requestLog", \.requestLog, "all, errors, off, or a number from 2 to 1000000 for one in so many") {

@@ -34,7 +34,7 @@ struct Backup: ParsableCommand {
     var force = false
 
     func run() throws {
-        let source = try options.configuration().existingLedger()
+        let source = try options.composition().existingLedger()
         try requireFree(besides: source)
         do {
             let copy = try PartialFile(beside: target)

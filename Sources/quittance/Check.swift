@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import ArgumentParser
-import Foundation
 import LedgerSQLite
 import PurchaseLedger
 import PurchaseServer
@@ -20,9 +19,9 @@ struct Check: AsyncParsableCommand {
     @OptionGroup var options: ServerOptions
 
     func run() async throws {
-        let configuration = try options.configuration()
-        let storage = try configuration.storageForReading()
-        let verifier = try configuration.verifier(checkingRevocation: false)
+        let composition = try options.composition()
+        let storage = try composition.storageForReading()
+        let verifier = try composition.verifier(checkingRevocation: false)
         try await endingOnDamage {
             let file = try await storage.faults()
             for fault in file { Terminal.complain("quittance: \(fault)") }
@@ -52,9 +51,8 @@ struct Rebuild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Derive everything in a ledger from the signed documents again, and compare.",
         discussion: """
-            Where nothing differs, as it should be, nothing is written. What differs is put right, and events tell of it. If the \
-            file is damaged or a document does not verify, nothing is changed. Stop the server first: with documents that arrive \
-            meanwhile it gives up.
+            If nothing differs, as it should be, nothing is written. What differs is corrected, and events are published about it. \
+            If the file is damaged or a document does not verify, nothing is changed. The server may run meanwhile.
 
             Exit status: 0 nothing differs; 1 something did, or does not verify, and standard error says what; 2 wrong usage.
 
@@ -64,26 +62,19 @@ struct Rebuild: AsyncParsableCommand {
     @OptionGroup var options: ServerOptions
 
     func run() async throws {
-        let configuration = try options.configuration()
-        try await requireWholeFile(configuration)
-        let storage = try configuration.storage(mayMake: false)
-        let path = configuration.databasePath + "-rebuild"
-        guard !FileManager.default.fileExists(atPath: path) else {
-            throw ValidationError("Somebody else rebuilds, or was interrupted: remove \(path) and run it again.")
-        }
-        defer { for ending in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + ending) } }
+        let composition = try options.composition()
+        try await requireWholeFile(composition)
+        let storage = try composition.storage()
         try await endingOnDamage {
-            let scratch = try SQLiteLedgerStorage(path: path)
-            let rebuilt = try await rebuild(configuration, storage, in: scratch)
-            try scratch.close()
+            let rebuilt = try await rebuild(composition, storage)
             try storage.close()
             try report(rebuilt)
         }
     }
 
     /// A repair would rely on what is damaged.
-    private func requireWholeFile(_ configuration: ServerConfiguration) async throws {
-        let storage = try configuration.storageForReading()
+    private func requireWholeFile(_ composition: Composition) async throws {
+        let storage = try composition.storageForReading()
         let faults = try await storage.faults()
         try storage.close()
         for fault in faults { Terminal.complain("quittance: \(fault)") }
@@ -94,19 +85,19 @@ struct Rebuild: AsyncParsableCommand {
     }
 
     private func rebuild(
-        _ configuration: ServerConfiguration, _ storage: SQLiteLedgerStorage, in scratch: SQLiteLedgerStorage
+        _ composition: Composition, _ storage: SQLiteLedgerStorage
     ) async throws -> Ledger.Rebuilt {
-        let verifier = try configuration.verifier(checkingRevocation: false)
-        let service = LedgerService(configuration, storage: storage, verifier: verifier)
+        let verifier = try composition.verifier(checkingRevocation: false)
+        let service = composition.service(storage, verifier)
         var progress = Progress("derived")
-        return try await service.ledger.rebuild(in: scratch, by: verifier, at: Clock.now()) { progress.tell($0) }
+        return try await service.ledger.rebuild(by: verifier, at: composition.now()) { progress.tell($0) }
     }
 
     private func report(_ rebuilt: Ledger.Rebuilt) throws {
         for fault in rebuilt.faults { Terminal.complain("quittance: \(fault.sentence)") }
         for key in rebuilt.differing {
             Terminal.complain(
-                "quittance: \(key.originalTransactionId) of \(key.scope.bundleId) differed, and was put right")
+                "quittance: \(key.originalTransactionId) of \(key.scope.bundleId) differed, and was corrected")
         }
         guard rebuilt.faults.isEmpty else {
             Terminal.complain("quittance: Nothing was changed, since these documents do not verify.")
@@ -121,7 +112,7 @@ struct Rebuild: AsyncParsableCommand {
 }
 
 extension Ledger.Fault {
-    fileprivate var sentence: String { document.map { "document \(number) (\($0)): \(error)" } ?? error }
+    fileprivate var sentence: String { document.map { "document \($0): \(error)" } ?? error }
 }
 
 /// Says on standard error how far long work has come, where people look at it.

@@ -43,12 +43,12 @@ struct Keys: AsyncParsableCommand {
         var bundleId: String?
 
         func run() async throws {
-            let configuration = try options.configuration()
-            let app = try configuration.bundleId(bundleId)
-            let storage = try configuration.storage(mayMake: false)
-            var random = SystemRandomNumberGenerator()
-            let (key, text) = APIKey.make(name: name, role: role, bundleId: app, at: Clock.now(), using: &random)
-            try await storage.write { try $0.put(key) }
+            var composition = try options.composition()
+            let app = try composition.configuration.bundleId(bundleId)
+            let storage = try composition.storage()
+            let (key, text) = APIKey.make(
+                name: name, role: role, bundleId: app, at: composition.now(), using: &composition.random)
+            try await Ledger(storage: storage).put(key)
             try storage.close()
             Terminal.complain("A \(role) key for \(app). It is not shown again:")
             try Terminal.print(text)
@@ -61,8 +61,8 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup var options: ServerOptions
 
         func run() async throws {
-            let storage = try options.configuration().storage(mayMake: false)
-            for key in try await storage.read({ try $0.apiKeys() }) {
+            let storage = try options.composition().storage()
+            for key in try await Ledger(storage: storage).apiKeys() {
                 let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "made \(key.createdAt.iso8601)"
                 try Terminal.print("\(key.id)  \(key.role)  \(key.bundleId)  \(key.name)  \(state)")
             }
@@ -78,15 +78,15 @@ struct Keys: AsyncParsableCommand {
         var id: String
 
         func run() async throws {
-            let storage = try options.configuration().storage(mayMake: false)
-            let isKnown = try await storage.write { [id] writer in
-                guard var key = try writer.apiKey(id) else { return false }
-                key.revokedAt = key.revokedAt ?? Clock.now()
-                try writer.put(key)
-                return true
+            let composition = try options.composition()
+            let storage = try composition.storage()
+            let ledger = Ledger(storage: storage)
+            guard var key = try await ledger.apiKey(id) else {
+                throw ValidationError("There is no key \(id): quittance keys list shows them.")
             }
+            key.revokedAt = key.revokedAt ?? composition.now()
+            try await ledger.put(key)
             try storage.close()
-            guard isKnown else { throw ValidationError("There is no key \(id): quittance keys list shows them.") }
             try Terminal.print("Revoked \(id).")
         }
     }
@@ -124,13 +124,14 @@ struct Keys: AsyncParsableCommand {
         }
 
         func run() throws {
-            let configuration = try options.configuration()
+            let composition = try options.composition()
+            let configuration = composition.configuration
             let app = try configuration.bundleId(bundleId)
             let proof = configuration.apps.first { $0.identity.bundleId == app }?.customerProof
             guard let proof else {
                 throw ValidationError("The configuration has no customerProof for \(app): see docs/customer-proof.md.")
             }
-            let expires = Clock.now().advanced(by: .seconds(hours * 3600))
+            let expires = composition.now().advanced(by: .seconds(hours * 3600))
             guard let token = proof.token(for: customer, expires: expires) else {
                 throw ValidationError(
                     "The configuration has only the public key of \(app): the private key makes tokens.")

@@ -66,7 +66,8 @@ struct Serve: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try told()
-        let logger = logger(configuration)
+        let composition = Composition(configuration)
+        let logger = composition.logger()
         guard configuration.database != nil else {
             guard configuration.apps.isEmpty else {
                 throw ValidationError(
@@ -75,34 +76,26 @@ struct Serve: AsyncParsableCommand {
             guard configuration.roots.isEmpty else {
                 throw ValidationError("Other roots are for a ledger: name one with --database sqlite:PATH.")
             }
-            return try await serve(configuration, nil, logger)
+            return try await serve(composition, nil, logger)
         }
         guard !configuration.apps.isEmpty else {
             throw ValidationError(
                 "A ledger is about apps: name them with --bundle-id, or in the configuration under apps.")
         }
-        let verifier = try configuration.verifier()
-        let storage = try configuration.storage(mayMake: true)
-        let service = LedgerService(configuration, storage: storage, verifier: verifier)
+        let verifier = try composition.verifier()
+        let storage = try composition.storage(mayMake: true)
+        let service = composition.service(storage, verifier)
         if !configuration.roots.isEmpty {
             logger.warning("Trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
         }
         // However it ends, the log is brought into the file.
         do {
-            try await serve(configuration, service, logger)
+            try await serve(composition, service, logger)
         } catch {
             try? storage.close()
             throw error
         }
         try storage.close()
-    }
-
-    private func logger(_ configuration: ServerConfiguration) -> Logger {
-        var logger = Logger(label: "quittance") { _ in
-            LineLogHandler(configuration.logFormat, now: Clock.now, write: Terminal.complain)
-        }
-        logger.logLevel = configuration.logLevel
-        return logger
     }
 
     /// What file and environment say, and these options.
@@ -122,13 +115,9 @@ struct Serve: AsyncParsableCommand {
         return configuration
     }
 
-    private func serve(
-        _ configuration: ServerConfiguration, _ service: LedgerService?, _ logger: Logger
-    ) async throws {
-        var server = PurchaseServer(
-            environment: configuration.environment, ledger: service, bounds: configuration.bounds,
-            requestSeed: .random(in: .min ... .max), now: Clock.now, logger: logger)
-        server.requestLog = configuration.requestLog
+    private func serve(_ composition: Composition, _ service: LedgerService?, _ logger: Logger) async throws {
+        let configuration = composition.configuration
+        let server = composition.server(service, logger)
         allowOpenFiles(for: configuration.bounds.connections, logger)
         try await server.run(
             hostname: configuration.hostname, port: configuration.port,
@@ -138,7 +127,7 @@ struct Serve: AsyncParsableCommand {
             switch listener {
             case .requests:
                 let address = "http://\(configuration.hostname):\(port)"
-                try? Terminal.print(welcome(address, configuration, service != nil))
+                try? Terminal.print(welcome(address, configuration))
             case .health:
                 let hostname = configuration.healthHostname ?? configuration.hostname
                 try? Terminal.print("Health is also answered on http://\(hostname):\(port)/health/live.\n")
@@ -146,21 +135,21 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    private func welcome(_ address: String, _ configuration: ServerConfiguration, _ hasLedger: Bool) -> String {
+    private func welcome(_ address: String, _ configuration: ServerConfiguration) -> String {
         let first = """
             Quittance listens on \(address). A first request, with something that is no receipt:
 
               curl -s \(address)/verifyReceipt -d '{"receipt-data": "bm90IGEgcmVjZWlwdA=="}'
 
             """
-        guard hasLedger else { return first }
+        guard let database = configuration.database else { return first }
         let apps = configuration.apps.map(\.identity.bundleId)
         return first + """
 
-            The ledger is \(configuration.databasePath), about \(apps.joined(separator: ", ")). Its API needs a key, made in \
+            The ledger is \(database), about \(apps.joined(separator: ", ")). Its API needs a key, made in \
             another terminal:
 
-              quittance keys create --name try --bundle-id \(apps[0]) --database sqlite:\(configuration.databasePath)
+              quittance keys create --name try --bundle-id \(apps[0]) --database \(database)
               curl -s \(address)/v1/events -H 'Authorization: Bearer qt_…'
 
             """

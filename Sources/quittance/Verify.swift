@@ -3,7 +3,6 @@
 import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
-import Foundation
 import PurchaseServer
 import ReceiptCoding
 import Synchronization
@@ -66,6 +65,13 @@ struct Verify: AsyncParsableCommand {
     enum Revocation: String, ExpressibleByArgument, CaseIterable {
         case ask
         case require
+
+        fileprivate var configured: ServerConfiguration.Revocation {
+            switch self {
+            case .ask: .ask
+            case .require: .require
+            }
+        }
     }
 
     @Option(
@@ -109,7 +115,7 @@ struct Verify: AsyncParsableCommand {
         var verifier = try verifier()
         let checks = Checks()
         if explain { verifier.onCheck = { checks.add($0) } }
-        let now = at ?? Clock.now()
+        let now = at ?? SystemClock.now()
         var status: Int32 = 0
         for item in Input.documents(file) {
             let verdict = await Verdict(item.document, verifier: verifier, device: device, at: now)
@@ -127,40 +133,13 @@ struct Verify: AsyncParsableCommand {
     }
 
     private func verifier() throws -> AppStoreVerifier {
-        var verifier = AppStoreVerifier(
-            apps: .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) }),
-            environments: environments.isEmpty ? [.production] : Set(environments),
-            roots: try TrustRoots(at: roots, besidesApple: alsoAppleRoots))
-        if let revocation {
-            let checker = RevocationChecker(transport: HTTPOCSPTransport())
-            verifier.revocation = .checked(by: checker, acceptsUnknown: revocation == .ask)
-        }
-        if let intermediates { verifier.intermediates = try Intermediates(at: intermediates) }
+        var configuration = ServerConfiguration()
+        (configuration.roots, configuration.alsoAppleRoots) = (roots, alsoAppleRoots)
+        (configuration.intermediates, configuration.revocation) = (intermediates, revocation?.configured ?? .off)
+        var verifier = try Composition(configuration).verifier()
+        verifier.apps = .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) })
+        verifier.environments = environments.isEmpty ? [.production] : Set(environments)
         return verifier
-    }
-}
-
-extension Intermediates {
-    /// Reads a file, or all files of a folder that are named like certificates.
-    init(at path: String) throws {
-        let endings = [".cer", ".crt", ".der", ".pem"]
-        var paths = [path]
-        if let names = try? FileManager.default.contentsOfDirectory(atPath: path) {
-            paths = names.filter { name in endings.contains { name.lowercased().hasSuffix($0) } }.sorted()
-                .map { "\(path)/\($0)" }
-            guard !paths.isEmpty else {
-                throw ValidationError("--intermediates \(path): no \(endings.joined(separator: ", ")) file is in it.")
-            }
-        }
-        self.init()
-        for path in paths {
-            do {
-                self = union(try Intermediates(reading: Input.read(path)))
-            } catch {
-                throw ValidationError(
-                    "--intermediates \(path): \((error as? VerificationError)?.message ?? "\(error)")")
-            }
-        }
     }
 }
 

@@ -98,9 +98,10 @@ extension Evidence {
     ///
     /// - Parameter chain: The original transaction's id of the purchase that it speaks of, if it does.
     static func unverified(
-        _ document: [UInt8], _ kind: Evidence.Kind = .notification, about chain: String? = nil
+        _ document: [UInt8], _ kind: Evidence.Kind = .notification, about chain: String? = nil,
+        in scope: LedgerScope = AppStore.scope
     ) -> Evidence {
-        Evidence(kind, document, AppStore.scope, nil) { provenance in
+        Evidence(kind, document, scope, nil) { provenance in
             (
                 chain.map { id in
                     [

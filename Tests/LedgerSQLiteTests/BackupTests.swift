@@ -11,7 +11,6 @@ import Testing
 /// Copies of a ledger that is written meanwhile.
 @Suite struct BackupTests {
     private let folder: TemporaryFolder
-    private static let now = Timestamp(milliseconds: 1_750_000_000_000)
 
     init() throws {
         folder = try TemporaryFolder()
@@ -39,7 +38,7 @@ import Testing
         let copy = try SQLiteLedgerStorage(path: path, createIfMissing: false)
         defer { try? copy.close() }
         #expect(try await copy.faults() == [])
-        return try await copy.read { try $0.documents(after: 0, limit: 100_000) }.map(\.document)
+        return try await copy.scanned().documents.map(\.document)
     }
 
     @Test func `a copy beside a writer has all that was committed before it began, in one file, and nothing by halves`()
@@ -48,11 +47,7 @@ import Testing
         let storage = try SQLiteLedgerStorage(path: folder.path())
         // Large enough for a copy in several steps.
         let filler = [UInt8](repeating: 7, count: 200_000)
-        try await storage.write { writer in
-            for number in 0..<200 {
-                _ = try writer.add(.unverified(Array("\(number)".utf8) + filler), receivedAt: Self.now)
-            }
-        }
+        try await storage.store((0..<200).map { .unverified(Array("\($0)".utf8) + filler) })
         let writer = Writer()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -62,12 +57,8 @@ import Testing
                 while !writer.isDone, !Task.isCancelled {
                     let first = number
                     // Both or neither.
-                    try await storage.write { writer in
-                        for half in 0..<2 {
-                            let document = Array("\(first) \(half)".utf8)
-                            _ = try writer.add(.unverified(document, about: "\(first)"), receivedAt: Self.now)
-                        }
-                    }
+                    try await storage.store(
+                        (0..<2).map { .unverified(Array("\(first) \($0)".utf8), about: "\(first)") })
                     number += 1
                     writer.committed = number
                 }
@@ -99,7 +90,7 @@ import Testing
 
     @Test func `a copy is one file, and the ledger that it is of is only read`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
-        try await storage.write { _ = try $0.add(.unverified([1]), receivedAt: Self.now) }
+        try await storage.store(.unverified([1]))
         let log = try Data(contentsOf: URL(fileURLWithPath: folder.path() + "-wal"))
         let path = try empty("copy")
         #expect(try SQLiteLedgerBackup.copy(folder.path(), to: path) == 1)
@@ -116,11 +107,7 @@ import Testing
         let garbage = folder.path("garbage")
         try Data(repeating: 7, count: 10_000).write(to: URL(fileURLWithPath: garbage))
         let storage = try SQLiteLedgerStorage(path: folder.path())
-        try await storage.write { writer in
-            for number in UInt8(0)..<200 {
-                _ = try writer.add(.unverified([UInt8](repeating: number, count: 900)), receivedAt: Self.now)
-            }
-        }
+        try await storage.store((UInt8(0)..<200).map { .unverified([UInt8](repeating: $0, count: 900)) })
         try storage.close()
         var bytes = Array(try Data(contentsOf: URL(fileURLWithPath: folder.path())))
         bytes.replaceSubrange(20 * 4096..<24 * 4096, with: [UInt8](repeating: 0, count: 4 * 4096))

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import LedgerSQLite
-import PurchaseLedger
+import PurchaseLedgerTesting
 import Testing
 
 @Suite struct ContractTests {
-    @Test func `a ledger in a file keeps the promise`() async throws {
+    @Test func `a ledger in a file meets the contract, also if it is opened twice`() async throws {
         let folder = try TemporaryFolder()
         let names = Names()
-        try await LedgerStorageContract { try SQLiteLedgerStorage(path: folder.path(names.next())) }.run()
+        try await LedgerStorageContract {
+            let path = folder.path(names.next())
+            return (try SQLiteLedgerStorage(path: path), try SQLiteLedgerStorage(path: path))
+        }.run()
     }
 
-    @Test func `a ledger in memory keeps the promise`() async throws {
-        try await LedgerStorageContract { try SQLiteLedgerStorage.inMemory() }.run()
+    @Test func `a ledger in memory meets the contract`() async throws {
+        try await LedgerStorageContract {
+            let storage = try SQLiteLedgerStorage.inMemory()
+            return (storage, storage)
+        }.run()
     }
 }

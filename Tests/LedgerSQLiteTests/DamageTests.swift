@@ -64,9 +64,11 @@ import Testing
             let ledger = Ledger(storage: storage)
             let checked = try await ledger.check(by: appStore.verifier)
             findings.faults += checked.faults.map(\.error)
-            let rebuilt = try await ledger.rebuild(in: MemoryLedgerStorage(), by: appStore.verifier, at: now)
+            let rebuilt = try await ledger.rebuild(by: appStore.verifier, at: now)
             findings.faults += rebuilt.faults.map(\.error) + rebuilt.differing.map { "\($0) differed" }
-            findings.documents = try await storage.read { try $0.documents(after: 0, limit: 1000) }.map(\.document)
+            let scanned = try await storage.scanned()
+            findings.faults += scanned.damage
+            findings.documents = scanned.documents.map(\.document)
         } catch {
             findings.faults.append("\(error)")
         }
@@ -102,13 +104,11 @@ import Testing
         let path = folder.path("whole.sqlite")
         let storage = try SQLiteLedgerStorage(path: path)
         let count = 400
-        try await storage.write { writer in
-            for number in 0..<count {
+        try await storage.store(
+            (0..<count).map { number in
                 let filler = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 600)
-                let document = Array("#\(number)# ".utf8) + filler
-                _ = try writer.add(.unverified(document), receivedAt: Self.now)
-            }
-        }
+                return .unverified(Array("#\(number)# ".utf8) + filler)
+            })
         try storage.close()
         let whole = Array(try Data(contentsOf: URL(fileURLWithPath: path)))
         // A page of type 13 holds rows of a table.

@@ -9,20 +9,16 @@ import Testing
 /// What happens to a ledger whose file is taken away, replaced, or cannot be written for a while.
 @Suite struct FileTroubleTests {
     private let folder: TemporaryFolder
-    private static let now = Timestamp(milliseconds: 0)
-
     init() throws {
         folder = try TemporaryFolder()
     }
 
     private static func add(_ text: String, to storage: SQLiteLedgerStorage) async throws {
-        _ = try await storage.write { try $0.add(.unverified(Array(text.utf8)), receivedAt: now) }
+        try await storage.store(.unverified(Array(text.utf8)))
     }
 
     private static func documents(of storage: SQLiteLedgerStorage) async throws -> [String] {
-        try await storage.read { try $0.documents(after: 0, limit: 1000) }.map {
-            String(decoding: $0.document, as: UTF8.self)
-        }
+        try await storage.texts()
     }
 
     private static func error(_ body: () async throws -> Void) async -> LedgerStorageError? {
@@ -123,7 +119,7 @@ import Testing
                 group.addTask {
                     for number in 0..<50 {
                         let error = await Self.error {
-                            try await storage.write { _ in throw LedgerStorageError(.readOnly, "a test") }
+                            try await storage.commit { _ in throw LedgerStorageError(.readOnly, "a test") }
                         }
                         #expect(error?.code == .readOnly)
                         // Opens the file again.

@@ -19,13 +19,11 @@ import Testing
     ) async throws {
         let storage = try storage ?? .inMemory()
         // Where only what is not signed differs, the first stays.
-        let new = try await storage.write { writer in
-            try documents.filter { try writer.add(.unverified($0), receivedAt: Timestamp(milliseconds: 0)) }
-        }
+        let new = try await storage.store(documents.map { .unverified($0) })
         #expect(new.count == count ?? Set(documents.map { EvidenceID($0, .notification) }).count)
         for document in new {
-            let found = try await storage.read { try $0.document(Evidence.unverified(document).provenance) }
-            #expect(found?.document == document)
+            let found = try await storage.load { $0.documents = [document.provenance] }
+            #expect(found.documents[document.provenance]?.document == document.document)
         }
     }
 
@@ -69,9 +67,7 @@ import Testing
         let storage = try SQLiteLedgerStorage.inMemory()
         var plan = try ReceiptPlan(Array(repeating: 7, count: 5000), by: AppStore().authority.receipts)
         func add(_ receipt: [UInt8]) async throws -> Bool {
-            try await storage.write {
-                try $0.add(.unverified(receipt, .receipt), receivedAt: Timestamp(milliseconds: 0))
-            }
+            try await storage.store(.unverified(receipt, .receipt))
         }
         #expect(try await add(plan.signed()))
         let numbers = "SELECT seq FROM sqlite_sequence WHERE name = 'documents'"
@@ -180,7 +176,7 @@ import Testing
         return changed
     }
 
-    @Test func `what was damaged on the disk is said to be, and is not given out`() async throws {
+    @Test func `a document that was damaged on the disk is damage to a scan, and is not loaded`() async throws {
         let appStore = try AppStore()
         let document = Self.bytes(try appStore.sign("{\"a\":\"\(appStore.sign("{}"))\"}"))
         for damage in [
@@ -197,12 +193,14 @@ import Testing
                 try await storage.execute(
                     "UPDATE \(table) SET \(damage)".replacing("number", with: table == "pieces" ? "id" : "number"))
             }
-            await #expect(throws: LedgerStorageError.self, "\(damage)") {
-                guard try await storage.read({ try $0.document(Evidence.unverified(document).provenance) }) != nil
-                else {
-                    throw LedgerStorageError(.damaged, "not found under its name any more")
-                }
+            let name = Evidence.unverified(document).provenance
+            let found = try await storage.load {
+                $0.names = [name]
+                $0.documents = [name]
             }
+            #expect(found.names.isEmpty && found.documents.isEmpty, "\(damage)")
+            let scanned = try await storage.scanned()
+            #expect(scanned.documents.isEmpty && scanned.damage.count == 1, "\(damage)")
         }
     }
 

@@ -2,9 +2,9 @@
 
 import AppStoreModel
 import Foundation
-import GRDB
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import Testing
 
 @Suite struct StorageTests {
@@ -17,13 +17,11 @@ import Testing
     private static let now = Timestamp(milliseconds: 0)
 
     private static func add(_ text: String, to storage: SQLiteLedgerStorage) async throws -> Bool {
-        try await storage.write { try $0.add(.unverified(Array(text.utf8)), receivedAt: now) }
+        try await storage.store(.unverified(Array(text.utf8)))
     }
 
     private static func documents(of storage: SQLiteLedgerStorage) async throws -> [String] {
-        try await storage.read { try $0.documents(after: 0, limit: 1000) }.map {
-            String(decoding: $0.document, as: UTF8.self)
-        }
+        try await storage.texts()
     }
 
     /// The code that a storage answers with.
@@ -83,20 +81,23 @@ import Testing
         #expect(storage.commits < 500)
     }
 
-    @Test func `work that throws or fails takes nothing from those beside it`() async throws {
+    @Test func `a decision that throws, or cannot be written, fails no others beside it`() async throws {
         struct Refused: Error {}
         let storage = try SQLiteLedgerStorage(path: folder.path())
         let outcomes = await withTaskGroup(of: String.self) { group in
             for number in 0..<300 {
                 group.addTask {
                     do {
-                        try await storage.write { writer in
-                            _ = try writer.add(.unverified(Array("\(number)".utf8)), receivedAt: Self.now)
+                        try await storage.commit { changes in
+                            let document = Evidence.unverified(Array("\(number)".utf8))
+                            changes.documents = [NewDocument(document, for: [], receivedAt: Self.now)]
                             if number % 3 == 1 { throw Refused() }
-                            // An id that is somebody's already is against the rules, and hidden here.
-                            if number % 3 == 2 {
-                                for _ in 0..<2 { _ = try? writer.addCustomer("\(number)", of: "app") }
-                            }
+                            // An owner that there is not.
+                            guard number % 3 == 2 else { return }
+                            var record = ChainRecord(ChainKey("\(number)", in: AppStore.scope))
+                            let nobody = Customer(number: 1, bundleId: AppStore.bundleId)
+                            record.owners = [ChainRecord.Owner(nobody, .claim)]
+                            changes.chains = [record]
                         }
                         return "written"
                     } catch is Refused {
@@ -180,152 +181,63 @@ import Testing
     }
 
     @Test(arguments: [
-        "UPDATE chains SET lastDocument = NULL", "UPDATE chains SET lastDocument = 1",
-        "UPDATE documents SET previous = NULL", "UPDATE documents SET previous = 2 WHERE number = 1",
-        "UPDATE documents SET previous = 1 WHERE number = 5", "UPDATE documents SET previous = 5 WHERE number = 1",
-        "UPDATE chains SET lastDocument = 2 WHERE id = 1", "UPDATE chains SET lastDocument = 99 WHERE id = 1",
-    ])
-    func `documents that a deletion would not find are faults`(damage: String) async throws {
-        let storage = try SQLiteLedgerStorage(path: folder.path())
-        for number in 0..<6 {
-            _ = try await storage.write { writer in
-                try writer.add(.unverified([UInt8(number)], about: "\(number % 2)"), receivedAt: Self.now)
-            }
-        }
-        #expect(try await storage.faults() == [])
-        try await storage.execute(damage)
-        #expect(try await storage.faults().isEmpty == false)
-        // A deletion finds them all the same, and nobody else's.
-        let first = ChainKey("0", in: AppStore.scope)
-        #expect(try await storage.write { try $0.forget([first], at: Self.now) } == (3, 0))
-        #expect(try await storage.number("SELECT count(*) FROM documents WHERE chain = 2") == 3)
-    }
-
-    @Test func `a purchase whose last document is another's takes none of those along`() async throws {
-        let storage = try SQLiteLedgerStorage.inMemory()
-        let key = ChainKey("1", in: AppStore.scope)
-        try await storage.write { writer in
-            _ = try writer.add(.unverified([1], about: "0"), receivedAt: Self.now)
-            try writer.put(ChainReport(), for: key)
-        }
-        try await storage.execute("UPDATE chains SET lastDocument = 1 WHERE id = 2")
-        #expect(try await storage.faults().count == 1)
-        #expect(try await storage.write { try $0.forget([key], at: Self.now) } == (0, 0))
-        #expect(try await storage.faults() == [])
-    }
-
-    @Test(arguments: [
-        "UPDATE documents SET kind = 'poem'", "UPDATE statements SET evidence = x'00'",
-        "UPDATE statements SET source = 9",
-        "UPDATE scopes SET environment = 'Moon'", "UPDATE chains SET toldStatus = 'happy'",
-        "UPDATE chains SET toldRevoked = '['", "UPDATE ownerChanges SET times = '['",
+        "UPDATE statements SET evidence = x'00'", "UPDATE statements SET source = 9",
+        "UPDATE chains SET publishedStatus = 'happy'",
+        "UPDATE chains SET publishedRevoked = '['", "UPDATE chains SET residue = '{}'",
+        "UPDATE ownerChanges SET times = '['", "UPDATE links SET reason = 'luck'", "UPDATE documents SET kind = 'poem'",
     ])
     func `rows that nobody here wrote are damage, not an end`(damage: String) async throws {
-        let storage = try SQLiteLedgerStorage.inMemory()
+        var storage = try SQLiteLedgerStorage(path: folder.path())
         let key = ChainKey("1", in: AppStore.scope)
-        try await storage.write { writer in
-            _ = try writer.add(.unverified([1]), receivedAt: Self.now)
-            try writer.put(
+        let customer = Customer(number: 1, bundleId: AppStore.bundleId)
+        try await storage.commit { changes in
+            changes.documents = [NewDocument(.unverified([1]), for: [key], receivedAt: Self.now)]
+            changes.customers = [CustomerRecord(customer, ids: ["anna"])]
+            var record = ChainRecord(key)
+            record.chain.merge(
                 TransactionStatement(
                     source: .receipt, provenance: Provenance(signedDate: Self.now, evidence: EvidenceID([1])),
-                    transactionId: "1", originalTransactionId: "1", productId: "p"), in: key)
-            try writer.put(ChainReport(status: .active, revoked: ["1"]), for: key)
-            try writer.put(ownerChanges: [Self.now], of: key)
+                    transactionId: "1", originalTransactionId: "1", productId: "p"))
+            record.chain.residue = ErasureResidue(erasedAt: Self.now)
+            record.report = ChainReport(ChainState(status: .active), isSubscription: false, revoked: ["1"])
+            record.owners = [ChainRecord.Owner(customer, .claim)]
+            record.ownerChanges = [Self.now]
+            changes.chains = [record]
         }
         try await storage.execute(damage)
-        let code = await Self.code {
-            try await storage.read { reader in
-                _ = try reader.documents(after: 0, limit: 9)
-                _ = try reader.chain(key)
-                _ = try reader.report(key)
-                _ = try reader.ownerChanges(of: key)
-            }
-        }
-        #expect(code == .damaged)
+        try storage.close()
+        storage = try SQLiteLedgerStorage(path: folder.path())
+        var query = LedgerQuery()
+        (query.chains, query.evidence) = ([key], [key])
+        let (damaged, whole) = (query, storage)
+        #expect(await Self.code { _ = try await whole.load(damaged) } == .damaged)
+        // A decision that cannot be loaded fails alone.
+        async let isStored = whole.store(.unverified([2], in: LedgerScope(bundleId: "two", environment: .production)))
+        #expect(await Self.code { try await whole.commit(damaged) { _ in .commit(LedgerChanges(), ()) } } == .damaged)
+        #expect(try await isStored)
     }
 
-    // MARK: Older files
-
-    @Test func `customers of an older file exist in their own right if something shows that their ids were used`()
-        async throws
-    {
-        let path = folder.path("old.sqlite")
-        let key = ChainKey("1", in: AppStore.scope)
-        let old = try SQLiteLedgerStorage(path: path)
-        try await old.write { writer in
-            func customer(_ ids: String..., app: String = AppStore.scope.bundleId) throws -> Customer {
-                let customer = try writer.addCustomer(ids[0], of: app)
-                for id in ids.dropFirst() { try writer.add(id: id, to: customer) }
-                return customer
-            }
-            var statement = TransactionStatement(
-                source: .signedTransaction, provenance: Provenance(signedDate: Self.now, evidence: EvidenceID([1])),
-                transactionId: "1", originalTransactionId: "1", productId: "p")
-            statement.appAccountToken = "named"
-            try writer.put(statement, in: key)
-            (statement.transactionId, statement.appAccountToken) = ("2", "claimed")
-            try writer.put(statement, in: key)
-            (statement.transactionId, statement.appAccountToken) = ("3", "one of two")
-            try writer.put(statement, in: key)
-            var renewal = RenewalFact(provenance: statement.provenance, originalTransactionId: "1")
-            renewal.appAccountToken = "named by renewal info"
-            try writer.put(renewal, in: key)
-            for id in ["named", "named by renewal info", "own"] { _ = try customer(id) }
-            _ = try customer("one of two", "named too")
-            // In this app no purchase names it.
-            _ = try customer("named", app: "com.example.two")
-            try writer.append(
-                LedgerEvent(.linked, in: key.scope, at: Self.now, customer: try customer("claimed"), detail: "claim"))
-        }
-        for step in [
-            "DROP TABLE ownerChanges", "ALTER TABLE customers DROP COLUMN isEstablished",
-            "DELETE FROM grdb_migrations WHERE identifier >= '008'",
-        ] { try await old.execute(step) }
-        try old.close()
-
-        let storage = try SQLiteLedgerStorage(path: path)
-        let marks = try await storage.read { reader in
-            func mark(_ id: String, _ app: String = AppStore.scope.bundleId) throws -> Bool? {
-                try reader.customer(id, of: app).map(reader.isEstablished)
-            }
-            return try [
-                mark("named"), mark("named by renewal info"), mark("own"), mark("one of two"), mark("claimed"),
-                mark("named", "com.example.two"),
-            ]
-        }
-        #expect(marks == [false, false, true, true, true, true])
-        #expect(try await storage.faults() == [])
-        #expect(try await storage.read { try $0.ownerChanges(of: key) } == [])
+    @Test(arguments: ["UPDATE scopes SET environment = 'Moon'", "UPDATE documents SET kind = 'poem'"])
+    func `rows that nobody here wrote are damage to a scan, which ends`(damage: String) async throws {
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        try await storage.store((UInt8(0)..<3).map { .unverified([$0], about: "1") })
+        try await storage.execute(damage)
+        try storage.close()
+        let scanned = try await SQLiteLedgerStorage(path: folder.path()).scanned()
+        #expect(scanned.documents.isEmpty && scanned.damage.count == 1)
     }
 
-    @Test func `in an older file renewal info stays about the newest period`() async throws {
-        let path = folder.path("old.sqlite")
-        let key = ChainKey("1", in: AppStore.scope)
-        let (start, end) = (Self.now, Self.now.advanced(by: .seconds(86_400)))
-        let old = try SQLiteLedgerStorage(path: path)
-        try await old.write { writer in
-            let provenance = Provenance(signedDate: end, evidence: EvidenceID([1]))
-            var statement = TransactionStatement(
-                source: .signedTransaction, provenance: provenance, transactionId: "1", originalTransactionId: "1",
-                productId: "p")
-            (statement.purchaseDate, statement.expiresDate) = (start, end)
-            try writer.put(statement, in: key)
-            var renewal = RenewalFact(provenance: provenance, originalTransactionId: "1")
-            (renewal.willRenew, renewal.isInBillingRetry) = (true, true)
-            try writer.put(renewal, in: key)
-            // The transaction was signed once more since.
-            statement.provenance.signedDate = end.advanced(by: .seconds(60))
-            try writer.put(statement, in: key)
-        }
-        for step in [
-            "DROP TABLE ownerChanges", "ALTER TABLE customers DROP COLUMN isEstablished",
-            "ALTER TABLE statements DROP COLUMN knownSince", "ALTER TABLE statements DROP COLUMN transactionReason",
-            "ALTER TABLE chains DROP COLUMN renewalDate", "DELETE FROM grdb_migrations WHERE identifier >= '007'",
-        ] { try await old.execute(step) }
-        try old.close()
+    // MARK: What is written
 
-        let storage = try SQLiteLedgerStorage(path: path)
-        let state = try await storage.read { try $0.chain(key)?.subscription(at: end.advanced(by: .seconds(3600))) }
-        #expect(state?.status == .billingRetry)
+    @Test func `a decision writes nothing that was loaded and stays the same`() async throws {
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        let ledger = Ledger(storage: storage)
+        let appStore = try AppStore()
+        var random = SeededRandom(seed: 1)
+        let evidence = try await appStore.evidence(of: appStore.notification(&random))
+        _ = try await ledger.record([evidence], at: Self.now)
+        let before = try await storage.number("SELECT total_changes()")
+        #expect(try await ledger.record([evidence], at: Self.now).known == 1)
+        #expect(try await storage.number("SELECT total_changes()") == before)
     }
 }

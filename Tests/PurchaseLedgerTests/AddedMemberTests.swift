@@ -65,7 +65,7 @@ import Testing
         let notification = try await verifier.verify(notification: token.utf8, at: Facts.day(0))
         let ledger = Ledger(storage: MemoryLedgerStorage())
         _ = try await ledger.record([#require(Evidence(notification))], at: Facts.day(0))
-        return try await ledger.storage.read { try $0.chain(Facts.key) }
+        return try await ledger.chain(Facts.key)
     }
 
     @Test(arguments: Place.allCases)

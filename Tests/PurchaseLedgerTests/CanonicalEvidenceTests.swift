@@ -24,7 +24,7 @@ import Testing
     }
 
     private static func documents(in ledger: Ledger) async throws -> [[UInt8]] {
-        try await ledger.storage.read { try $0.documents(after: 0, limit: 100).map(\.document) }
+        try await ledger.documents().map(\.document)
     }
 
     @Test func `one receipt in every wrapping, of two megabytes too, is one small document`() async throws {
@@ -52,7 +52,7 @@ import Testing
         _ = try await ledger.record([whole], at: Facts.day(1))
         #expect(try await ledger.record([evidence], at: Facts.day(2)).known == 1)
         #expect(try await Self.documents(in: ledger) == [whole.document])
-        let rebuilt = try await ledger.rebuild(in: MemoryLedgerStorage(), by: verifier, at: Facts.day(3))
+        let rebuilt = try await ledger.rebuild(by: verifier, at: Facts.day(3))
         #expect(rebuilt.documents == 1)
         #expect(rebuilt.faults == [] && rebuilt.differing == [])
     }

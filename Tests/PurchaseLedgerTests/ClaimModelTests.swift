@@ -232,15 +232,13 @@ import Testing
         return []
     }
 
-    @Test(arguments: 0..<UInt64(60))
-    func `every step of a random history ends as the model says`(seed: UInt64) async throws {
+    @Test(arguments: 0..<UInt64(60), TestStorage.allCases)
+    func `every step of a random history ends as the model says`(seed: UInt64, storage: TestStorage) async throws {
         var random = SeededRandom(seed: seed)
         let documents = try await Self.documents.value
         let policy = ClaimPolicy.allCases[Int(seed) % ClaimPolicy.allCases.count]
         let ledger = Ledger(
-            storage: MemoryLedgerStorage(),
-            catalogues: [Facts.scope.bundleId: Catalogue(products: ["month": .init(entitlements: ["pro"])])],
-            claimPolicy: policy)
+            Catalogue(products: ["month": .init(entitlements: ["pro"])]), policy, in: storage.make())
         var model = Model(policy, documents)
         // All is signed by then, so that what is erased is newer than every document.
         var now = Facts.day(125)
@@ -256,15 +254,11 @@ import Testing
             let found = try await Self.take(step, ledger, documents, at: now)
             #expect(found == expected, "\(trace)")
             for chain in Self.chains {
-                let owners = try await ledger.storage.read { reader in
-                    try reader.owners(of: ChainKey(chain, in: Facts.scope)).map { Set(try reader.ids(of: $0.customer)) }
-                }
-                #expect(Set(owners) == model.owners(of: chain), "\(chain) after \(trace)")
+                let owners = try await ledger.owners(ChainKey(chain, in: Facts.scope))
+                #expect(Set(owners.map { Set($0) }) == model.owners(of: chain), "\(chain) after \(trace)")
             }
             for id in Self.names + Self.accounts {
-                let isEstablished = try await ledger.storage.read { reader in
-                    try reader.customer(id, of: Facts.scope.bundleId).map(reader.isEstablished) ?? false
-                }
+                let isEstablished = try await ledger.isEstablished(id) ?? false
                 #expect(isEstablished == model.isEstablished(id), "\(id) after \(trace)")
             }
             guard found == expected else { return }

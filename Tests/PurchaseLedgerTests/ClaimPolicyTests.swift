@@ -18,8 +18,7 @@ import Testing
             let catalogue = Catalogue(products: [
                 "month": .init(entitlements: ["pro"]), "book": .init(entitlements: ["book"]),
             ])
-            ledger = Ledger(
-                storage: MemoryLedgerStorage(), catalogues: [Facts.scope.bundleId: catalogue], claimPolicy: policy)
+            ledger = Ledger(catalogue, policy, in: TestStorage.unsteady.make())
         }
 
         /// A month from day 0, or a later one.
@@ -52,15 +51,11 @@ import Testing
 
         /// The first ids of the owners of the month.
         func owners() async throws -> [String] {
-            try await ledger.storage.read { reader in
-                try reader.owners(of: Facts.key).map { try reader.ids(of: $0.customer).first ?? "" }
-            }
+            try await ledger.owners().map { $0.first ?? "" }
         }
 
         func isEstablished(_ id: String) async throws -> Bool? {
-            try await ledger.storage.read { reader in
-                try reader.customer(id, of: Facts.scope.bundleId).map(reader.isEstablished)
-            }
+            try await ledger.isEstablished(id)
         }
     }
 
@@ -69,7 +64,7 @@ import Testing
     // MARK: accountTokenWins
 
     @Test func `the policy that is not chosen is accountTokenWins`() throws {
-        #expect(Ledger(storage: MemoryLedgerStorage()).claimPolicy == .accountTokenWins)
+        #expect(Ledger(storage: MemoryLedgerStorage()).rules.claimPolicy == .accountTokenWins)
     }
 
     @Test func `a stolen document does not take a purchase from the account that it was signed for`() async throws {
@@ -157,8 +152,7 @@ import Testing
         #expect(try await shop.isEstablished(Self.other) == true)
         // The account of the purchase presents something and loses nothing by the deletion of another.
         try await shop.claim(Self.token, shop.signed.evidence(receipt: [], created: 3))
-        let rebuilt = try await shop.ledger.rebuild(
-            in: MemoryLedgerStorage(), by: shop.signed.verifier, at: Facts.day(3))
+        let rebuilt = try await shop.ledger.rebuild(by: shop.signed.verifier, at: Facts.day(3))
         #expect(rebuilt.faults.isEmpty && rebuilt.differing.isEmpty)
         #expect(try await shop.isEstablished(Self.token) == true)
         _ = try await shop.ledger.delete("anna", in: Facts.scope, at: Facts.day(4))

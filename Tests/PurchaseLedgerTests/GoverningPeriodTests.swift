@@ -67,6 +67,7 @@ import Testing
             [
                 "0 subscription.started 1", "50 purchase.refunded 1", "50 subscription.revoked 1",
                 "100 subscription.recovered 2", "100 subscription.productChanged 2", "130 subscription.stale 2",
+                "130 purchase.accessEnded 2",
             ]
         ) { signed in
             try [
@@ -85,7 +86,7 @@ import Testing
         },
         Life(
             "a receipt's cancellation at the second of an upgrade is no refund",
-            ["110 subscription.started 2", "130 subscription.stale 2"]
+            ["110 subscription.started 2", "130 subscription.stale 2", "130 purchase.accessEnded 2"]
         ) { _ in
             [
                 (
@@ -97,7 +98,10 @@ import Testing
         },
         Life(
             "a receipt's cancellation at another time is a refund",
-            ["110 purchase.refunded 1", "110 subscription.started 2", "130 subscription.stale 2"]
+            [
+                "110 subscription.started 2", "110 purchase.refunded 1", "130 subscription.stale 2",
+                "130 purchase.accessEnded 2",
+            ]
         ) { _ in
             [
                 (
@@ -126,8 +130,8 @@ import Testing
         Life(
             "an extension is published, also of a period that was over",
             [
-                "0 subscription.started 1", "30 subscription.stale 1", "32 subscription.extended 1",
-                "40 subscription.stale 1",
+                "0 subscription.started 1", "30 subscription.stale 1", "30 purchase.accessEnded 1",
+                "32 subscription.extended 1", "40 subscription.stale 1", "40 purchase.accessEnded 1",
             ]
         ) { signed in
             try [
@@ -137,7 +141,11 @@ import Testing
         },
         Life(
             "a renewal that is charged ahead is published when it is known, and once",
-            ["0 subscription.started 1", "29 subscription.renewed 2", "60 subscription.stale 2"]
+            // That it will renew again is not known of the second period once it begins.
+            [
+                "0 subscription.started 1", "29 subscription.renewed 2", "30 subscription.updated 2",
+                "60 subscription.stale 2", "60 purchase.accessEnded 2",
+            ]
         ) { signed in
             try [
                 (0, bought(signed, "month", until: 30)),
@@ -146,7 +154,10 @@ import Testing
         },
         Life(
             "a downgrade that is charged ahead is published when it begins",
-            ["0 subscription.started 1", "365 subscription.productChanged 2", "395 subscription.stale 2"]
+            [
+                "0 subscription.started 1", "365 subscription.productChanged 2", "395 subscription.stale 2",
+                "395 purchase.accessEnded 2",
+            ]
         ) { signed in
             try [
                 (0, bought(signed, "high", until: 365)),
@@ -164,16 +175,16 @@ import Testing
     @Test(arguments: lives) func `a subscription's life is published as it went`(_ life: Life) async throws {
         let signed = try SignedHistory()
         let catalogue = Catalogue(staleLeeway: .zero)
-        let ledger = Ledger(storage: MemoryLedgerStorage(), catalogues: [Facts.scope.bundleId: catalogue])
+        let ledger = Ledger(catalogue)
         let documents = try life.documents(signed)
         for day in 0...400 {
             let now = Facts.day(Double(day))
             for (arrival, document) in documents where Int(arrival) == day {
                 _ = try await ledger.record([signed.evidence(document)], at: now)
             }
-            while try await ledger.tellChanges(at: now) == 500 {}
+            while try await ledger.publishDueChanges(at: now) == 500 {}
         }
-        let found = try await ledger.storage.read { try $0.events(after: 0, limit: 1000) }
+        let found = try await ledger.events().events
         let words = found.map { event in
             let day = (event.recordedAt.milliseconds - Facts.day(0).milliseconds) / 86_400_000
             return "\(day) \(event.kind.rawValue) \(event.transactionId ?? "")"

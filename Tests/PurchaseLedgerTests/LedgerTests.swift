@@ -15,18 +15,12 @@ import Testing
     ])
 
     private static func ledger(_ policy: ClaimPolicy = .transfer) -> Ledger {
-        Ledger(
-            storage: MemoryLedgerStorage(), catalogues: [Facts.scope.bundleId: catalogue], claimPolicy: policy)
+        Ledger(catalogue, policy, in: TestStorage.unsteady.make())
     }
 
     /// All events so far, in words.
     private static func told(_ ledger: Ledger) async throws -> [String] {
-        try await ledger.storage.read { reader in
-            try reader.events(after: 0, limit: 1000).map { event in
-                let customer = try event.customer.flatMap { try reader.ids(of: $0).first }
-                return [event.kind.rawValue, event.transactionId, customer].compactMap { $0 }.joined(separator: " ")
-            }
-        }
+        try await ledger.words()
     }
 
     private static func names(_ ledger: Ledger, _ customer: String, _ day: Double) async throws -> [String]? {
@@ -48,7 +42,7 @@ import Testing
         #expect(
             try await Self.told(ledger)
                 == ["purchase.linked \(token.lowercased())", "subscription.started 1 \(token.lowercased())"])
-        let kept = try await ledger.storage.read { try $0.document(evidence.provenance) }
+        let kept = try await ledger.document(evidence.provenance)
         #expect(kept?.document == Array(transaction.utf8))
         // The digest that its signature was checked with is the one that whoever has the document comes to.
         #expect(evidence.id == EvidenceID(Array(transaction.utf8), .transaction))
@@ -76,8 +70,8 @@ import Testing
         try await notify(
             "DID_FAIL_TO_RENEW", "GRACE_PERIOD", day: 60, second, signed.renewal(signed: 60, retry: true, grace: 76))
         // Nobody is there from day 61 to day 200.
-        #expect(try await ledger.tellChanges(at: Facts.day(200)) == 1)
-        #expect(try await ledger.tellChanges(at: Facts.day(201)) == 0)
+        #expect(try await ledger.publishDueChanges(at: Facts.day(200)) == 1)
+        #expect(try await ledger.publishDueChanges(at: Facts.day(201)) == 0)
         let third = try signed.transaction("3", signed: 202, from: 202, until: 232)
         try await notify("DID_RENEW", "BILLING_RECOVERY", day: 202, third, signed.renewal(signed: 202))
         let refunded = try signed.transaction("3", signed: 210, from: 202, until: 232) {
@@ -87,8 +81,9 @@ import Testing
         try await notify(
             "REFUND_REVERSED", day: 212, signed.transaction("3", signed: 212, from: 202, until: 232),
             signed.renewal(signed: 212))
+        let told = try await Self.told(ledger)
         #expect(
-            try await Self.told(ledger) == [
+            told == [
                 "subscription.started 1", "subscription.renewed 2", "subscription.renewalDisabled 2",
                 "subscription.renewalEnabled 2", "subscription.graceEntered 2", "subscription.retryEntered 2",
                 "subscription.recovered 3", "purchase.refunded 3", "subscription.revoked 3",
@@ -133,7 +128,7 @@ import Testing
     func `two ids of one person become one customer, and a deleted one is nobody`(keepsEvidence: Bool) async throws {
         let signed = try SignedHistory()
         var ledger = Self.ledger()
-        ledger.keepsEvidence = keepsEvidence
+        ledger.rules.keepsEvidence = keepsEvidence
         _ = try await ledger.record(
             [signed.evidence(transaction: signed.transaction())], claimedBy: "anna", at: Facts.day(0))
         let book = try signed.transaction("5", original: "5", product: "book", until: nil, type: .nonConsumable)
@@ -148,7 +143,7 @@ import Testing
         #expect(deleted == Ledger.Deleted(purchases: 2, forgottenDocuments: keepsEvidence ? 0 : 2, keptDocuments: 0))
         #expect(try await Self.names(ledger, "anna", 4) == nil)
         #expect(try await ledger.delete("anna", in: Facts.scope, at: Facts.day(3)) == nil)
-        let count = try await ledger.storage.read { try $0.documents(after: 0, limit: 10).count }
+        let count = try await ledger.documents().count
         #expect(count == (keepsEvidence ? 2 : 0))
     }
 
@@ -158,10 +153,10 @@ import Testing
         let token = try signed.notification(type, subtype: type == "TEST" ? nil : "NEW", signed: 1)
         let evidence = try await signed.evidence(notification: token)
         for _ in 0..<2 { _ = try await ledger.record([evidence], at: Facts.day(1)) }
-        let events = try await ledger.storage.read { try $0.events(after: 0, limit: 10) }
+        let events = try await ledger.events().events
         #expect(events.map(\.kind) == [.notificationReceived])
         #expect(events.map(\.detail) == [type == "TEST" ? "TEST" : "FROM_THE_FUTURE/NEW"])
-        #expect(try await ledger.storage.read { try $0.document(evidence.provenance)?.notification?.type } == type)
+        #expect(try await ledger.document(evidence.provenance)?.notification?.type == type)
     }
 
     @Test(arguments: 0..<UInt64(10))
@@ -236,12 +231,36 @@ import Testing
         for token in [try signed.transaction(), season] {
             _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(0))
         }
-        for day in [1.0, 30, 30.5, 89, 90, 91] { _ = try await ledger.tellChanges(at: Facts.day(day)) }
+        for day in [1.0, 30, 30.5, 89, 90, 91] { _ = try await ledger.publishDueChanges(at: Facts.day(day)) }
         #expect(
             try await Self.told(ledger) == [
                 "subscription.started 1", "purchase.made 7", "subscription.stale 1", "purchase.accessEnded 1",
                 "purchase.accessEnded 7",
             ])
+    }
+
+    @Test func `renewal info says nothing of a purchase until a transaction of it is known`() async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        let verifier = signed.verifier
+        let transaction = try await verifier.verify(
+            signed.transaction().utf8, as: JWSTransactionDecodedPayload.self, at: Facts.day(0))
+        let renewal = try await verifier.verify(
+            signed.renewal(signed: 0).utf8, as: JWSRenewalInfoDecodedPayload.self, at: Facts.day(0))
+        for document in [Evidence(renewal, boundBy: transaction), Evidence(transaction)] {
+            _ = try await ledger.record([#require(document)], at: Facts.day(0))
+        }
+        #expect(try await Self.told(ledger) == ["subscription.started 1"])
+    }
+
+    @Test func `a refund under one of a purchase's two ids takes it back, and nothing of it expires`() async throws {
+        let (signed, ledger) = (try SignedHistory(), Self.ledger())
+        for (id, refunded) in [("5", nil), ("6", Facts.day(2))] {
+            let token = try signed.transaction(
+                id, original: "5", product: "book", signed: 2, until: nil, type: .nonConsumable
+            ) { $0.revocationDate = refunded }
+            _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(2))
+        }
+        #expect(try await ledger.events().events.map(\.after?.status) == [.active, .revoked])
     }
 
     @Test func `a receipt's silence about the refund of a consumable is no word of its reversal`() async throws {

@@ -81,18 +81,14 @@ extension SignedHistory {
         ], staleLeeway: .zero)
 
     private static func ledger(
-        _ storage: any LedgerStorage = MemoryLedgerStorage(), policy: ClaimPolicy = .transfer
+        _ storage: any LedgerStorage = TestStorage.unsteady.make(), policy: ClaimPolicy = .transfer
     ) -> Ledger {
-        Ledger(storage: storage, catalogues: [Facts.scope.bundleId: catalogue], claimPolicy: policy)
+        Ledger(catalogue, policy, in: storage)
     }
 
     /// All events so far, in words.
     private static func told(_ ledger: Ledger) async throws -> [String] {
-        try await ledger.storage.read { reader in
-            try reader.events(after: 0, limit: 1000).map { event in
-                [event.kind.rawValue, event.transactionId].compactMap { $0 }.joined(separator: " ")
-            }
-        }
+        try await ledger.words(customers: false)
     }
 
     private static func names(
@@ -493,8 +489,8 @@ extension SignedHistory {
             #expect(found?.entitlements.map { "\($0.name) \($0.productId)" } == story.entitled)
             // Nothing that arrived is lost, whatever came of it.
             let sources = evidence.map(\.provenance)
-            let kept = try await ledger.storage.read { reader in try sources.map { try reader.document($0)?.document } }
-            #expect(kept == evidence.map(\.document))
+            let kept = try await ledger.documents(sources)
+            #expect(sources.map { kept[$0]?.document } == evidence.map(\.document))
         }
     }
 
@@ -535,51 +531,26 @@ extension SignedHistory {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let evidence = try await signed.evidence(signed.bought())
         _ = try await ledger.record([evidence], at: Facts.day(0))
-        _ = try await ledger.tellChanges(at: Facts.day(daysLater))
+        _ = try await ledger.publishDueChanges(at: Facts.day(daysLater))
         let events = try await Self.told(ledger)
         let recorded = try await ledger.record([evidence], at: Facts.day(daysLater))
         #expect([recorded.new, recorded.known] == [0, 1])
         #expect(try await Self.told(ledger) == events)
     }
 
-    /// A storage of which one write crashes: with nothing of it written, or all of it but nobody told.
-    private final class CrashingStorage: LedgerStorage {
-        enum Crash { case before, after }
-        struct Crashed: Error {}
+    private struct Crashed: Error {}
 
-        private let storage = MemoryLedgerStorage()
-        private let writes = Mutex(0)
-        private let number: Int
-        private let crash: Crash
+    /// A storage of which one commit crashes: with nothing committed, or with all of it but no answer.
+    private static func crashing(atCommit number: Int, isBefore: Bool) -> some LedgerStorage {
+        let commits = Counter()
+        var storage = InterceptedStorage(before: { commits.value.withLock { $0 += 1 } })
+        let crash: @Sendable () throws -> Void = { if commits.value.withLock({ $0 }) == number { throw Crashed() } }
+        if isBefore { storage.onDecision = crash } else { storage.after = crash }
+        return storage
+    }
 
-        init(_ crash: Crash, atWrite number: Int) {
-            self.crash = crash
-            self.number = number
-        }
-
-        func write<Result: Sendable>(
-            _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
-        ) async throws -> Result {
-            let isCrash = writes.withLock { count in
-                count += 1
-                return count == number
-            }
-            guard isCrash else { return try await storage.write(work) }
-            switch crash {
-            case .before:
-                return try await storage.write { writer in
-                    _ = try work(writer)
-                    throw Crashed()
-                }
-            case .after:
-                _ = try await storage.write(work)
-                throw Crashed()
-            }
-        }
-
-        func read<Result: Sendable>(
-            _ work: @escaping @Sendable (any LedgerReader) throws -> Result
-        ) async throws -> Result { try await storage.read(work) }
+    private final class Counter: Sendable {
+        let value = Mutex(0)
     }
 
     @Test
@@ -595,19 +566,19 @@ extension SignedHistory {
         let expected = Self.ledger()
         for document in evidence { _ = try await expected.record([document], claimedBy: "anna", at: Facts.day(40)) }
         var crashes = 0
-        for crash in [CrashingStorage.Crash.before, .after] {
+        for isBefore in [true, false] {
             for number in 1...8 {
-                let ledger = Self.ledger(CrashingStorage(crash, atWrite: number))
+                let ledger = Self.ledger(Self.crashing(atCommit: number, isBefore: isBefore))
                 for document in evidence {
                     do {
                         _ = try await ledger.record([document], claimedBy: "anna", at: Facts.day(40))
-                    } catch is CrashingStorage.Crashed {
+                    } catch is Crashed {
                         crashes += 1
                         _ = try await ledger.record([document], claimedBy: "anna", at: Facts.day(40))
                     }
                 }
-                #expect(try await Self.told(ledger) == Self.told(expected), "\(crash) write \(number)")
-                #expect(try await Self.names(ledger, "anna", 40) == ["pro"], "\(crash) write \(number)")
+                #expect(try await Self.told(ledger) == Self.told(expected), "commit \(number), \(isBefore)")
+                #expect(try await Self.names(ledger, "anna", 40) == ["pro"], "commit \(number), \(isBefore)")
             }
         }
         #expect(crashes >= 2 * evidence.count)
@@ -618,7 +589,7 @@ extension SignedHistory {
         for document in try [
             signed.bought(), signed.renewed(), signed.told("REFUND", nil, 35, signed.refunded(35)),
         ] { _ = try await ledger.record([signed.evidence(document)], at: Facts.day(35)) }
-        let chain = try await ledger.storage.read { try $0.chain(Facts.key) }
+        let chain = try await ledger.chain(Facts.key)
         #expect(chain?.purchases.map { $0.revocation?.date } == [Facts.day(35), nil])
         #expect(try await Self.told(ledger).last == "purchase.refunded 1")
     }
@@ -633,7 +604,7 @@ extension SignedHistory {
         }
         for document in documents { _ = try await ledger.record([signed.evidence(document)], at: Facts.day(31)) }
         #expect(try await Self.told(ledger).filter { $0.hasPrefix("subscription.renewed") }.count == 1)
-        let lines = try await ledger.storage.read { try $0.chain(Facts.key)?.purchases.map(\.webOrderLineItemId) }
+        let lines = try await ledger.chain(Facts.key)?.purchases.map(\.webOrderLineItemId)
         #expect(lines == [nil, "77", "77"])
     }
 
@@ -667,14 +638,10 @@ extension SignedHistory {
         }
         let document = try signed.told("SUBSCRIBED", "INITIAL_BUY", 0, transaction, renewal)
         _ = try await ledger.record([signed.evidence(document)], at: Facts.day(0))
-        let stored = try await ledger.storage.read { reader in
-            [
-                try reader.chain(Facts.key)?.purchases.first?.provenance,
-                try reader.chain(Facts.key)?.renewal?.provenance,
-            ]
-            .compactMap { $0 }.compactMap { try? reader.document($0)?.document }
-        }
-        let payloads = try stored.map { try JSONValue(parsing: JWS($0).payload) }
+        let chain = try await ledger.chain(Facts.key)
+        let names = [chain?.purchases.first?.provenance, chain?.renewal?.provenance].compactMap { $0 }
+        let stored = try await ledger.documents(names)
+        let payloads = try names.compactMap { stored[$0]?.document }.map { try JSONValue(parsing: JWS($0).payload) }
         #expect(payloads.map { $0["price"]?.integer } == [990, nil])
         #expect(payloads.map { $0["renewalPrice"]?.integer } == [nil, 9990])
     }
@@ -709,7 +676,7 @@ extension SignedHistory {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let evidence = try await signed.evidence(transaction: signed.transaction { $0.appAccountToken = token })
         _ = try await ledger.record([evidence], at: Facts.day(0))
-        #expect(try await ledger.storage.read { try $0.owners(of: Facts.key).count } == (token == nil ? 0 : 1))
+        #expect(try await ledger.owners().count == (token == nil ? 0 : 1))
         if let token {
             #expect(try await Self.names(ledger, token.lowercased(), 1) == ["pro"])
             #expect(try await Self.names(ledger, token.uppercased(), 1) == ["pro"])
@@ -767,10 +734,9 @@ extension SignedHistory {
         for document in [try signed.bought(), .transaction(later)] {
             _ = try await ledger.record([signed.evidence(document)], at: Facts.day(100))
         }
-        let keys = try await ledger.storage.read { reader in
-            try ["1", "7", "8"].map { try reader.chainKey(of: TransactionKey($0, in: Facts.scope)) }
-        }
-        #expect(keys == [Facts.key, Facts.key, nil])
+        let transactions = ["1", "7", "8"].map { TransactionKey($0, in: Facts.scope) }
+        let keys = try await ledger.snapshot { $0.transactions = Set(transactions) }.transactions
+        #expect(transactions.map { keys[$0] } == [Facts.key, Facts.key, nil])
     }
 
     @Test func `pitfall 23: one id in both environments is two purchases, of which each counts in its own`()
@@ -801,14 +767,14 @@ extension SignedHistory {
         for document in isLate ? [given, asked] : [asked, given] {
             _ = try await ledger.record([signed.evidence(document)], at: Facts.day(23))
         }
-        let chain = try await ledger.storage.read { try $0.chain(Facts.key) }
+        let chain = try await ledger.chain(Facts.key)
         #expect(chain?.subscription(at: Facts.day(24))?.priceIncreaseStatus == .agreed)
     }
 
     @Test func `pitfall 34: why it ended, and that consent is pending, are told as such`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         func state(_ day: Double) async throws -> SubscriptionState? {
-            try await ledger.storage.read { try $0.chain(Facts.key)?.subscription(at: Facts.day(day)) }
+            try await ledger.chain(Facts.key)?.subscription(at: Facts.day(day))
         }
         for document in [try signed.bought(), try Self.priceRise(signed, "PENDING", 20, .pending)] {
             _ = try await ledger.record([signed.evidence(document)], at: Facts.day(20))

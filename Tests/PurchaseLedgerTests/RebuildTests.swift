@@ -27,64 +27,94 @@ import Testing
 
     @Test func `what was derived comes out the same, and nothing is written`() async throws {
         let (ledger, signed) = try await Self.ledger()
-        let events = try await ledger.storage.read { try $0.events(after: 0, limit: 100) }
-        let rebuilt = try await ledger.rebuild(in: MemoryLedgerStorage(), by: signed.verifier, at: Facts.day(32))
-        // The notification and the two tokens in it are documents of their own.
-        #expect(rebuilt.documents == 6)
+        let events = try await ledger.events().events
+        let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(32))
+        // The notification and the two tokens in it are documents of their own. The test notification is about no chain.
+        #expect(rebuilt.documents == 5)
         #expect(rebuilt.faults == [] && rebuilt.differing == [])
-        #expect(try await ledger.storage.read { try $0.events(after: 0, limit: 100) } == events)
+        #expect(try await ledger.events().events == events)
     }
 
     @Test func `facts that no document says are put right, and told of`() async throws {
         let (ledger, signed) = try await Self.ledger()
-        let before = try await ledger.storage.read { try $0.chain(Facts.key) }
+        let before = try await ledger.chain(Facts.key)
         let invented = ChainKey("99", in: Facts.scope)
-        try await ledger.storage.write { writer in
-            try writer.removeFacts(of: Facts.key)
-            var statement = Facts.transaction("99", signed: 1)
-            statement.originalTransactionId = "99"
-            try writer.put(statement, in: invented)
-        }
-        let rebuilt = try await ledger.rebuild(in: MemoryLedgerStorage(), by: signed.verifier, at: Facts.day(32))
+        try await Self.removeFacts(of: Facts.key, in: ledger)
+        var record = ChainRecord(invented)
+        var statement = Facts.transaction("99", signed: 1)
+        statement.originalTransactionId = "99"
+        record.chain.merge(statement)
+        try await ledger.put(record)
+        let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(32))
         #expect(Set(rebuilt.differing) == [Facts.key, invented])
-        #expect(try await ledger.storage.read { try $0.chain(Facts.key) } == before)
-        #expect(try await ledger.storage.read { try $0.chain(invented) } == nil)
-        let again = try await ledger.rebuild(in: MemoryLedgerStorage(), by: signed.verifier, at: Facts.day(32))
+        #expect(try await ledger.chain(Facts.key) == before)
+        #expect(try await ledger.chain(invented) == nil)
+        let again = try await ledger.rebuild(by: signed.verifier, at: Facts.day(32))
         #expect(again.differing == [])
     }
 
     @Test func `where a document does not verify, nothing is changed`() async throws {
         let (ledger, signed) = try await Self.ledger()
-        try await ledger.storage.write { try $0.removeFacts(of: Facts.key) }
+        try await Self.removeFacts(of: Facts.key, in: ledger)
         var verifier = signed.verifier
         verifier.roots = .apple
-        let rebuilt = try await ledger.rebuild(in: MemoryLedgerStorage(), by: verifier, at: Facts.day(32))
+        let rebuilt = try await ledger.rebuild(by: verifier, at: Facts.day(32))
         #expect(rebuilt.faults.count == rebuilt.documents)
         #expect(rebuilt.faults.allSatisfy { $0.error.hasPrefix("untrustedChain: ") })
-        #expect(try await ledger.storage.read { try $0.chain(Facts.key) } == nil)
+        #expect(try await ledger.chain(Facts.key) == nil)
     }
 
-    @Test func `documents that arrive meanwhile end it`() async throws {
-        let (ledger, signed) = try await Self.ledger()
-        try await ledger.storage.write { try $0.removeFacts(of: Facts.key) }
-        let late = try await signed.evidence(transaction: signed.transaction("8", original: "8"))
-        struct Late: LedgerStorage {
-            var inner = MemoryLedgerStorage()
-            var whenRead: @Sendable () async throws -> Void
-            func write<Result: Sendable>(
-                _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
-            ) async throws -> Result { try await inner.write(work) }
-            func read<Result: Sendable>(
-                _ work: @escaping @Sendable (any LedgerReader) throws -> Result
-            ) async throws -> Result {
-                try await whenRead()
-                return try await inner.read(work)
-            }
+    private actor ArrivingDocuments {
+        private let ledger: Ledger
+        private var documents: [Evidence]
+
+        init(_ documents: [Evidence], in ledger: Ledger) { (self.documents, self.ledger) = (documents, ledger) }
+
+        func next() async throws {
+            guard let document = documents.popLast() else { return }
+            _ = try await ledger.record([document], at: Facts.day(32))
         }
-        let scratch = Late { _ = try await ledger.record([late], at: Facts.day(32)) }
+    }
+
+    /// What a rebuild does while some documents about the chain that it corrects arrive, one at each of its attempts.
+    private static func rebuild(
+        _ ledger: Ledger, _ signed: SignedHistory, arriving count: Int
+    ) async throws
+        -> Ledger.Rebuilt
+    {
+        var documents: [Evidence] = []
+        for number in 0..<count {
+            let start = Double(60 + number * 30)
+            let token = try signed.transaction("\(number + 10)", signed: 32, from: start, until: start + 30)
+            documents.append(try await signed.evidence(transaction: token))
+        }
+        let arrivals = ArrivingDocuments(documents, in: ledger)
+        let busy = Ledger(storage: InterceptedStorage(inner: ledger.storage, before: arrivals.next))
+        return try await busy.rebuild(by: signed.verifier, at: Facts.day(33))
+    }
+
+    @Test func `documents that arrive meanwhile are derived too`() async throws {
+        let (ledger, signed) = try await Self.ledger()
+        try await Self.removeFacts(of: Facts.key, in: ledger)
+        let rebuilt = try await Self.rebuild(ledger, signed, arriving: 3)
+        #expect(rebuilt.faults == [] && rebuilt.differing == [Facts.key])
+        #expect(try await ledger.chain(Facts.key)?.transactions.count == 5)
+        #expect(try await ledger.rebuild(by: signed.verifier, at: Facts.day(34)).differing == [])
+    }
+
+    @Test func `documents that arrive again and again meanwhile end it`() async throws {
+        let (ledger, signed) = try await Self.ledger()
+        try await Self.removeFacts(of: Facts.key, in: ledger)
         let error = await #expect(throws: LedgerStorageError.self) {
-            try await ledger.rebuild(in: scratch, by: signed.verifier, at: Facts.day(32))
+            try await Self.rebuild(ledger, signed, arriving: 50)
         }
         #expect(error?.code == .unavailable)
+    }
+
+    /// Takes all facts from a chain, and nothing else.
+    private static func removeFacts(of key: ChainKey, in ledger: Ledger) async throws {
+        var record = try #require(try await ledger.snapshot { $0.chains = [key] }.chains[key])
+        record.chain = Chain(key)
+        try await ledger.put(record)
     }
 }

@@ -108,8 +108,7 @@ extension RuleBookCustomer {
         for document in documents { evidence.append(try await document.evidence(signing: history)) }
         var answers: [[Answer]] = []
         for plan in plans {
-            let ledger = Ledger(
-                storage: MemoryLedgerStorage(), catalogues: [Facts.scope.bundleId: Catalogue(catalogue)])
+            let ledger = Ledger(Catalogue(catalogue))
             var given: [Answer] = []
             for step in plan {
                 if let index = step.deliver, let at = step.at {

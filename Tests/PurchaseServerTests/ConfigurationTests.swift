@@ -113,6 +113,9 @@ import Testing
     @Test(arguments: [
         ("QUITTANCE_PORT", "x", "Expected a number"), ("QUITTANCE_DATABSE", "x", "There is no such setting"),
         ("QUITTANCE_DATABASE", "quittance.sqlite", "Expected sqlite:PATH"),
+        ("QUITTANCE_DATABASE", "sqlite:", "Expected sqlite:PATH"),
+        ("QUITTANCE_EVENT_RETENTION_DAYS", "0", "Expected a number of days from 1 to 3650"),
+        ("QUITTANCE_EVENT_RETENTION_DAYS", "3651", "Expected a number of days from 1 to 3650"),
         ("QUITTANCE_ENVIRONMENT", "xcode", "Expected production or sandbox"),
         ("QUITTANCE_ENVIRONMENTS", "", "Expected production"),
         ("QUITTANCE_REVOCATION", "maybe", "Expected off, ask, require"),

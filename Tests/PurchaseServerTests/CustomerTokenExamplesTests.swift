@@ -54,7 +54,7 @@ import Testing
         _ token: String, _ proof: CustomerProof?, for id: String = "anna"
     ) async throws -> [Int] {
         let world = try await LedgerRoutesTests.World(proof: #require(proof))
-        let server = PurchaseServer(
+        let server = ServerApplication(
             ledger: world.server.ledger, requestSeed: 1,
             now: { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) }, logger: world.server.logger)
         let name = try #require(HTTPField.Name("Quittance-Customer-Token"))

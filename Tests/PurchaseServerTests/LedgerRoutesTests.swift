@@ -23,8 +23,9 @@ import Testing
     /// A server with an app, a client key and a server key.
     struct World {
         let authority: CertificateAuthority
+        let storage: any LedgerStorage
         let ledger: Ledger
-        let server: PurchaseServer
+        let server: ServerApplication
         let keys: [APIKey.Role: String]
 
         /// - Parameter change: What the verifier has otherwise.
@@ -32,28 +33,28 @@ import Testing
             storage: any LedgerStorage = MemoryLedgerStorage(), policy: ClaimPolicy = .accountTokenWins,
             proof: CustomerProof? = nil, _ change: (inout AppStoreVerifier) -> Void = { _ in }
         ) async throws {
+            self.storage = storage
             authority = try LedgerRoutesTests.authority.get()
             let roots = try authority.roots.map { try TrustRoots(reading: $0) }
             var verifier = AppStoreVerifier(
                 apps: .only([AppIdentity(bundleId: "com.example"), AppIdentity(bundleId: "com.example.two")]),
                 environments: [.production, .sandbox], roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
             change(&verifier)
+            let catalogue = Catalogue(products: ["month": .init(entitlements: ["pro"])])
             ledger = Ledger(
-                storage: storage,
-                catalogues: ["com.example": Catalogue(products: ["month": .init(entitlements: ["pro"])])],
-                claimPolicy: policy)
+                storage: storage, rules: LedgerRules(catalogues: ["com.example": catalogue], claimPolicy: policy))
             var service = LedgerService(ledger: ledger, verifier: verifier)
             service.customerProofs["com.example"] = proof
             var logger = Logger(label: "test")
             logger.logLevel = .critical
-            server = PurchaseServer(
+            server = ServerApplication(
                 ledger: service, requestSeed: 0xabc, now: { LedgerRoutesTests.now }, logger: logger)
             var random = SeededRandom(seed: 1)
             var keys: [APIKey.Role: String] = [:]
             for role in APIKey.Role.allCases {
                 let (key, text) = APIKey.make(
                     name: role.rawValue, role: role, bundleId: "com.example", at: LedgerRoutesTests.now, using: &random)
-                try await ledger.storage.write { try $0.put(key) }
+                try await ledger.put(key)
                 keys[role] = text
             }
             self.keys = keys
@@ -190,9 +191,10 @@ import Testing
             events["items"]?.array?.map { $0["kind"]?.string } == [
                 "purchase.linked", "subscription.started", "notification.received", "notification.received",
             ])
-        #expect(events["nextCursor"]?.string == "4")
-        #expect(try await world.send(.get, "/v1/events?after=4").1["items"]?.array == [])
-        #expect(try await world.send(.get, "/v1/events?after=2&limit=1").1["items"]?.array?.count == 1)
+        let ids = try #require(events["items"]?.array?.map { $0["id"]?.string ?? "" })
+        #expect(events["nextCursor"]?.string == ids[3])
+        #expect(try await world.send(.get, "/v1/events?after=\(ids[3])").1["items"]?.array == [])
+        #expect(try await world.send(.get, "/v1/events?after=\(ids[1])&limit=1").1["items"]?.array?.count == 1)
         #expect(try await world.send(.get, "/v1/customers/anna").1["entitlements"]?.array?.count == 1)
     }
 
@@ -211,18 +213,11 @@ import Testing
     }
 
     @Test func `what cannot be stored is 503, and Apple may send it again`() async throws {
-        struct Full: LedgerStorage {
-            func write<Result: Sendable>(
-                _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
-            ) async throws -> Result { throw LedgerStorageError(.full, "no room") }
-            func read<Result: Sendable>(
-                _ work: @escaping @Sendable (any LedgerReader) throws -> Result
-            ) async throws -> Result { throw LedgerStorageError(.full, "no room") }
-        }
+        let full = FailingStorage(error: LedgerStorageError(.full, "no room"))
         let working = try await World()
         let service = LedgerService(
-            ledger: Ledger(storage: Full()), verifier: try #require(working.server.ledger?.verifier))
-        let server = PurchaseServer(
+            ledger: Ledger(storage: full), verifier: try #require(working.server.ledger?.verifier))
+        let server = ServerApplication(
             ledger: service, requestSeed: 1, now: { Self.now }, logger: working.server.logger)
         let body = try working.notification("TEST")
         try await Application(router: server.router(), logger: server.logger).test(.router) { client in
@@ -232,6 +227,26 @@ import Testing
             let error = try JSONValue(parsing: response.body.readableBytesView)["error"]
             #expect(error?["retryable"] == .bool(true))
             #expect(error?["message"]?.string?.contains("no room") == false)
+        }
+    }
+
+    private struct Unforeseen: Error {}
+
+    @Test(arguments: [(LedgerStorageError(.full, "no room"), 21005), (Unforeseen(), 21009)] as [(any Error, Int64)])
+    func `verifyReceipt never blames the receipt for a fault of the server`(
+        error: any Error, status: Int64
+    ) async throws {
+        let world = try await World()
+        var server = world.server
+        server.ledger?.ledger = Ledger(storage: FailingStorage(error: error))
+        var receipt = AppReceipt()
+        receipt.receiptType = Open(.production)
+        (receipt.bundleId, receipt.receiptCreationDate) = ("com.example", Self.now)
+        let encoded = try Base64.encode(world.authority.sign(receipt))
+        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+            let response = try await client.execute(
+                uri: "/verifyReceipt", method: .post, body: ByteBuffer(string: #"{"receipt-data":"\#(encoded)"}"#))
+            #expect(try JSONValue(parsing: response.body.readableBytesView)["status"]?.integer == status)
         }
     }
 
@@ -251,14 +266,14 @@ import Testing
         let world = try await World()
         let text = try #require(world.keys[.server])
         let (id, secret) = try #require(APIKey.parts(of: text))
-        var key = try #require(try await world.ledger.storage.read { try $0.apiKey(id) })
+        var key = try #require(try await world.ledger.apiKey(id))
         #expect(key.admits(secret))
         #expect(!key.admits(String(secret.reversed())))
         #expect(!key.secretHash.elementsEqual(secret.utf8))
         let revoked = {
             key.revokedAt = Self.now; return key
         }()
-        try await world.ledger.storage.write { try $0.put(revoked) }
+        try await world.ledger.put(revoked)
         #expect(try await world.send(.get, "/v1/events").0 == .unauthorized)
     }
 

@@ -41,7 +41,7 @@ import Testing
         }
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let server = PurchaseServer(
+        let server = ServerApplication(
             ledger: service, requestSeed: 1, now: { Timestamp(milliseconds: now) }, logger: logger)
         return try await Application(router: server.router(), logger: logger).test(.router) { client in
             let body = #"{"receipt-data":"\#(Base64.encode(receipt))","password":"\#(password)"}"#

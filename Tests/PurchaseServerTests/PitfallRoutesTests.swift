@@ -30,7 +30,7 @@ import Testing
     }
 
     private static func documents(_ world: World) async throws -> Int {
-        try await world.ledger.storage.read { try $0.documents(after: 0, limit: 100).count }
+        try await world.storage.scanDocuments(after: nil, limit: 100).items.count
     }
 
     // MARK: - Notifications
@@ -83,23 +83,13 @@ import Testing
         func answer(to request: [UInt8], from responder: String) async throws -> [UInt8] { throw Unreachable() }
     }
 
-    struct Broken: LedgerStorage {
-        var code: LedgerStorageError.Code
-        func write<Result: Sendable>(
-            _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
-        ) async throws -> Result { throw LedgerStorageError(code, "broken") }
-        func read<Result: Sendable>(
-            _ work: @escaping @Sendable (any LedgerReader) throws -> Result
-        ) async throws -> Result { throw LedgerStorageError(code, "broken") }
-    }
-
     @Test(arguments: [LedgerStorageError.Code.full, .readOnly, .damaged, .unavailable])
     func `pitfall 7: what could not be stored is 503, so that Apple sends it again`(
         code: LedgerStorageError.Code
     ) async throws {
         let world = try await World()
         var server = world.server
-        server.ledger?.ledger = Ledger(storage: Broken(code: code))
+        server.ledger?.ledger = Ledger(storage: FailingStorage(error: LedgerStorageError(code, "broken")))
         let body = try world.notification("TEST")
         try await Application(router: server.router(), logger: server.logger).test(.router) { client in
             let response = try await client.execute(

@@ -110,7 +110,7 @@ func pause() async throws {
 }
 
 struct RunningServer: Sendable {
-    var server: PurchaseServer
+    var server: ServerApplication
     var port: Int
     var healthPort: Int
 }
@@ -122,9 +122,9 @@ func withServer(
 ) async throws {
     var logger = Logger(label: "test") { _ in log }
     logger.logLevel = .warning
-    let server = PurchaseServer(
+    let server = ServerApplication(
         ledger: ledger, bounds: bounds, requestSeed: 1, now: { LedgerRoutesTests.now }, logger: logger)
-    let (ports, continuation) = AsyncStream.makeStream(of: (PurchaseServer.Listener, Int).self)
+    let (ports, continuation) = AsyncStream.makeStream(of: (ServerApplication.Listener, Int).self)
     try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask {
             defer { continuation.finish() }

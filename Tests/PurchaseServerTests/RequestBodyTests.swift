@@ -53,7 +53,7 @@ import Testing
         var head = HTTPRequest(method: .post, scheme: nil, authority: nil, path: "/")
         head.headerFields[.contentLength] = length
         let request = Request(head: head, body: RequestBody(asyncSequence: pieces))
-        let intake = BodyIntake(ServerBounds(), logger: Logger(label: "test"))
+        let intake = BodyIntake(ServerBounds(), clock: VirtualClock(), logger: Logger(label: "test"))
         do {
             return .body(try await intake.withBody(of: request, upTo: 100) { $0 })
         } catch let error as HTTPError {
@@ -84,7 +84,7 @@ import Testing
 
     /// Whether a body of so many bytes is handled on the thread of its connection.
     private static func staysOnLoop(_ count: Int) async throws -> Bool {
-        let intake = BodyIntake(ServerBounds(), logger: Logger(label: "test"))
+        let intake = BodyIntake(ServerBounds(), clock: VirtualClock(), logger: Logger(label: "test"))
         let head = HTTPRequest(method: .post, scheme: nil, authority: nil, path: "/")
         let request = Request(head: head, body: RequestBody(buffer: ByteBuffer(repeating: 0, count: count)))
         return try await withTaskExecutorPreference(

@@ -133,15 +133,17 @@ import Testing
     private static func answers(
         to history: RandomHistory, arriving batches: [[Evidence]], _ random: inout SeededRandom
     ) async throws -> Answers {
+        let storage = MemoryLedgerStorage()
         let ledger = Ledger(
-            storage: MemoryLedgerStorage(), catalogues: [RandomHistory.bundleId: RandomHistory.catalogue])
+            storage: storage,
+            rules: LedgerRules(catalogues: [RandomHistory.bundleId: RandomHistory.catalogue]))
         var now = RandomHistory.day(0)
         for batch in batches {
             now = Timestamp(milliseconds: now.milliseconds + Int64.random(in: 0...3 * 86_400_000, using: &random))
             _ = try await ledger.record(batch, at: now)
-            if Bool.random(using: &random) { _ = try await ledger.tellChanges(at: now) }
+            if Bool.random(using: &random) { _ = try await ledger.publishDueChanges(at: now) }
         }
-        return try await Answers(ledger, about: history)
+        return try await Answers(ledger, in: storage, about: history)
     }
 }
 
@@ -157,7 +159,7 @@ private struct Answers: Sendable {
     /// What the server answers, by path.
     var served: [String: String] = [:]
 
-    init(_ ledger: Ledger, about history: RandomHistory) async throws {
+    init(_ ledger: Ledger, in storage: any LedgerStorage, about history: RandomHistory) async throws {
         let keys = Set(
             history.documents.flatMap { document in
                 document.statements.map { ChainKey($0.originalTransactionId, in: document.scope) }
@@ -170,15 +172,12 @@ private struct Answers: Sendable {
         let end = Double(history.end.milliseconds - RandomHistory.day(0).milliseconds) / 86_400_000
         let instants = [0, 0.3, 0.6, 0.9].map { RandomHistory.day($0 * end) } + [RandomHistory.day(end + 5)]
 
-        (chains, chainKeys, owners) = try await ledger.storage.read { reader in
-            var (chains, owners): ([ChainKey: Chain], [ChainKey: [String]]) = ([:], [:])
-            for key in keys {
-                chains[key] = try reader.chain(key)
-                owners[key] = try reader.owners(of: key).flatMap { try reader.ids(of: $0.customer) }.sorted()
-            }
-            var chainKeys: [TransactionKey: ChainKey] = [:]
-            for transaction in transactions { chainKeys[transaction] = try reader.chainKey(of: transaction) }
-            return (chains, chainKeys, owners)
+        var query = LedgerQuery()
+        (query.chains, query.transactions, query.owners) = (keys, transactions, true)
+        let snapshot = try await storage.load(query)
+        (chains, chainKeys) = (snapshot.chains.mapValues(\.chain), snapshot.transactions)
+        owners = snapshot.chains.mapValues { record in
+            record.owners.flatMap { snapshot.customers[$0.customer]?.ids ?? [] }.sorted()
         }
         states = chains.mapValues { chain in instants.map { chain.subscription(at: $0) } }
         for account in RandomHistory.accounts {
@@ -198,11 +197,11 @@ private struct Answers: Sendable {
         var random = SeededRandom(seed: 1)
         let (key, text) = APIKey.make(
             name: "test", role: .server, bundleId: RandomHistory.bundleId, at: history.end, using: &random)
-        try await ledger.storage.write { try $0.put(key) }
+        try await ledger.put(key)
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         let verifier = try HistorySigner.shared.get().verifier
-        let server = PurchaseServer(
+        let server = ServerApplication(
             ledger: LedgerService(ledger: ledger, verifier: verifier), requestSeed: 1, now: { history.end },
             logger: logger)
         served = try await Application(router: server.router(), logger: logger).test(.router) { client in

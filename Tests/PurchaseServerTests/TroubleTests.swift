@@ -26,7 +26,7 @@ private final class TroubledServer: Sendable {
     let key: String
     private let clock = Clock()
     private let authority: CertificateAuthority
-    private let server: PurchaseServer
+    private let server: ServerApplication
     private let folder: URL
 
     init(
@@ -48,13 +48,13 @@ private final class TroubledServer: Sendable {
         var random = SystemRandomNumberGenerator()
         let (key, text) = APIKey.make(
             name: "test", role: .server, bundleId: "com.example", at: Self.start, using: &random)
-        try await storage.write { try $0.put(key) }
+        try await service.ledger.put(key)
         self.key = text
         let log = log
         var logger = Logger(label: "test") { _ in log }
         logger.logLevel = .trace
         let clock = clock
-        server = PurchaseServer(ledger: service, requestSeed: 1, now: { clock.now }, logger: logger)
+        server = ServerApplication(ledger: service, requestSeed: 1, now: { clock.now }, logger: logger)
     }
 
     deinit { try? FileManager.default.removeItem(at: folder) }
@@ -222,41 +222,29 @@ private final class Log: LogHandler, Sendable {
     }
 
     @Test func `changes that cannot be published are an error once a minute, not each time`() async throws {
-        let reads = Mutex(0)
-        struct Broken: LedgerStorage {
-            let onRead: @Sendable () -> Void
-            func write<Result: Sendable>(
-                _ work: @escaping @Sendable (any LedgerWriter) throws -> Result
-            ) async throws -> Result {
-                throw LedgerStorageError(.unavailable, "a test")
-            }
-            func read<Result: Sendable>(
-                _ work: @escaping @Sendable (any LedgerReader) throws -> Result
-            ) async throws -> Result {
-                onRead()
-                throw LedgerStorageError(.unavailable, "a test")
-            }
-        }
+        let uses = Mutex(0)
         let (enough, done) = AsyncStream.makeStream(of: Void.self)
-        let storage = Broken {
-            let count = reads.withLock { count in
+        let storage = FailingStorage(error: LedgerStorageError(.unavailable, "a test")) {
+            let count = uses.withLock { count in
                 count += 1
                 return count
             }
-            if count == 50 { done.finish() }
+            if count == 150 { done.finish() }
         }
         let log = Log()
         let logger = Logger(label: "test") { _ in log }
-        let teller = ChangeTeller(
-            ledger: Ledger(storage: storage), now: { TroubledServer.start }, logger: logger, interval: .zero)
+        let publisher = DueChangePublisher(
+            ledger: Ledger(storage: storage), now: { TroubledServer.start }, clock: VirtualClock(), logger: logger)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await teller.run() }
+            group.addTask { try await publisher.run() }
             for await _ in enough {}
             group.cancelAll()
             try await group.waitForAll()
         }
         let lines = log.text.split(separator: "\n")
-        #expect(lines.count == 1 && lines[0].hasPrefix("error ") && lines[0].contains("a test"), "\(lines)")
+        // It is used once a second.
+        #expect(lines.count == (uses.withLock { $0 } + 59) / 60)
+        #expect(lines.allSatisfy { $0.hasPrefix("error ") && $0.contains("a test") }, "\(lines)")
     }
 
     @Test func `a start logs a time only if it is one, and a ledger that cannot be read as an error`() async throws {
@@ -340,8 +328,7 @@ private final class Log: LogHandler, Sendable {
         _ = try await server.send(.post, "/verifyReceipt", #"{"receipt-data":"\#(receipt)"}"#)
         #expect(try await server.send(.get, "/v1/transactions/1").status == 404)
         let service = try #require(server.service)
-        let rebuilt = try await service.ledger.rebuild(
-            in: MemoryLedgerStorage(), by: service.verifier, at: TroubledServer.start)
+        let rebuilt = try await service.ledger.rebuild(by: service.verifier, at: TroubledServer.start)
         #expect(rebuilt.differing == [] && rebuilt.faults == [])
         #expect(try await server.send(.get, "/v1/transactions/1").status == 404)
         // Who presents it has it, and keeps it when bert goes.
@@ -349,8 +336,7 @@ private final class Log: LogHandler, Sendable {
         #expect(claimed.json["keptByOthers"]?.array?.map(\.string) == ["2"])
         #expect(try await server.send(.delete, "/v1/customers/bert").json["keptDocuments"]?.integer == 1)
         #expect(try await server.send(.get, "/v1/transactions/1").status == 200)
-        let again = try await service.ledger.rebuild(
-            in: MemoryLedgerStorage(), by: service.verifier, at: TroubledServer.start)
+        let again = try await service.ledger.rebuild(by: service.verifier, at: TroubledServer.start)
         #expect(again.differing == [] && again.faults == [])
     }
 

@@ -17,7 +17,7 @@ import Testing
     ) -> some ApplicationProtocol {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let server = PurchaseServer(
+        let server = ServerApplication(
             environment: environment, requestSeed: 1, now: { Timestamp(milliseconds: 1_595_440_486_402) },
             logger: logger)
         return Application(router: server.router(), logger: logger)

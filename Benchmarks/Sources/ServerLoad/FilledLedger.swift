@@ -20,40 +20,66 @@ enum FilledLedger {
             using: &random)
     }
 
+    static var rules: LedgerRules {
+        let premium = Catalogue.Product(entitlements: [SimulatedStore.entitlement])
+        let catalogue = Catalogue(products: [SimulatedStore.product: premium])
+        return LedgerRules(catalogues: [SimulatedStore.scope.bundleId: catalogue])
+    }
+
     /// Fills a ledger, unless an earlier run has.
     static func fill(_ path: String, customers: Int) async throws {
         let storage = try SQLiteLedgerStorage(path: path)
         defer { try? storage.close() }
-        let ledger = Ledger(storage: storage)
-        for first in stride(from: try await known(in: ledger, of: customers), to: customers, by: batch) {
-            try await storage.write { writer in
-                for number in first..<min(first + batch, customers) { try addCustomer(number, to: writer) }
+        let ledger = Ledger(storage: storage, rules: rules)
+        // While the ledger is empty, so that the server has not to evaluate all of it when it starts.
+        _ = try await ledger.publishCatalogueChanges(at: SimulatedStore.now)
+        for first in stride(from: try await known(in: storage, of: customers), to: customers, by: batch) {
+            let ids = (first..<min(first + batch, customers)).map(id)
+            try await storage.commit(query(ids)) { snapshot in
+                var changes = LedgerChanges()
+                for (place, id) in ids.enumerated() {
+                    guard let number = snapshot.newNumbers[id] else { continue }
+                    let customer = Customer(number: number, bundleId: id.bundleId)
+                    changes.customers.append(CustomerRecord(customer, ids: [id.id]))
+                    changes.chains.append(chain(of: first + place, owner: customer))
+                }
+                return .commit(changes, ())
             }
         }
-        try await storage.write { try $0.put(key().key) }
+        try await ledger.put(key().key)
+    }
+
+    private static func id(_ number: Int) -> CustomerID {
+        CustomerID(customerId(number), of: SimulatedStore.scope.bundleId)
+    }
+
+    private static func query(_ ids: [CustomerID]) -> LedgerQuery {
+        var query = LedgerQuery()
+        query.customers = Set(ids)
+        return query
     }
 
     /// How many customers there are: whole batches, since a batch is there or not.
-    private static func known(in ledger: Ledger, of customers: Int) async throws -> Int {
-        try await ledger.storage.read { reader in
-            try stride(from: 0, to: customers, by: batch).first {
-                try reader.customer(customerId($0), of: SimulatedStore.scope.bundleId) == nil
-            } ?? customers
+    private static func known(in storage: SQLiteLedgerStorage, of customers: Int) async throws -> Int {
+        for number in stride(from: 0, to: customers, by: batch) {
+            if try await storage.load(query([id(number)])).ids.isEmpty { return number }
         }
+        return customers
     }
 
     /// The ids of transactions come in no order, as those of many people's purchases do.
-    private static func addCustomer(_ number: Int, to writer: any LedgerWriter) throws {
+    private static func chain(of number: Int, owner: Customer) -> ChainRecord {
         var random = SeededRandom(seed: UInt64(number))
-        let chain = ChainKey("\(random.next() >> 14)", in: SimulatedStore.scope)
+        let key = ChainKey("\(random.next() >> 14)", in: SimulatedStore.scope)
+        var record = ChainRecord(key)
         for period in 0..<periods {
-            let id = period == 0 ? chain.originalTransactionId : "\(random.next() >> 14)"
-            try writer.put(statement(id, of: chain, by: customerId(number), period), in: chain)
+            let id = period == 0 ? key.originalTransactionId : "\(random.next() >> 14)"
+            record.chain.merge(statement(id, of: key, by: customerId(number), period))
         }
-        try writer.put(renewal(of: chain, by: customerId(number)), in: chain)
-        try writer.put(report(of: chain), for: chain)
-        let customer = try writer.addCustomer(customerId(number), of: SimulatedStore.scope.bundleId)
-        try writer.link(chain, to: customer, .appAccountToken)
+        record.chain.merge(renewal(of: key, by: customerId(number)))
+        record.report = report(of: key)
+        record.owners = [ChainRecord.Owner(owner, .appAccountToken)]
+        return record
     }
 
     private static let expiry = Timestamp(milliseconds: start(of: periods))
@@ -78,8 +104,9 @@ enum FilledLedger {
 
     private static func report(of chain: ChainKey) -> ChainReport {
         ChainReport(
-            status: .active, productId: SimulatedStore.product, transactionId: chain.originalTransactionId,
-            expiresDate: expiry, willRenew: true, isEntitling: true, nextChange: expiry)
+            ChainState(status: .active, productId: SimulatedStore.product, until: expiry, willRenew: true),
+            isSubscription: true, transactionId: chain.originalTransactionId, expiresDate: expiry, isEntitling: true,
+            nextChange: expiry)
     }
 
     private static func statement(

@@ -46,13 +46,11 @@ final class ServerProcess {
     /// What the second one does.
     static func serve(ledger path: String, roots: String) async throws {
         let storage = try SQLiteLedgerStorage(path: path)
-        let premium = Catalogue.Product(entitlements: [SimulatedStore.entitlement])
-        let catalogue = Catalogue(products: [SimulatedStore.product: premium])
-        let ledger = Ledger(storage: storage, catalogues: [SimulatedStore.scope.bundleId: catalogue])
+        let ledger = Ledger(storage: storage, rules: FilledLedger.rules)
         let roots = try JSONDecoder().decode([[UInt8]].self, from: Data(contentsOf: URL(fileURLWithPath: roots)))
         var logger = Logger(label: "server")
         logger.logLevel = .warning
-        let server = PurchaseServer(
+        let server = ServerApplication(
             ledger: LedgerService(ledger: ledger, verifier: try SimulatedStore.verifier(roots)),
             requestSeed: 1, now: clock(), logger: logger)
         try await server.run(hostname: "127.0.0.1", port: 0) { _, port in

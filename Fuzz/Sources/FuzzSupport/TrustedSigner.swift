@@ -37,7 +37,9 @@ public enum TrustedSigner {
         switch outcome {
         case .success(let verified): require(verified == json, "a payload is what was signed")
         case .failure(let error):
-            let reasons: Set<VerificationError.Code> = [.certificateExpired, .otherApp, .otherEnvironment, .otherPurchase]
+            let reasons: Set<VerificationError.Code> = [
+                .certificateExpired, .otherApp, .otherEnvironment, .otherPurchase,
+            ]
             require(reasons.contains(error.code), "what was signed is not called \(error)")
         }
     }

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// A chain as it is stored.
+struct StoredChain {
+    let number: Int64
+    var record: ChainRecord
+
+    /// `nil` if there is a row only since documents refer to it.
+    var recordIfAny: ChainRecord? { record == ChainRecord(record.key) ? nil : record }
+}
+
+// MARK: - Loading
+
+extension SQLiteLedgerSession {
+    /// All columns of a chain but for the next change, by which it is indexed.
+    private static let contents = """
+        erasedAt, lastEventAt, residue, successor, predecessors, renewalSignedDate, renewalEvidence, renewalProductId, autoRenewProductId, autoRenewStatus,
+        expirationIntent, isInBillingRetry, gracePeriodExpiresDate, priceIncreaseStatus, renewalAppAccountToken,
+        renewalDate, publishedStatus, publishedProductId, publishedUntil, publishedWillRenew, publishedIsSubscription,
+        publishedTransactionId, publishedExpiresDate, publishedRevoked, publishedEntitling
+        """
+
+    /// With the owners as `number reason`, separated by commas: a statement less for each chain.
+    private static let chainColumns = """
+        chains.id, \(contents), nextChange,
+        (SELECT times FROM ownerChanges WHERE chain = chains.id),
+        (SELECT group_concat(customer || ' ' || reason) FROM (
+            SELECT customer, reason FROM links WHERE chain = chains.id ORDER BY place))
+        """
+
+    private static let chainByKey =
+        "SELECT \(chainColumns) FROM chains WHERE originalTransactionId = ? AND scope = ?"
+
+    private static let chainsByOwner = """
+        SELECT originalTransactionId, \(chainColumns) FROM links AS own JOIN chains ON chains.id = own.chain
+        WHERE own.customer = ? AND scope = ?
+        """
+
+    /// A chain that was loaded, or is now.
+    func storedChain(_ key: ChainKey) throws -> StoredChain? {
+        if let known = chains[key] { return known }
+        guard let scope = try scope(key.scope) else { return nil }
+        let row = try first(Self.chainByKey, [.text(key.originalTransactionId), .integer(scope)]) {
+            try StoredChain(&$0, key)
+        }
+        let chain = try row.map(withStatements)
+        chains[key] = .some(chain)
+        return chain
+    }
+
+    func records(ownedBy customer: Customer, in environment: Environment) throws -> [ChainRecord] {
+        let scope = LedgerScope(bundleId: customer.bundleId, environment: environment)
+        guard let number = try self.scope(scope) else { return [] }
+        let rows = try all(Self.chainsByOwner, [.integer(customer.number), .integer(number)]) { row in
+            let key = ChainKey(try row.text(), in: scope)
+            return try StoredChain(&row, key)
+        }
+        return try rows.map { row in
+            let chain = try withStatements(row)
+            chains[chain.record.key] = chain
+            return chain.record
+        }
+    }
+
+    private func withStatements(_ row: StoredChain) throws -> StoredChain {
+        var chain = row
+        let key = row.record.key
+        let statements = try all(Self.statements, [.integer(row.number)]) {
+            try TransactionStatement(&$0, originalTransactionId: key.originalTransactionId)
+        }
+        for statement in statements { chain.record.chain.merge(statement) }
+        return chain
+    }
+
+    /// Two chains may name one transaction, as when a subscription was migrated: that of the newest document counts.
+    private static let chainOfTransaction = """
+        SELECT originalTransactionId FROM (
+            SELECT originalTransactionId, signedDate, evidence FROM statements JOIN chains ON chains.id = statements.chain
+            WHERE transactionId = ?1 AND scope = ?2 AND NOT isOriginal
+            UNION ALL
+            SELECT originalTransactionId, signedDate, evidence FROM chains JOIN statements ON chains.id = statements.chain
+            WHERE originalTransactionId = ?1 AND scope = ?2 AND isOriginal)
+        ORDER BY signedDate DESC, evidence DESC, originalTransactionId DESC LIMIT 1
+        """
+
+    func chain(of transaction: TransactionKey) throws -> ChainKey? {
+        guard let scope = try scope(transaction.scope) else { return nil }
+        return try first(Self.chainOfTransaction, [.text(transaction.transactionId), .integer(scope)]) {
+            ChainKey(try $0.text(), in: transaction.scope)
+        }
+    }
+
+    func dueChains(at now: Timestamp, limit: Int) throws -> [ChainKey] {
+        let found = try all(
+            "SELECT scope, originalTransactionId FROM chains WHERE nextChange <= ? ORDER BY nextChange LIMIT ?",
+            [.time(now), .number(max(0, limit))]
+        ) { (scope: try $0.integer(), id: try $0.text()) }
+        return try found.map { ChainKey($0.id, in: try scope(numbered: $0.scope)) }
+    }
+
+    func scanChains(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<ChainKey> {
+        try ScanWalk<ChainKey> { number, limit in
+            let rows = try self.all(
+                "SELECT id, scope, originalTransactionId FROM chains WHERE id > ? ORDER BY id LIMIT ?",
+                [.integer(number), .number(limit)]
+            ) { (number: try $0.integer(), scope: try $0.integer(), id: try $0.text()) }
+            return try rows.map { ($0.number, ChainKey($0.id, in: try self.scope(numbered: $0.scope))) }
+        } numbers: { number, limit in
+            try self.all(
+                "SELECT id FROM chains WHERE id > ? ORDER BY id LIMIT ?", [.integer(number), .number(limit)]
+            ) { try $0.integer() }
+        }.page(after: cursor, limit: limit)
+    }
+}
+
+// MARK: - Writing
+
+extension SQLiteLedgerSession {
+    private static let addChain = """
+        INSERT INTO chains (\(contents), nextChange, originalTransactionId, scope)
+        VALUES (\(places(28)))
+        """
+
+    private static func places(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
+
+    /// Two, since SQLite writes the index of what is due again even if its column stays the same.
+    private static let updateChain = """
+        UPDATE chains SET (\(contents)) = (\(places(25))) WHERE id = ?
+        """
+
+    private static let updateChainWithDue = """
+        UPDATE chains SET (\(contents), nextChange) = (\(places(26))) WHERE id = ?
+        """
+
+    /// Writes what differs from the record that was loaded.
+    func put(_ record: ChainRecord) throws {
+        let (old, number) = try putRow(record)
+        let facts = record.chain.transactions
+        for (id, fact) in facts where fact != old.chain.transactions[id] {
+            try put(fact, in: number, record.key, old: old.chain.transactions[id])
+        }
+        for id in old.chain.transactions.keys where facts[id] == nil {
+            try run("DELETE FROM statements WHERE chain = ? AND transactionId = ?", [.integer(number), .text(id)])
+        }
+        if record.owners != old.owners { try put(record.owners, of: number, old: old.owners) }
+        if record.ownerChanges != old.ownerChanges { try put(ownerChanges: record.ownerChanges, of: number) }
+        chains[record.key] = StoredChain(number: number, record: record)
+    }
+
+    /// The number of a chain's row, which is added if there is none.
+    func chainNumber(_ key: ChainKey) throws -> Int64 {
+        if let chain = try storedChain(key) { return chain.number }
+        try put(ChainRecord(key))
+        return try storedChain(key)?.number ?? 0
+    }
+
+    private func putRow(_ record: ChainRecord) throws -> (old: ChainRecord, number: Int64) {
+        let due = Binding.time(record.report?.nextChange)
+        guard let stored = try storedChain(record.key) else {
+            let key = [Binding.text(record.key.originalTransactionId), .integer(try addedScope(record.key.scope))]
+            return (ChainRecord(record.key), try insert(Self.addChain, record.bindings + [due] + key))
+        }
+        let (old, number) = (stored.record, Binding.integer(stored.number))
+        if record.report?.nextChange != old.report?.nextChange {
+            try run(Self.updateChainWithDue, record.bindings + [due, number])
+        } else if record.bindings != old.bindings {
+            try run(Self.updateChain, record.bindings + [number])
+        }
+        return (old, stored.number)
+    }
+
+    /// `place` is the order in which they became owners.
+    private func put(_ owners: [ChainRecord.Owner], of chain: Int64, old: [ChainRecord.Owner]) throws {
+        var left = old.filter { owner in owners.contains { $0.customer == owner.customer } }
+        if !owners.map(\.customer).starts(with: left.map(\.customer)) { left = [] }
+        for owner in old where !left.contains(owner) {
+            try run(
+                "DELETE FROM links WHERE chain = ? AND customer = ?",
+                [.integer(chain), .integer(owner.customer.number)])
+        }
+        for (owner, known) in zip(owners, left) where owner.reason != known.reason {
+            try run(
+                "UPDATE links SET reason = ? WHERE chain = ? AND customer = ?",
+                [.text(owner.reason.rawValue), .integer(chain), .integer(owner.customer.number)])
+        }
+        for owner in owners.dropFirst(left.count) {
+            try run(
+                "INSERT INTO links (chain, customer, reason) VALUES (?, ?, ?)",
+                [.integer(chain), .integer(owner.customer.number), .text(owner.reason.rawValue)])
+        }
+    }
+
+    private func put(ownerChanges times: [Timestamp], of chain: Int64) throws {
+        guard !times.isEmpty else { return try run("DELETE FROM ownerChanges WHERE chain = ?", [.integer(chain)]) }
+        try run(
+            "INSERT OR REPLACE INTO ownerChanges (chain, times) VALUES (?, ?)",
+            [.integer(chain), .text(JSONValue.array(times.map(\.json)).compactText)])
+    }
+}
+
+// MARK: - Statements
+
+extension SQLiteLedgerSession {
+    private static let statementColumns = """
+        transactionId, source, signedDate, evidence, productId, type, subscriptionGroup, purchaseDate, expiresDate,
+        quantity, isUpgraded, revocationDate, revocationReason, revocationType, revocationPercentage, ownership,
+        appAccountToken, offerType, webOrderLineItemId, transactionReason, knownSince, price, currency
+        """
+
+    fileprivate static let statements = "SELECT \(statementColumns) FROM statements WHERE chain = ?"
+
+    private static let putStatement = """
+        INSERT OR REPLACE INTO statements (chain, isOriginal, \(statementColumns))
+        VALUES (\(places(25)))
+        """
+
+    private func put(_ fact: TransactionFact, in chain: Int64, _ key: ChainKey, old: TransactionFact?) throws {
+        let isOriginal = fact.key.transactionId.utf8.elementsEqual(key.originalTransactionId.utf8)
+        for (new, old) in [(fact.signed, old?.signed), (fact.receipt, old?.receipt)] where new != old {
+            if let new {
+                try run(Self.putStatement, [.integer(chain), .flag(isOriginal)] + new.bindings)
+            } else if let old {
+                try run(
+                    "DELETE FROM statements WHERE chain = ? AND transactionId = ? AND source = ?",
+                    [.integer(chain), .text(old.transactionId), .number(old.source.rawValue)])
+            }
+        }
+    }
+}
+
+extension TransactionStatement {
+    fileprivate var bindings: [Binding] {
+        [
+            .text(transactionId), .number(source.rawValue), .time(provenance.signedDate),
+            .bytes(provenance.evidence.octets), .text(productId), .text(type?.rawValue), .text(subscriptionGroup),
+            .time(purchaseDate), .time(expiresDate), .number(quantity), .flag(isUpgraded), .time(revocation?.date),
+            .number(revocation?.reason?.rawValue), .text(revocation?.type?.rawValue), .number(revocation?.percentage),
+            .text(ownership?.rawValue), .text(appAccountToken), .number(offerType?.rawValue),
+            .text(webOrderLineItemId), .text(transactionReason?.rawValue), .time(knownSince),
+            .integer(price), .text(currency),
+        ]
+    }
+
+    fileprivate init(_ row: inout RowReader, originalTransactionId: String) throws {
+        let transactionId = try row.text()
+        guard let source = Source(rawValue: try row.number()) else {
+            throw SQLiteErrors.damaged("The ledger names an unknown kind of document")
+        }
+        self.init(
+            source: source, provenance: try row.provenance(), transactionId: transactionId,
+            originalTransactionId: originalTransactionId, productId: try row.text())
+        type = try row.textIfAny().map(Open.init)
+        subscriptionGroup = try row.textIfAny()
+        purchaseDate = try row.timeIfAny()
+        expiresDate = try row.timeIfAny()
+        quantity = try row.number()
+        isUpgraded = try row.flag()
+        revocation = try Revocation(&row)
+        ownership = try row.textIfAny().map(Open.init)
+        appAccountToken = try row.textIfAny()
+        offerType = try row.numberIfAny().map(Open.init)
+        webOrderLineItemId = try row.textIfAny()
+        transactionReason = try row.textIfAny().map(Open.init)
+        knownSince = try row.timeIfAny()
+        price = try row.integerIfAny()
+        currency = try row.textIfAny()
+    }
+}
+
+extension TransactionStatement.Revocation {
+    fileprivate init?(_ row: inout RowReader) throws {
+        let date = try row.timeIfAny()
+        let reason = try row.numberIfAny()
+        let type = try row.textIfAny()
+        let percentage = try row.numberIfAny()
+        guard let date else { return nil }
+        self.init(date: date, reason: reason.map(Open.init), type: type.map(Open.init), percentage: percentage)
+    }
+}
+
+// MARK: - Rows of chains
+
+extension ChainRecord {
+    /// As `contents` has them.
+    fileprivate var bindings: [Binding] {
+        let renewal = chain.renewal
+        return [
+            .time(erasedAt), .time(lastEventAt), .text(chain.residue?.json.compactText),
+            .text(successor), .text(chain.predecessors.list),
+            .time(renewal?.provenance.signedDate), .octets(renewal?.provenance.evidence.octets),
+            .text(renewal?.productId), .text(renewal?.autoRenewProductId), .flag(renewal?.willRenew),
+            .number(renewal?.expirationIntent?.rawValue), .flag(renewal?.isInBillingRetry),
+            .time(renewal?.gracePeriodExpiresDate), .number(renewal?.priceIncreaseStatus?.rawValue),
+            .text(renewal?.appAccountToken), .time(renewal?.renewalDate),
+        ] + ChainState.bindings(report?.state) + [
+            .flag(report?.isSubscription), .text(report?.transactionId), .time(report?.expiresDate),
+            .text(report?.revoked.list), .flag(report?.isEntitling),
+        ]
+    }
+}
+
+extension StoredChain {
+    /// Reads `chainColumns`.
+    fileprivate init(_ row: inout RowReader, _ key: ChainKey) throws {
+        number = try row.integer()
+        record = ChainRecord(key)
+        record.erasedAt = try row.timeIfAny()
+        record.lastEventAt = try row.timeIfAny()
+        record.chain.residue = try row.textIfAny().map { try ErasureResidue($0) }
+        record.successor = try row.textIfAny()
+        record.chain.predecessors = try row.textIfAny().map { try JSONValue.stored($0).strings } ?? []
+        if let renewal = try RenewalFact(&row, key.originalTransactionId) { record.chain.merge(renewal) }
+        record.report = try ChainReport(&row)
+        record.ownerChanges = try row.textIfAny().map { try JSONValue.stored($0).times } ?? []
+        record.owners = try row.textIfAny()?.split(separator: ",").map { try ChainRecord.Owner($0, key) } ?? []
+    }
+}
+
+extension ChainRecord.Owner {
+    /// Reads `number reason`.
+    fileprivate init(_ text: Substring, _ key: ChainKey) throws {
+        let words = text.split(separator: " ")
+        guard words.count == 2, let number = Int64(words[0]), let reason = LinkReason(rawValue: String(words[1])) else {
+            throw SQLiteErrors.damaged("The ledger says that an owner is \(text)")
+        }
+        self.init(Customer(number: number, bundleId: key.scope.bundleId), reason)
+    }
+}
+
+extension RenewalFact {
+    fileprivate init?(_ row: inout RowReader, _ originalTransactionId: String) throws {
+        guard let provenance = try row.provenanceIfAny() else {
+            row.skip(9)
+            return nil
+        }
+        self.init(provenance: provenance, originalTransactionId: originalTransactionId)
+        productId = try row.textIfAny()
+        autoRenewProductId = try row.textIfAny()
+        willRenew = try row.flagIfAny()
+        expirationIntent = try row.numberIfAny().map(Open.init)
+        isInBillingRetry = try row.flag()
+        gracePeriodExpiresDate = try row.timeIfAny()
+        priceIncreaseStatus = try row.numberIfAny().map(Open.init)
+        appAccountToken = try row.textIfAny()
+        renewalDate = try row.timeIfAny()
+    }
+}
+
+extension ChainReport {
+    fileprivate init?(_ row: inout RowReader) throws {
+        guard let state = try ChainState(&row) else {
+            row.skip(6)
+            return nil
+        }
+        self.init(state, isSubscription: try row.flag())
+        transactionId = try row.textIfAny()
+        expiresDate = try row.timeIfAny()
+        revoked = try row.textIfAny().map { try JSONValue.stored($0).strings } ?? []
+        isEntitling = try row.flag()
+        nextChange = try row.timeIfAny()
+    }
+}
+
+// MARK: - JSON
+
+// What few chains have is JSON in one column.
+
+extension JSONValue {
+    fileprivate static func stored(_ text: String) throws -> JSONValue {
+        guard let value = try? JSONValue(parsing: text.utf8) else {
+            throw SQLiteErrors.damaged("A row of the ledger has no JSON in the place of JSON")
+        }
+        return value
+    }
+
+    fileprivate var time: Timestamp? { integer.map(Timestamp.init(milliseconds:)) }
+
+    fileprivate var times: [Timestamp] { array?.compactMap(\.time) ?? [] }
+
+    fileprivate var strings: Set<String> { Set(array?.compactMap(\.string) ?? []) }
+}
+
+extension Set<String> {
+    /// A JSON array in order, so that the same set is the same text; `nil` if it is empty, as it mostly is.
+    fileprivate var list: String? { isEmpty ? nil : JSONValue.array(sorted().map { .string($0) }).compactText }
+}
+
+extension Timestamp {
+    fileprivate var json: JSONValue { .number("\(milliseconds)") }
+}
+
+extension ErasureResidue {
+    fileprivate var json: JSONValue {
+        .object([
+            .init("erasedAt", erasedAt.json),
+            .init("revoked", .object(revoked.sorted { $0.key < $1.key }.map { .init($0.key, $0.value.json) })),
+            .init("consumables", .array(consumables.sorted().map { .string($0) })),
+        ])
+    }
+
+    fileprivate init(_ text: String) throws {
+        let json = try JSONValue.stored(text)
+        guard let erasedAt = json["erasedAt"]?.time else {
+            throw SQLiteErrors.damaged("The ledger does not say when a chain was erased")
+        }
+        self.init(erasedAt: erasedAt, consumables: json["consumables"]?.strings ?? [])
+        for member in json["revoked"]?.members ?? [] {
+            revoked[member.name] = TransactionStatement.Revocation(member.value)
+        }
+    }
+}
+
+extension TransactionStatement.Revocation {
+    fileprivate var json: JSONValue {
+        let members: [(String, JSONValue?)] = [
+            ("date", date.json), ("reason", reason.map { .number("\($0.rawValue)") }),
+            ("type", type.map { .string($0.rawValue) }), ("percentage", percentage.map { .number("\($0)") }),
+        ]
+        return .object(members.compactMap { name, value in value.map { .init(name, $0) } })
+    }
+
+    fileprivate init?(_ json: JSONValue) {
+        guard let date = json["date"]?.time else { return nil }
+        self.init(
+            date: date, reason: json["reason"]?.integer.map { Open(rawValue: Int($0)) },
+            type: json["type"]?.string.map(Open.init), percentage: json["percentage"]?.integer.map { Int($0) })
+    }
+}

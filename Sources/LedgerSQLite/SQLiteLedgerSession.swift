@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import GRDB
+import PurchaseLedger
+
+/// A connection within one transaction: loads records, and writes what was decided about them.
+///
+/// What it caches holds as long as its transaction. If that is rolled back, the session goes with it.
+final class SQLiteLedgerSession {
+    let connection: Database
+    /// The bytes of texts and blobs while a statement runs, so that SQLite need not copy each by itself.
+    var scratch: [UInt8] = []
+    var cache: Cache
+    /// The chains that the decision loaded; `nil` for one that is not stored. Only what differs from them is written.
+    var chains: [ChainKey: StoredChain?] = [:]
+    /// The customers that the decision loaded; `nil` for one that is not stored.
+    var customers: [Customer: CustomerRecord?] = [:]
+    /// By app: the last event's sequence.
+    var lastSequences: [Int64: Int64] = [:]
+
+    init(_ connection: Database, _ cache: Cache) {
+        self.connection = connection
+        self.cache = cache
+    }
+
+    /// What one transaction looked up and later ones need not.
+    struct Cache: Sendable {
+        var rowIDs = RowIDs()
+        var parts = KnownParts()
+    }
+}
+
+// MARK: - Loading
+
+extension SQLiteLedgerSession {
+    /// - Parameter numbersCustomers: Whether it is for a decision, which may add customers.
+    func load(_ query: LedgerQuery, numbersCustomers: Bool) throws -> LedgerSnapshot {
+        (chains, customers, cache.parts.documents) = ([:], [:], [])
+        var snapshot = LedgerSnapshot(query)
+        for id in query.customers {
+            guard let record = try customer(id) else { continue }
+            snapshot.ids[id] = record.customer
+            snapshot.customers[record.customer] = record
+        }
+        try loadChains(into: &snapshot)
+        if query.owners {
+            let owners = Set(snapshot.chains.values.flatMap(\.owners).map(\.customer))
+            for owner in owners { snapshot.customers[owner] = try storedCustomer(owner) }
+        }
+        if numbersCustomers {
+            snapshot.newNumbers = try newNumbers(for: query.customers.subtracting(snapshot.ids.keys))
+        }
+        snapshot.names = try query.names.filter(isStored)
+        for name in query.documents { snapshot.documents[name] = try document(name) }
+        for key in query.evidence { snapshot.evidence[key] = try evidence(for: key) }
+        for bundleId in query.catalogues { snapshot.catalogues[bundleId] = try catalogue(of: bundleId) }
+        return snapshot
+    }
+
+    private func loadChains(into snapshot: inout LedgerSnapshot) throws {
+        let query = snapshot.query
+        for environment in query.holdings {
+            for customer in Set(snapshot.ids.values) {
+                for record in try records(ownedBy: customer, in: environment) { snapshot.chains[record.key] = record }
+            }
+        }
+        for transaction in query.transactions { snapshot.transactions[transaction] = try chain(of: transaction) }
+        for key in query.chains.union(snapshot.transactions.values) {
+            snapshot.chains[key] = try storedChain(key)?.recordIfAny
+        }
+    }
+}
+
+// MARK: - Writing
+
+extension SQLiteLedgerSession {
+    /// Writes what was decided about what was loaded last.
+    ///
+    /// Rows come after those that they refer to. An id of an erased customer may be another's from now on.
+    func write(_ changes: LedgerChanges) throws {
+        for customer in changes.erasedCustomers { try removeIDs(of: customer) }
+        for record in changes.customers { try put(record) }
+        for record in changes.chains { try put(record) }
+        for customer in changes.erasedCustomers { try remove(customer) }
+        for document in changes.documents { try add(document) }
+        for (old, new) in changes.movedEvidence { try moveEvidence(from: old, to: new) }
+        try eraseEvidence(for: changes.erasedChains)
+        for event in changes.events { try append(event) }
+        for key in changes.apiKeys { try put(key) }
+        for (bundleId, digest) in changes.catalogues { try put(catalogue: digest, of: bundleId) }
+    }
+
+    /// Writes something that no one reads.
+    func proveWritable() throws {
+        try run("INSERT INTO proof (id, written) VALUES (1, 1) ON CONFLICT DO UPDATE SET written = written + 1")
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// Documents to record, and who presents them.
+struct Recording: Sendable {
+    var documents: [Evidence]
+    /// The customer who presents them, if one does.
+    var claimant: CustomerID?
+    /// Whether claims may change the owner of a chain only a few times a day.
+    var limitsClaims = false
+
+    /// What has to be loaded, as far as the documents say it.
+    var query: LedgerQuery {
+        var query = LedgerQuery()
+        for document in documents {
+            query.chains.formUnion(document.chains)
+            query.chains.formUnion(document.predecessors.values.map { ChainKey($0, in: document.scope) })
+            query.names.formUnion(([document] + document.parts).map(\.provenance))
+            query.customers.formUnion(document.accounts)
+        }
+        if let claimant {
+            query.customers.insert(claimant)
+            query.owners = true
+        }
+        return query
+    }
+
+    /// Records the documents: they themselves, the facts in them, whose they are and what changed.
+    func decide(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) -> LedgerDecision<Ledger.Recorded>
+    {
+        LedgerDraft.decide(snapshot, rules, at: now) { $0.record(self) }
+    }
+}
+
+extension Evidence {
+    /// The accounts that it names.
+    fileprivate var accounts: Set<CustomerID> {
+        let tokens = statements.compactMap(\.appAccountToken) + renewals.compactMap(\.appAccountToken)
+        return Set(tokens.map { CustomerID($0, of: scope.bundleId) })
+    }
+
+    /// Adds what it says about a chain.
+    func merge(into chain: inout Chain) {
+        for statement in statements { chain.merge(statement) }
+        for renewal in renewals { chain.merge(renewal) }
+    }
+}
+
+extension LedgerDraft {
+    mutating func record(_ recording: Recording) -> Ledger.Recorded {
+        var recorded = Ledger.Recorded()
+        let claimant = recording.claimant.flatMap { addedCustomer($0)?.customer }
+        if let claimant { establish(claimant) }
+        for document in recording.documents {
+            migrate(document)
+            let keys = applicable(document, isClaimed: recording.claimant != nil)
+            // Nothing is left of a document if all of its chains were erased since it was signed.
+            let isErased = keys.isEmpty && !document.chains.isEmpty
+            let isNew = !isErased && !isStored(document)
+            if isNew { recorded.new += 1 } else { recorded.known += 1 }
+            // A stored document was recorded when it arrived. It matters again only to a customer who presents it.
+            guard isNew || claimant != nil && !isErased else { continue }
+            store(document, for: Set(keys))
+            if isNew { publish(document) }
+            for account in document.accounts.sorted(by: { $0.id < $1.id }) { _ = addedCustomer(account) }
+            for key in keys {
+                record(document, about: key, recording, claimant, &recorded)
+            }
+        }
+        return recorded
+    }
+
+    /// The chains that a document still applies to. Chains that were erased after it was signed are excluded, unless a customer
+    /// presents it.
+    private mutating func applicable(_ document: Evidence, isClaimed: Bool) -> [ChainKey] {
+        var keys: [ChainKey] = []
+        for named in document.chains {
+            let key = resolved(named)
+            let isErased =
+                record(key).erasedAt.map { erased in document.signedDate.map { $0 <= erased } ?? true } ?? false
+            if isClaimed || !isErased, !keys.contains(key) { keys.append(key) }
+        }
+        return keys
+    }
+
+    private mutating func record(
+        _ document: Evidence, about key: ChainKey, _ recording: Recording, _ claimant: Customer?,
+        _ recorded: inout Ledger.Recorded
+    ) {
+        var record = record(key)
+        record.erasedAt = nil
+        document.merge(into: &record.chain)
+        // All documents together decide who owns a purchase, so that their order does not matter.
+        var whole = record.chain
+        if claimant != nil {
+            for other in recording.documents where other.scope == key.scope { other.merge(into: &whole) }
+        }
+        // In this order, so that a change is published to the customer it now concerns.
+        linkByToken(&record, whole)
+        if let claimant { claim(&record, whole, for: claimant, isLimited: recording.limitsClaims, &recorded) }
+        publish(&record, asOf: now, effectiveAt: min(document.signedDate ?? now, now))
+        put(record)
+    }
+
+    /// Publishes a notification about no purchase, or of an unknown type, so that none is dropped unseen.
+    private mutating func publish(_ document: Evidence) {
+        guard let notification = document.notification,
+            document.statements.isEmpty || NotificationTypeV2(rawValue: notification.type) == nil
+        else { return }
+        let name = [notification.type, notification.subtype].compactMap { $0 }.joined(separator: "/")
+        var event = LedgerEvent(.notificationReceived, in: document.scope, at: now, detail: name)
+        event.effectiveAt = min(document.signedDate ?? now, now)
+        append(event)
+    }
+}
+
+// MARK: - Owners
+
+extension LedgerDraft {
+    /// Links a chain to the customer whose id the `appAccountToken` of its latest purchase is, and to no one if none is named.
+    ///
+    /// - Parameter chain: What decides about the owner.
+    private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {
+        // An accepted claim stays.
+        guard !record.owners.contains(where: { $0.reason == .claim }) else { return }
+        let customer = chain.account.flatMap { addedCustomer($0)?.customer }
+        guard record.owners.map(\.customer) != [customer].compactMap(\.self) else { return }
+        for owner in record.owners where owner.customer != customer { unlink(&record, from: owner.customer) }
+        if let customer { link(&record, to: customer, .appAccountToken) }
+    }
+
+    private mutating func claim(
+        _ record: inout ChainRecord, _ chain: Chain, for claimant: Customer, isLimited: Bool,
+        _ recorded: inout Ledger.Recorded
+    ) {
+        let key = record.key
+        let claim = Claim(
+            policy: rules.claimPolicy, claimant: claimant, owners: record.owners.map { party($0.customer) },
+            account: chain.account.flatMap { loadedCustomer($0) }.map { party($0.customer) },
+            isEntitling: Holdings([chain], catalogue: rules.catalogue(key.scope), at: now).isEntitling)
+        switch claim.outcome {
+        case .unchanged: return
+        case .refused: recorded.kept.insert(key)
+        case .accepted(let losers):
+            if claim.changesOwner {
+                var changes = OwnerChanges(record.ownerChanges)
+                if isLimited, claim.isLimited, let retryAt = changes.nextAllowed(at: now) {
+                    recorded.kept.insert(key)
+                    recorded.tooManyClaims[key] = retryAt
+                    return
+                }
+                changes.add(now)
+                record.ownerChanges = changes.times
+            }
+            for loser in losers { unlink(&record, from: loser) }
+            link(&record, to: claimant, .claim)
+        }
+    }
+
+    private func party(_ customer: Customer) -> Claim.Party {
+        Claim.Party(customer, isEstablished: self.customer(customer)?.isEstablished ?? false)
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import PurchaseLedger
+
+/// Tests what `LedgerStorage` requires, for the tests of those who implement it:
+///
+/// ```swift
+/// @Test func `my storage meets the contract`() async throws {
+///     try await LedgerStorageContract {
+///         let file = try emptyFile()
+///         return (try MyStorage(file), try MyStorage(file))
+///     }.run()
+/// }
+/// ```
+///
+/// Durability is not tested: only the implementer knows how to cut the power.
+public struct LedgerStorageContract: Sendable {
+    /// Two handles on one ledger, as two processes have them. A storage that only one object can use gives that object twice.
+    public typealias Handles = (first: any LedgerStorage, second: any LedgerStorage)
+
+    private let make: @Sendable () async throws -> Handles
+
+    /// - Parameter make: Makes two handles on one new, empty ledger. It is called once for each requirement.
+    public init(make: @escaping @Sendable () async throws -> Handles) {
+        self.make = make
+    }
+
+    /// Tests one requirement after another.
+    ///
+    /// - Throws: ``LedgerStorageViolation`` for the first that is not met, and what the storage throws.
+    public func run() async throws {
+        for requirement in Self.requirements {
+            let handles = try await make()
+            do {
+                try await requirement.check(Trial(first: handles.first, second: handles.second))
+            } catch let failure as Trial.Failure {
+                throw LedgerStorageViolation(requirement: requirement.text, message: failure.message)
+            }
+        }
+    }
+
+    static let requirements = commits + concurrency + records + customers + documents + scans + events + others
+}
+
+/// A requirement of `LedgerStorage` that a storage does not meet.
+public struct LedgerStorageViolation: Error, CustomStringConvertible {
+    /// What is required.
+    public let requirement: String
+    /// What was expected and what was found.
+    public let message: String
+
+    /// Both.
+    public var description: String { "Not met: \(requirement). \(message)" }
+}
+
+struct Requirement: Sendable {
+    var text: String
+    var check: @Sendable (Trial) async throws -> Void
+
+    init(_ text: String, _ check: @escaping @Sendable (Trial) async throws -> Void) {
+        self.text = text
+        self.check = check
+    }
+}
+
+/// The ledger that a requirement is tested with.
+struct Trial: Sendable {
+    let first: any LedgerStorage
+    let second: any LedgerStorage
+
+    /// What was found is not what is required.
+    struct Failure: Error {
+        var message: String
+    }
+
+    var handles: [any LedgerStorage] { [first, second] }
+
+    func expect<Value: Equatable>(_ found: Value, is expected: Value, _ what: String) throws {
+        guard found != expected else { return }
+        // Some values have a megabyte.
+        throw Failure(message: "\(what): expected \("\(expected)".prefix(1000)), found \("\(found)".prefix(1000)).")
+    }
+
+    func expect(_ condition: Bool, _ what: String) throws {
+        guard condition else { throw Failure(message: "\(what).") }
+    }
+
+    func load(
+        _ handle: (any LedgerStorage)? = nil, _ fill: (inout LedgerQuery) -> Void
+    ) async throws -> LedgerSnapshot {
+        try await (handle ?? second).load(LedgerQuery(fill))
+    }
+
+    func record(_ key: ChainKey) async throws -> ChainRecord? { try await load { $0.chains = [key] }.chains[key] }
+
+    /// Commits changes that do not depend on what is stored, after loading what they replace.
+    ///
+    /// - Parameter erased: Customers to erase.
+    func commit(
+        _ handle: (any LedgerStorage)? = nil, erasing erased: [CustomerRecord] = [],
+        _ fill: (inout LedgerChanges) -> Void
+    ) async throws {
+        var changes = LedgerChanges()
+        fill(&changes)
+        changes.erasedCustomers = Set(erased.map(\.customer))
+        let (query, decided) = (LedgerQuery(for: changes, erasing: erased), changes)
+        try await (handle ?? first).commit(query) { _ in .commit(decided, ()) }
+    }
+
+    /// Adds a customer.
+    func customer(
+        _ ids: String..., of bundleId: String = Sample.production.bundleId, through handle: (any LedgerStorage)? = nil
+    ) async throws -> CustomerRecord {
+        let names = ids.map { CustomerID($0, of: bundleId) }
+        return try await (handle ?? first).commit(LedgerQuery { $0.customers = Set(names) }) { snapshot in
+            guard let number = names.first.flatMap({ snapshot.newNumbers[$0] }) else {
+                throw Failure(message: "There is no number for the new id \(ids).")
+            }
+            var changes = LedgerChanges()
+            let record = CustomerRecord(Customer(number: number, bundleId: bundleId), ids: ids)
+            changes.customers = [record]
+            return .commit(changes, record)
+        }
+    }
+}
+
+extension LedgerQuery {
+    init(_ fill: (inout LedgerQuery) -> Void) {
+        self.init()
+        fill(&self)
+    }
+
+    /// What some changes replace.
+    fileprivate init(for changes: LedgerChanges, erasing erased: [CustomerRecord]) {
+        self.init()
+        chains = Set(changes.chains.map(\.key)).union(changes.erasedChains)
+        evidence = changes.erasedChains
+        names = Set(changes.documents.map(\.evidence.provenance))
+        for record in changes.customers + erased {
+            customers.formUnion(record.ids.map { CustomerID($0, of: record.customer.bundleId) })
+        }
+        catalogues = Set(changes.catalogues.keys)
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Answers are camelCase, with times in whole milliseconds. `docs/api.md` explains each member.
+
+/// Everything about one customer in one environment.
+struct CustomerBody: Encodable, Sendable {
+    /// As the client asked for it.
+    var id: String
+    var ids: [String]
+    var bundleId: String
+    var environment: String
+    var asOf: Timestamp
+    @Nullable var nextChange: Timestamp?
+    var entitlements: [EntitlementBody]
+    var subscriptions: [SubscriptionBody]
+    var purchases: [PurchaseBody]
+    var consumables: [ConsumableBody]
+    var unknownProducts: [String]
+
+    /// - Parameter role: A client key sees neither the customer's other ids nor the names of documents.
+    init(
+        _ id: String, _ answer: Ledger.CustomerAnswer, in scope: LedgerScope, at now: Timestamp, for role: APIKey.Role
+    ) {
+        let (isServer, account) = (role == .server, id.asAccount)
+        self.id = id
+        ids = isServer ? answer.ids : answer.ids.filter { $0.utf8.elementsEqual(account.utf8) }
+        (bundleId, environment) = (scope.bundleId, scope.environment.rawValue)
+        asOf = now
+        nextChange = answer.holdings.nextChange
+        entitlements = answer.holdings.entitlements.map { EntitlementBody($0) }
+        subscriptions = answer.holdings.subscriptions.sorted { $0.key < $1.key }.map { SubscriptionBody($0, $1) }
+        purchases = answer.purchases.map { PurchaseBody($0, showsEvidence: isServer) }
+        consumables = answer.holdings.consumables.map {
+            ConsumableBody($0, isTransferred: answer.transferred.contains($0.transactionId))
+        }
+        unknownProducts = answer.holdings.unknownProducts.sorted()
+    }
+}
+
+/// One entitlement, and from what it comes.
+struct EntitlementBody: Encodable, Sendable {
+    var name: String
+    var reason: String
+    var productId: String
+    var transactionId: String
+    var originalTransactionId: String
+    @Nullable var until: Timestamp?
+    var inAppOwnershipType: Open<InAppOwnershipType>?
+
+    init(_ entitlement: Entitlement) {
+        name = entitlement.name
+        reason = entitlement.reason.rawValue
+        productId = entitlement.productId
+        transactionId = entitlement.transactionId
+        originalTransactionId = entitlement.originalTransactionId
+        until = entitlement.until
+        inAppOwnershipType = entitlement.ownership
+    }
+}
+
+/// Whether a customer has an entitlement.
+struct EntitlementCheckBody: Encodable, Sendable {
+    var name: String
+    var isActive: Bool
+    var asOf: Timestamp
+    @Nullable var nextChange: Timestamp?
+    var entitlement: EntitlementBody?
+
+    init(_ name: String, _ holdings: Holdings, at now: Timestamp) {
+        self.name = name
+        entitlement = holdings.entitlements.first { $0.name == name }.map { EntitlementBody($0) }
+        isActive = entitlement != nil
+        asOf = now
+        nextChange = holdings.nextChange
+    }
+}
+
+struct ConsumableBody: Encodable, Sendable {
+    var productId: String
+    var transactionId: String
+    @Nullable var purchaseDate: Timestamp?
+    var quantity: Int
+    var revokedQuantity: Int
+    var transferred: Bool
+
+    /// - Parameter isTransferred: Whether a claim moved it here from another customer, which may have used it.
+    init(_ purchase: ConsumablePurchase, isTransferred: Bool) {
+        productId = purchase.productId
+        transactionId = purchase.transactionId
+        purchaseDate = purchase.purchaseDate
+        quantity = purchase.quantity
+        revokedQuantity = purchase.revokedQuantity
+        transferred = isTransferred
+    }
+}
+
+/// What became of documents that a customer presented.
+struct SubmissionBody: Encodable, Sendable {
+    var recorded: Int
+    var alreadyKnown: Int
+    var keptByOthers: [String]
+    var tooManyClaims: [RefusedClaim]
+    var customer: CustomerBody
+
+    struct RefusedClaim: Encodable, Sendable {
+        var originalTransactionId: String
+        var retryAt: Timestamp
+    }
+
+    init(_ recorded: Ledger.Recorded, _ customer: CustomerBody) {
+        self.recorded = recorded.new
+        alreadyKnown = recorded.known
+        keptByOthers = recorded.kept.map(\.originalTransactionId).sorted()
+        tooManyClaims = recorded.tooManyClaims
+            .map { RefusedClaim(originalTransactionId: $0.originalTransactionId, retryAt: $1) }
+            .sorted { $0.originalTransactionId < $1.originalTransactionId }
+        self.customer = customer
+    }
+}
+
+/// What the deletion of a customer did.
+struct DeletionBody: Encodable, Sendable {
+    var deleted = true
+    var unlinkedPurchases: Int
+    var forgottenDocuments: Int
+    var keptDocuments: Int
+
+    init(_ deleted: Ledger.Deleted) {
+        unlinkedPurchases = deleted.purchases
+        forgottenDocuments = deleted.forgottenDocuments
+        keptDocuments = deleted.keptDocuments
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Hummingbird
+import PurchaseLedger
+
+/// What changed, page by page.
+struct EventRoutes: Sendable {
+    let keyed: KeyedRoutes
+
+    /// The most events on a page.
+    private static let pageLimit = 500
+
+    func add(to router: Router<BasicRequestContext>) {
+        router.get("/v1/events", use: keyed.handler(needs: .server, "The event") { try await events($0) })
+    }
+
+    private func events(_ request: KeyedRequest) async throws -> EventsBody? {
+        let query = request.request.uri.queryParameters
+        guard let limit = Int(query["limit"] ?? "100") else {
+            throw Refusal.invalid("limit is a whole number, at most \(Self.pageLimit).")
+        }
+        do {
+            return EventsBody(
+                try await request.ledger.events(
+                    of: request.scope.bundleId, after: query["after"].map { EventCursor(rawValue: String($0)) },
+                    limit: min(max(1, limit), Self.pageLimit)))
+        } catch let error as EventCursorError {
+            throw Refusal(error)
+        }
+    }
+}

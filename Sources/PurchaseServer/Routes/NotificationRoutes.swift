@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import Hummingbird
+import PurchaseLedger
+import ReceiptCoding
+
+/// Apple's server notifications, which need no key: what they bring is signed. When one is answered, its evidence is durable.
+struct NotificationRoutes: Sendable {
+    /// The longest body of version 2, in bytes: genuine ones stay below 30 KB.
+    private static let bodyLimit = 256 << 10
+
+    let service: LedgerService
+    let bodies: BodyIntake
+    let now: @Sendable () -> Timestamp
+
+    func add(to router: Router<BasicRequestContext>) {
+        router.post("/notifications/v2") { request, _ in
+            let isNew = try await bodies.withBody(of: request, upTo: Self.bodyLimit) { try await receive(v2: $0) }
+            if isNew { service.lastNotification.accepted(at: now()) }
+            return Response.empty
+        }
+        router.post("/notifications/v1") { request, _ in
+            try await bodies.withBody(of: request, upTo: Limits.notificationV1) { try await receive(v1: $0) }
+            return Response.empty
+        }
+    }
+
+    /// Takes in a version 2 notification: `{"signedPayload": …}`.
+    ///
+    /// - Returns: Whether it is new.
+    /// - Throws: ``VerificationError`` if it can never be accepted, or may be later (`isRetryable`); ``LedgerStorageError`` if it
+    ///   could not be stored; ``Refusal`` if it is no notification at all, and 503 if it is genuine and this version cannot read
+    ///   it, so that it comes again to a newer one.
+    private func receive(v2 body: [UInt8]) async throws -> Bool {
+        guard let payload = (try? JSONValue(parsing: body))?["signedPayload"]?.string else {
+            throw Refusal.invalid("The body is not {\"signedPayload\": …}.")
+        }
+        let now = now()
+        guard let evidence = Evidence(try await verify(payload, at: now)) else {
+            throw Refusal.invalid("The notification names no app.")
+        }
+        return try await service.ledger.record([evidence], at: now).new > 0
+    }
+
+    private func verify(_ payload: String, at now: Timestamp) async throws -> VerifiedNotification {
+        do throws(VerificationError) {
+            return try await service.verifier.verify(notification: payload.utf8, at: now)
+        } catch {
+            guard error.code == .unreadable else { throw error }
+            throw Refusal.unreadable(error)
+        }
+    }
+
+    /// Takes in a version 1 notification. It is not signed: only the receipt inside of it counts, and nothing else is read.
+    ///
+    /// - Throws: As ``receive(v2:)``.
+    private func receive(v1 body: [UInt8]) async throws {
+        guard let receipt = ResponseBodyV1.latestReceipt(in: body) else {
+            throw Refusal.invalid("The body is not {\"unified_receipt\": {\"latest_receipt\": …}}.")
+        }
+        let now = now()
+        guard let evidence = Evidence(try await service.verifier.verify(receipt: receipt, at: now)) else {
+            throw Refusal.invalid("The receipt names no app.")
+        }
+        _ = try await service.ledger.record([evidence], at: now)
+    }
+}
+
+extension Response {
+    fileprivate static var empty: Response { Response(json: [UInt8]("{}".utf8)) }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Hummingbird
+import PurchaseLedger
+
+/// Subscriptions, transactions and the documents that they are known from, by their own ids.
+struct PurchaseRoutes: Sendable {
+    let keyed: KeyedRoutes
+
+    func add(to router: Router<BasicRequestContext>) {
+        router.get(
+            "/v1/subscriptions/{id}",
+            use: keyed.handler(needs: .server, "The subscription") { try await subscription($0) })
+        router.get(
+            "/v1/transactions/{id}",
+            use: keyed.handler(needs: .server, "The transaction") { try await transaction($0) })
+        router.get("/v1/evidence/{id}", use: keyed.handler(needs: .server, "The document") { try await evidence($0) })
+    }
+
+    private func subscription(_ request: KeyedRequest) async throws -> SubscriptionHistoryBody? {
+        let chain = try await request.ledger.chain(ChainKey(request.parameter("id"), in: request.scope))
+        return chain.flatMap { SubscriptionHistoryBody($0, at: request.now) }
+    }
+
+    private func transaction(_ request: KeyedRequest) async throws -> PurchaseBody? {
+        try await request.ledger.transaction(TransactionKey(request.parameter("id"), in: request.scope))
+            .map { PurchaseBody($0) }
+    }
+
+    /// A document by the name that answers give for their evidence; `nil` if it is not known, or is another app's.
+    private func evidence(_ request: KeyedRequest) async throws -> EvidenceBody? {
+        guard let name = Provenance(try request.parameter("id")) else {
+            throw Refusal.invalid(
+                "A document's name is as answers give it: when it was signed, a hyphen and 64 hexadecimal digits.")
+        }
+        guard let found = try await request.ledger.documents([name])[name],
+            found.scope.bundleId == request.scope.bundleId
+        else { return nil }
+        return EvidenceBody(found)
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+
+/// What a customer presents: `{"documents": [signed transaction or base64 app receipt, …]}`, or one as `{"document": …}`.
+struct Submission: Sendable {
+    /// The longest body, in bytes: one receipt of the largest size as base64, as for verifyReceipt.
+    static let bodyLimit = Limits.verifyReceiptRequest
+
+    /// The most documents by a server key: a customer's whole history, many times over.
+    private static let limit = 1000
+
+    /// The most documents by a client key. Each costs signature checks, and a device presents what StoreKit has for it now: a few
+    /// transactions, or one receipt.
+    private static let clientLimit = 20
+
+    let documents: [String]
+
+    init(parsing body: [UInt8], role: APIKey.Role) throws(Refusal) {
+        guard let json = try? JSONValue(parsing: body) else { throw .invalid("The body is no JSON.") }
+        if let one = json["document"]?.string {
+            documents = [one]
+            return
+        }
+        guard let list = json["documents"]?.array, !list.isEmpty else {
+            throw .invalid("The body is neither {\"document\": …} nor {\"documents\": […]} with at least one.")
+        }
+        let limit = role == .client ? Self.clientLimit : Self.limit
+        guard list.count <= limit else { throw .invalid("At most \(limit) documents at once with a \(role) key.") }
+        documents = list.compactMap(\.string)
+        guard documents.count == list.count else { throw .invalid("Each document is a text.") }
+    }
+
+    /// Verifies all documents. Equal ones count once.
+    ///
+    /// - Throws: ``Refusal`` that names the first which is not accepted.
+    func verified(by verifier: AppStoreVerifier, at now: Timestamp) async throws -> [Evidence] {
+        var evidence: [Evidence] = []
+        var (texts, names) = (Set<String>(), Set<EvidenceID>())
+        for (index, document) in documents.enumerated() where texts.insert(document).inserted {
+            do {
+                let verified = try await verifier.verify(presented: document, at: now)
+                if names.insert(verified.id).inserted { evidence.append(verified) }
+            } catch {
+                var refusal = Refusal(error)
+                refusal.message = "documents[\(index)]: \(refusal.message)"
+                throw refusal
+            }
+        }
+        return evidence
+    }
+}
+
+extension AppStoreVerifier {
+    /// A signed transaction is told from a base64 receipt by its dots.
+    fileprivate func verify(presented document: String, at now: Timestamp) async throws(VerificationError) -> Evidence {
+        if document.utf8.contains(UInt8(ascii: ".")) {
+            let transaction = try await verify(document.utf8, as: JWSTransactionDecodedPayload.self, at: now)
+            if let evidence = Evidence(transaction) { return evidence }
+        } else if let bytes = Base64.decode(document.utf8) {
+            if let evidence = Evidence(try await verify(receipt: bytes, at: now)) { return evidence }
+        }
+        throw VerificationError(.malformed, "Neither a signed transaction nor an app receipt as base64.")
+    }
+}

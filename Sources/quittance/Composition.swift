@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import Foundation
+import LedgerSQLite
+import Logging
+import PurchaseLedger
+import PurchaseServer
+
+/// The one place where the program is put together: the ledger, the verifier and the server that a configuration describes, with
+/// the clocks, the randomness and the network of the machine. Everything below is given them.
+struct Composition {
+    let configuration: ServerConfiguration
+    let now: @Sendable () -> Timestamp = SystemClock.now
+    private let clock = ContinuousClock()
+    var random = SystemRandomNumberGenerator()
+
+    init(_ configuration: ServerConfiguration) {
+        self.configuration = configuration
+    }
+}
+
+// MARK: - The ledger
+
+extension Composition {
+    /// Opens the ledger.
+    ///
+    /// - Parameter mayMake: Whether one is made if there is none.
+    /// - Throws: Exit status 1 if it cannot be opened.
+    func storage(mayMake: Bool = false) throws -> SQLiteLedgerStorage {
+        let path = try mayMake ? ledgerPath() : existingLedger()
+        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: mayMake) }
+    }
+
+    /// Opens the ledger so that nothing in its file changes.
+    ///
+    /// - Throws: Exit status 1 if it cannot be opened.
+    func storageForReading() throws -> SQLiteLedgerStorage {
+        let path = try existingLedger()
+        return try opening(path) { try SQLiteLedgerStorage(reading: path) }
+    }
+
+    /// The path of a ledger that is there.
+    func existingLedger() throws -> String {
+        let path = try ledgerPath()
+        guard FileManager.default.fileExists(atPath: path) else {
+            throw ValidationError("There is no ledger at \(path). quittance serve makes one.")
+        }
+        return path
+    }
+
+    private func ledgerPath() throws -> String {
+        guard case .sqlite(let path) = configuration.database else {
+            throw ValidationError("Which ledger? Name it with --database sqlite:PATH or in the configuration.")
+        }
+        return path
+    }
+
+    private func opening(_ path: String, _ body: () throws -> SQLiteLedgerStorage) throws -> SQLiteLedgerStorage {
+        do {
+            return try body()
+        } catch {
+            Terminal.complain("quittance: The ledger at \(path) cannot be opened: \(error)")
+            throw ExitCode(1)
+        }
+    }
+}
+
+// MARK: - The verifier
+
+extension Composition {
+    /// A verifier with the roots that are configured, for any app.
+    func verifier(checkingRevocation: Bool = true) throws -> AppStoreVerifier {
+        var verifier = AppStoreVerifier(
+            apps: .any, environments: Set(Environment.allCases),
+            roots: try TrustRoots(at: configuration.roots, besidesApple: configuration.alsoAppleRoots))
+        if let intermediates = configuration.intermediates {
+            verifier.intermediates = try Intermediates(at: intermediates)
+        }
+        if checkingRevocation, configuration.revocation != .off {
+            let checker = RevocationChecker(transport: HTTPOCSPTransport(), clock: clock)
+            verifier.revocation = .checked(by: checker, acceptsUnknown: configuration.revocation == .ask)
+        }
+        return verifier
+    }
+}
+
+extension TrustRoots {
+    /// Those in the files, or Apple's if none is named.
+    fileprivate init(at paths: [String], besidesApple: Bool) throws {
+        var trusted: TrustRoots? = besidesApple || paths.isEmpty ? .apple : nil
+        for path in paths {
+            let root: TrustRoots
+            do {
+                root = try TrustRoots(reading: Input.read(path))
+            } catch {
+                throw ValidationError("--root \(path): \((error as? VerificationError)?.message ?? "\(error)")")
+            }
+            trusted = trusted?.union(root) ?? root
+        }
+        self = trusted ?? .apple
+    }
+}
+
+extension Intermediates {
+    /// Reads a file, or all files of a folder that are named like certificates.
+    fileprivate init(at path: String) throws {
+        let endings = [".cer", ".crt", ".der", ".pem"]
+        var paths = [path]
+        if let names = try? FileManager.default.contentsOfDirectory(atPath: path) {
+            paths = names.filter { name in endings.contains { name.lowercased().hasSuffix($0) } }.sorted()
+                .map { "\(path)/\($0)" }
+            guard !paths.isEmpty else {
+                throw ValidationError("--intermediates \(path): no \(endings.joined(separator: ", ")) file is in it.")
+            }
+        }
+        self.init()
+        for path in paths {
+            do {
+                self = union(try Intermediates(reading: Input.read(path)))
+            } catch {
+                throw ValidationError(
+                    "--intermediates \(path): \((error as? VerificationError)?.message ?? "\(error)")")
+            }
+        }
+    }
+}
+
+// MARK: - The server
+
+extension Composition {
+    func logger() -> Logger {
+        var logger = Logger(label: "quittance") { [configuration, now] _ in
+            LineLogHandler(configuration.logFormat, now: now, write: Terminal.complain)
+        }
+        logger.logLevel = configuration.logLevel
+        return logger
+    }
+
+    /// What keeps the ledger, by the rules that are configured.
+    func service(_ storage: SQLiteLedgerStorage, _ verifier: AppStoreVerifier) -> LedgerService {
+        LedgerService(configuration, storage: storage, verifier: verifier)
+    }
+
+    /// - Parameter service: `nil` for a server that only verifies.
+    func server(_ service: LedgerService?, _ logger: Logger) -> ServerApplication {
+        var random = random
+        var server = ServerApplication(
+            environment: configuration.environment, ledger: service, bounds: configuration.bounds,
+            requestSeed: random.next(), now: now, clock: clock, logger: logger)
+        server.requestLog = configuration.requestLog
+        return server
+    }
+}

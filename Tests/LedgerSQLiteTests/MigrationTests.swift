@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import GRDB
+import LedgerSQLite
+import PurchaseLedger
+import Testing
+
+/// Files of earlier versions are brought up to date.
+@Suite struct MigrationTests {
+    private let folder: TemporaryFolder
+    private static let digest = "x'\(String(repeating: "0a", count: 32))'"
+    private static let scopes = """
+        INSERT INTO apps (id, bundleId) VALUES (1, 'com.example.one'), (2, 'com.example.two');
+        INSERT INTO scopes (id, app, environment) VALUES (1, 1, 'Production'), (2, 2, 'Production'), (3, 1, 'Sandbox');
+        """
+
+    init() throws {
+        folder = try TemporaryFolder()
+    }
+
+    /// A file as it was after a step, with rows of that time.
+    private func oldFile(after step: String, _ rows: String) throws -> SQLiteLedgerStorage {
+        let queue = try DatabaseQueue(path: folder.path())
+        try Schema.migrator.migrate(queue, upTo: step)
+        try queue.write { try $0.execute(sql: Self.scopes + rows) }
+        try queue.close()
+        return try SQLiteLedgerStorage(path: folder.path())
+    }
+
+    private static func key(_ id: String, in app: String = "com.example.one") -> ChainKey {
+        ChainKey(id, in: LedgerScope(bundleId: app, environment: .production))
+    }
+
+    private static func time(_ milliseconds: Int64?) -> Timestamp? { milliseconds.map(Timestamp.init(milliseconds:)) }
+
+    @Test func `customers of an older file exist in their own right if something shows that their ids were used`()
+        async throws
+    {
+        let storage = try oldFile(
+            after: "007 governing period",
+            """
+            INSERT INTO chains (id, scope, originalTransactionId, renewalSignedDate, renewalEvidence, isInBillingRetry,
+                                renewalAppAccountToken)
+            VALUES (1, 1, '1', 0, \(Self.digest), 0, 'named by renewal info');
+            INSERT INTO statements (chain, transactionId, source, isOriginal, signedDate, evidence, productId, quantity,
+                                    isUpgraded, appAccountToken)
+            VALUES (1, '1', 0, 1, 0, \(Self.digest), 'p', 1, 0, 'named'),
+                   (1, '2', 0, 0, 0, \(Self.digest), 'p', 1, 0, 'claimed'),
+                   (1, '3', 0, 0, 0, \(Self.digest), 'p', 1, 0, 'one of two');
+            INSERT INTO customers (number, app) VALUES (1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (6, 1);
+            INSERT INTO customerIds (customer, place, app, id)
+            VALUES (1, 1, 1, 'named'), (2, 1, 1, 'named by renewal info'), (3, 1, 1, 'own'), (4, 1, 1, 'one of two'),
+                   (4, 2, 1, 'named too'), (5, 1, 2, 'named'), (6, 1, 1, 'claimed');
+            INSERT INTO events (kind, scope, recordedAt, customer, detail) VALUES ('purchase.linked', 1, 0, 6, 'claim');
+            """)
+        let ids = ["named", "named by renewal info", "own", "one of two", "claimed"]
+        let all = ids.map { CustomerID($0, of: "com.example.one") } + [CustomerID("named", of: "com.example.two")]
+        let found = try await storage.load {
+            $0.customers = Set(all)
+            $0.chains = [Self.key("1")]
+        }
+        #expect(all.map { found.customer($0)?.isEstablished } == [false, false, true, true, true, true])
+        #expect(found.chains[Self.key("1")]?.ownerChanges == [])
+        #expect(try await storage.faults() == [])
+    }
+
+    @Test func `in an older file renewal info stays about the newest period`() async throws {
+        let (start, end) = (0, 86_400_000)
+        let storage = try oldFile(
+            after: "006 proof",
+            """
+            INSERT INTO chains (id, scope, originalTransactionId, renewalSignedDate, renewalEvidence, autoRenewStatus,
+                                isInBillingRetry)
+            VALUES (1, 1, '1', \(end), \(Self.digest), 1, 1);
+            INSERT INTO statements (chain, transactionId, source, isOriginal, signedDate, evidence, productId, quantity,
+                                    isUpgraded, purchaseDate, expiresDate)
+            VALUES (1, '1', 0, 1, \(end + 60_000), \(Self.digest), 'p', 1, 0, \(start), \(end));
+            """)
+        let chain = try await Ledger(storage: storage).chain(Self.key("1"))
+        let state = chain?.subscription(at: Timestamp(milliseconds: Int64(end + 3_600_000)))
+        #expect(state?.status == .billingRetry)
+    }
+
+    /// As version 008 wrote them.
+    private static let chains = """
+        INSERT INTO chains (id, scope, originalTransactionId, forgottenAt, toldStatus, toldProductId, toldTransactionId,
+                            toldExpiresDate, toldWillRenew, toldRevoked, toldEntitling, nextChange, lastDocument, documentCount)
+        VALUES (1, 1, 'active', NULL, 'active', 'p', 't', 50, 1, NULL, 1, 50, 2, 2),
+               (2, 1, 'expired', NULL, 'expired', 'p', 't', 50, 0, NULL, 0, NULL, NULL, 0),
+               (3, 1, 'bought', NULL, NULL, 'p', 't', NULL, NULL, NULL, 1, NULL, NULL, 0),
+               (4, 1, 'refunded', NULL, NULL, 'p', 't', NULL, NULL, '["t"]', 0, NULL, NULL, 0),
+               (5, 1, 'used', NULL, NULL, 'p', 't', NULL, NULL, NULL, 0, NULL, NULL, 0),
+               (6, 1, 'erased', 70, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0),
+               (7, 2, 'active', NULL, 'active', 'p', 't', 50, 1, NULL, 1, 50, NULL, 0);
+        """
+
+    @Test func `what an older file published stays published, so that no change is published again`() async throws {
+        let storage = try oldFile(
+            after: "008 claims",
+            Self.chains + """
+                INSERT INTO events (sequence, kind, scope, recordedAt, originalTransactionId)
+                VALUES (1, 'subscription.started', 1, 40, 'active'), (2, 'purchase.linked', 1, 30, 'active'),
+                       (3, 'subscription.started', 2, 90, 'active');
+                """)
+        typealias Published = (id: String, status: SubscriptionState.Status?, until: Int64?, isSubscription: Bool?)
+        let expected: [Published] = [
+            ("active", .active, 50, true), ("expired", .expired, nil, true), ("bought", .active, nil, false),
+            ("refunded", .revoked, nil, false), ("used", .expired, nil, false), ("erased", nil, nil, nil),
+        ]
+        let found = try await storage.load { $0.chains = Set(expected.map { Self.key($0.id) }) }.chains
+        for (id, status, until, isSubscription) in expected {
+            let record = found[Self.key(id)]
+            #expect(record?.report?.state.status == status, "\(id)")
+            #expect(record?.report?.state.until == Self.time(until), "\(id)")
+            #expect(record?.report?.isSubscription == isSubscription, "\(id)")
+        }
+        #expect(found[Self.key("active")]?.lastEventAt == Self.time(40))
+        #expect(found[Self.key("active")]?.report?.nextChange == Self.time(50))
+        #expect(found[Self.key("refunded")]?.report?.revoked == ["t"])
+        #expect(found[Self.key("erased")]?.erasedAt == Self.time(70))
+        #expect(try await storage.faults() == [])
+    }
+
+    @Test func `events of an older file keep their cursors, also cursors that were beyond the app's own events`()
+        async throws
+    {
+        let storage = try oldFile(
+            after: "008 claims",
+            """
+            INSERT INTO customers (number, app) VALUES (1, 1);
+            INSERT INTO customerIds (customer, place, app, id) VALUES (1, 1, 1, 'anna');
+            INSERT INTO events (sequence, kind, scope, recordedAt, customer, originalTransactionId, transactionId, productId,
+                                detail)
+            VALUES (1, 'subscription.started', 1, 10, 1, 'c', 't', 'p', 'd'), (2, 'purchase.made', 2, 20, 1, NULL, NULL, NULL, NULL),
+                   (3, 'purchase.linked', 3, 30, 7, NULL, NULL, NULL, NULL), (4, 'purchase.made', 2, 40, NULL, NULL, NULL, NULL, NULL),
+                   (5, 'purchase.made', 2, 50, NULL, NULL, NULL, NULL, NULL);
+            """)
+        func cursors(_ app: String, after cursor: String? = nil) async throws -> [String?] {
+            let cursor = cursor.map(EventCursor.init(rawValue:))
+            return try await storage.events(of: app, after: cursor, limit: 9).events.map(\.cursor?.rawValue)
+        }
+        #expect(try await cursors("com.example.one") == ["1", "3"])
+        #expect(try await cursors("com.example.two", after: "2") == ["4", "5"])
+        let page = try await storage.events(of: "com.example.one", after: nil, limit: 1)
+        #expect(page.customerIds == [Customer(number: 1, bundleId: "com.example.one"): "anna"])
+        let first = try #require(page.events.first)
+        #expect(first.recordedAt == Self.time(10) && first.effectiveAt == Self.time(10) && first.detail == "d")
+        #expect(first.before == nil && first.after == nil && first.transactionId == "t")
+
+        // The server once returned 5 to the first app, after it had passed over all others' events.
+        for app in ["com.example.one", "com.example.new"] {
+            #expect(try await cursors(app, after: "5") == [])
+            await #expect(throws: EventCursorError.invalid) { try await cursors(app, after: "6") }
+        }
+        let scopes = ["com.example.one", "com.example.new"].map { LedgerScope(bundleId: $0, environment: .production) }
+        try await storage.commit { changes in
+            changes.events = scopes.map { LedgerEvent(.purchased, in: $0, at: Timestamp(milliseconds: 60)) }
+        }
+        #expect(try await cursors("com.example.one", after: "5") == ["6"])
+        #expect(try await cursors("com.example.new", after: "5") == ["6"])
+    }
+
+    @Test func `documents of an older file stay evidence for their chains, but not for those that were erased`()
+        async throws
+    {
+        let document = Array("document".utf8)
+        let id = EvidenceID(document, .notification)
+        let digest = "x'\(String("\(id)".prefix(32)))'"
+        let content = "x'00' || CAST('document' AS BLOB)"
+        let storage = try oldFile(
+            after: "008 claims",
+            Self.chains + """
+                INSERT INTO documents (number, signedDate, digest, scope, chain, previous, kind, receivedAt, content)
+                VALUES (1, 1, \(digest), 1, 1, NULL, 'notification', 0, CAST(\(content) AS BLOB)),
+                       (2, 2, \(digest), 1, 1, 1, 'notification', 0, CAST(\(content) AS BLOB)),
+                       (3, 3, \(digest), 1, NULL, NULL, 'notification', 0, CAST(\(content) AS BLOB));
+                INSERT INTO mentions (chain, document) VALUES (1, 3), (2, 3), (6, 3);
+                """)
+        let keys = ["active", "expired", "erased"].map { Self.key($0) }
+        let names = (1...3).map { Provenance(signedDate: Timestamp(milliseconds: $0), evidence: id) }
+        let evidence = try await storage.load { $0.evidence = Set(keys) }.evidence
+        let shared = DocumentReference(names[2], about: [keys[0], keys[1]])
+        let own = names.prefix(2).map { DocumentReference($0, about: [keys[0]]) }
+        #expect(evidence[keys[0]]?.sorted { $0.name < $1.name } == own + [shared])
+        #expect(evidence[keys[1]] == [shared])
+        #expect(evidence[keys[2]] ?? [] == [])
+
+        let found = "SELECT count(*) FROM pragma_table_info('documents') WHERE name = 'previous'"
+        #expect(try await storage.number(found) == 0)
+        try await storage.commit { $0.erasedChains = [keys[0]] }
+        #expect(try await storage.load { $0.names = Set(names) }.names == [names[2]])
+        #expect(try await storage.faults() == [])
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Testing
+
+@Suite struct CatalogueChangeTests {
+    private static func rules(days: Int, leeway: Duration = .zero) -> LedgerRules {
+        let pass = Catalogue.Product(entitlements: ["pass"], duration: .seconds(86_400 * days))
+        let catalogue = Catalogue(
+            products: ["pass": pass, "month": .init(entitlements: ["pro"])], staleLeeway: leeway)
+        return LedgerRules(catalogues: [Facts.scope.bundleId: catalogue])
+    }
+
+    @Test func `an end that a new duration brings is published, and once`() async throws {
+        let (storage, signed) = (MemoryLedgerStorage(), try SignedHistory())
+        var ledger = Ledger(storage: storage, rules: Self.rules(days: 90))
+        #expect(try await ledger.publishCatalogueChanges(at: Facts.day(0)) == 0)
+        let pass = try signed.transaction(product: "pass", signed: 0) {
+            $0.type = Open(.nonRenewingSubscription)
+            $0.expiresDate = nil
+        }
+        _ = try await ledger.record([signed.evidence(transaction: pass)], claimedBy: "a", at: Facts.day(0))
+        ledger.rules = Self.rules(days: 10)
+        #expect(try await ledger.publishCatalogueChanges(at: Facts.day(5)) == 1)
+        #expect(try await ledger.publishCatalogueChanges(at: Facts.day(5)) == 0)
+        #expect(try await ledger.publishDueChanges(at: Facts.day(11)) == 1)
+        let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
+        #expect(events.map(\.kind) == [.linked, .purchased, .purchaseUpdated, .accessEnded])
+        #expect(events[2].before?.until == Facts.day(90) && events[2].after?.until == Facts.day(10))
+        #expect(events[3].effectiveAt == Facts.day(10) && events[3].recordedAt == Facts.day(11))
+        #expect(events[3].after?.status == .expired)
+    }
+
+    @Test func `another leeway is looked at too, and access that a shorter one ended is published`() async throws {
+        let (storage, signed) = (MemoryLedgerStorage(), try SignedHistory())
+        var ledger = Ledger(storage: storage, rules: Self.rules(days: 1, leeway: .seconds(86_400 * 9)))
+        _ = try await ledger.publishCatalogueChanges(at: Facts.day(0))
+        _ = try await ledger.record([signed.evidence(transaction: try signed.transaction(signed: 0))], at: Facts.day(0))
+        while try await ledger.publishDueChanges(at: Facts.day(31)) > 0 {}
+        ledger.rules = Self.rules(days: 1)
+        _ = try await ledger.publishCatalogueChanges(at: Facts.day(32))
+        let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
+        #expect(events.map(\.kind) == [.subscriptionStarted, .subscriptionStale, .accessEnded])
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import ReceiptCoding
+import Testing
+
+/// What was erased stays erased, and erasing makes nothing better for a customer who presents old documents again.
+@Suite struct ErasureTests {
+    private static let catalogue = Catalogue(
+        products: ["month": .init(entitlements: ["pro"]), "coins": .init(entitlements: [])], staleLeeway: .zero)
+
+    private static func ledger(keepsEvidence: Bool = false) -> Ledger {
+        Ledger(
+            storage: MemoryLedgerStorage(),
+            rules: LedgerRules(catalogues: [Facts.scope.bundleId: catalogue], keepsEvidence: keepsEvidence))
+    }
+
+    private static func purchase(_ id: String) -> InAppPurchase {
+        var purchase = InAppPurchase()
+        purchase.transactionId = id
+        purchase.originalTransactionId = id
+        purchase.productId = "month"
+        purchase.quantity = 1
+        purchase.purchaseDate = Facts.day(0)
+        purchase.expiresDate = Facts.day(30)
+        return purchase
+    }
+
+    @Test func `a token from before a refund entitles to nothing after an erasure`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let (bought, refunded) = (
+            try signed.transaction(signed: 0), try signed.transaction(signed: 5) { $0.revocationDate = Facts.day(5) }
+        )
+        for token in [bought, refunded] {
+            _ = try await ledger.record([signed.evidence(transaction: token)], claimedBy: "a", at: Facts.day(6))
+        }
+        _ = try await ledger.delete("a", in: Facts.scope, at: Facts.day(7))
+        _ = try await ledger.record([signed.evidence(transaction: bought)], claimedBy: "b", at: Facts.day(8))
+        let answer = try #require(try await ledger.customer("b", in: Facts.scope, at: Facts.day(8)))
+        #expect(answer.holdings.entitlements.isEmpty)
+        #expect(answer.holdings.subscriptions["1"]?.status == .revoked)
+        // What the App Store signed since holds: it reversed the refund.
+        let reversed = try signed.transaction(signed: 9)
+        _ = try await ledger.record([signed.evidence(transaction: reversed)], at: Facts.day(9))
+        #expect(
+            try await ledger.holdings(of: "b", in: Facts.scope, at: Facts.day(9))?.entitlements.map(\.name) == ["pro"])
+    }
+
+    @Test func `a consumable that an erased customer had is said to be used when it is presented again`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let coins = try signed.transaction(product: "coins", signed: 0) {
+            $0.type = Open(.consumable)
+            $0.expiresDate = nil
+        }
+        _ = try await ledger.record([signed.evidence(transaction: coins)], claimedBy: "a", at: Facts.day(1))
+        #expect(try await ledger.customer("a", in: Facts.scope, at: Facts.day(1))?.transferred == [])
+        // Twice, so that what is left of the first erasure outlives the second.
+        for id in ["a", "b"] {
+            _ = try await ledger.delete(id, in: Facts.scope, at: Facts.day(2))
+            _ = try await ledger.record([signed.evidence(transaction: coins)], claimedBy: "b", at: Facts.day(3))
+            #expect(try await ledger.customer("b", in: Facts.scope, at: Facts.day(3))?.transferred == ["1"])
+        }
+    }
+
+    @Test func `deriving everything again changes nothing after an erasure and a new claim`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        // One receipt with the purchases of two customers, and a token of one of them.
+        let receipt = SignedHistory.Document.receipt(["1", "2"].map(Self.purchase), created: 1)
+        let (token, other) = (
+            try signed.transaction("1", signed: 2), try signed.transaction("2", original: "2", signed: 2)
+        )
+        _ = try await ledger.record([signed.evidence(transaction: other)], claimedBy: "b", at: Facts.day(3))
+        _ = try await ledger.record([signed.evidence(transaction: token)], claimedBy: "a", at: Facts.day(3))
+        _ = try await ledger.record([signed.evidence(receipt)], at: Facts.day(3))
+        _ = try await ledger.delete("a", in: Facts.scope, at: Facts.day(4))
+        _ = try await ledger.record([signed.evidence(transaction: token)], claimedBy: "c", at: Facts.day(5))
+        let before = try await ledger.chain(ChainKey("1", in: Facts.scope))
+        #expect(before?.transactions["1"]?.receipt == nil, "the receipt stays for the other purchase only")
+        let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(6))
+        #expect(rebuilt.faults.isEmpty && rebuilt.differing.isEmpty)
+        #expect(try await ledger.chain(ChainKey("1", in: Facts.scope)) == before)
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Testing
+
+/// Events tell the whole story, in an order in which it can have happened.
+@Suite struct EventStoryTests {
+    private static func ledger(leewayDays: Int = 0) -> Ledger {
+        let catalogue = Catalogue(
+            products: ["month": .init(entitlements: ["pro"])], staleLeeway: .seconds(86_400 * leewayDays))
+        return Ledger(
+            storage: MemoryLedgerStorage(), rules: LedgerRules(catalogues: [Facts.scope.bundleId: catalogue]))
+    }
+
+    private static func events(_ ledger: Ledger) async throws -> [LedgerEvent] {
+        try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
+    }
+
+    @Test func `all that time changed while the server was down is published, each as of its instant`() async throws {
+        let (ledger, signed) = (Self.ledger(leewayDays: 2), try SignedHistory())
+        _ = try await ledger.record([signed.evidence(transaction: try signed.transaction(signed: 0))], at: Facts.day(0))
+        while try await ledger.publishDueChanges(at: Facts.day(50)) > 0 {}
+        let events = try await Self.events(ledger)
+        #expect(events.map(\.kind) == [.subscriptionStarted, .subscriptionStale, .accessEnded])
+        #expect(events.map(\.effectiveAt) == [Facts.day(0), Facts.day(30), Facts.day(32)])
+        #expect(events.map(\.recordedAt) == [Facts.day(0), Facts.day(50), Facts.day(50)])
+    }
+
+    @Test func `a refund is published after the start that it belongs to`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let refunded = try signed.transaction(signed: 5) { $0.revocationDate = Facts.day(5) }
+        _ = try await ledger.record([signed.evidence(transaction: refunded)], at: Facts.day(6))
+        #expect(
+            try await Self.events(ledger).map(\.kind) == [.subscriptionStarted, .refunded, .subscriptionRevoked])
+    }
+
+    @Test func `a change of product comes with the state before and after it`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let tokens = [
+            try signed.transaction("1", signed: 0),
+            try signed.transaction("2", product: "year", signed: 10, from: 10, until: 375) {
+                $0.transactionReason = Open(.purchase)
+            },
+        ]
+        for token in tokens { _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(10)) }
+        let change = try #require(try await Self.events(ledger).last)
+        #expect(change.kind == .subscriptionProductChanged)
+        #expect(change.before == ChainState(status: .active, productId: "month", until: Facts.day(30)))
+        #expect(change.after == ChainState(status: .active, productId: "year", until: Facts.day(375)))
+    }
+
+    @Test func `a renewal that is known for the first time to be off is published`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let bought = try signed.transaction(signed: 0)
+        _ = try await ledger.record([signed.evidence(transaction: bought)], at: Facts.day(0))
+        let off = try signed.notification(
+            "DID_CHANGE_RENEWAL_STATUS", subtype: "AUTO_RENEW_DISABLED", signed: 3,
+            transaction: signed.transaction(signed: 3),
+            renewal: signed.renewal(signed: 3, renews: false))
+        _ = try await ledger.record([signed.evidence(notification: off)], at: Facts.day(3))
+        let last = try #require(try await Self.events(ledger).last)
+        #expect(last.kind == .subscriptionUpdated)
+        #expect(last.before?.willRenew == nil && last.after?.willRenew == false)
+    }
+
+    @Test func `a clock that goes back does not take events of a chain back`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        _ = try await ledger.record([signed.evidence(transaction: try signed.transaction(signed: 0))], at: Facts.day(3))
+        let renewed = try signed.transaction("2", signed: 2, from: 30, until: 60)
+        _ = try await ledger.record([signed.evidence(transaction: renewed)], at: Facts.day(2))
+        let times = try await Self.events(ledger).map(\.recordedAt)
+        #expect(times == times.sorted() && times.count == 2)
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import PurchaseLedger
+import TestData
+import Testing
+
+/// A consumer that keeps what events say has what the ledger answers, whatever happens in whatever order.
+@Suite struct FeedTests {
+    private static let environment = ProcessInfo.processInfo.environment
+
+    /// `QUITTANCE_SEED` in the environment runs the history of that seed alone, and `QUITTANCE_SOAK` many more.
+    private static let seeds =
+        environment["QUITTANCE_SEED"].flatMap(UInt64.init).map { [$0] }
+        ?? Array(0..<(environment["QUITTANCE_SOAK"] == nil ? 30 : 500))
+
+    @Test func `the histories have every kind of event`() async throws {
+        // A migration has stories of its own, in MigrationTests.
+        var missing = Set(LedgerEvent.Kind.allCases).subtracting([.subscriptionMigrated])
+        for seed: UInt64 in 0..<200 where !missing.isEmpty {
+            var history = RandomHistory(seed)
+            let ledger = history.ledger()
+            for _ in 0..<60 {
+                try await history.take(history.next(), ledger)
+                while try await ledger.publishDueChanges(at: history.now) > 0 {}
+            }
+            missing.subtract(try await ledger.events().events.map(\.kind))
+        }
+        #expect(missing == [])
+    }
+
+    @Test(arguments: seeds)
+    func `a consumer of events knows what the ledger answers`(seed: UInt64) async throws {
+        var history = RandomHistory(seed)
+        let ledger = history.ledger()
+        var consumer = Consumer()
+        var cursor: EventCursor?
+        for _ in 0..<60 {
+            let step = history.next()
+            try await history.take(step, ledger)
+            while try await ledger.publishDueChanges(at: history.now, limit: 2) > 0 {}
+            let page = try await ledger.events(of: Facts.scope.bundleId, after: cursor, limit: 10_000)
+            cursor = page.next
+            var faults = page.events.compactMap { consumer.take($0) }
+            // As of an earlier time than that of the last publication, answers differ from it rightly.
+            if history.isLatest { faults += try await consumer.differences(from: ledger, at: history.now) }
+            consumer.forgetErased(try await ledger.chains(RandomHistory.keys))
+            guard faults.isEmpty else {
+                Issue.record("QUITTANCE_SEED=\(seed)\n\(history.trace)\n\(faults.joined(separator: "\n"))")
+                return
+            }
+        }
+    }
+}
+
+/// What a consumer of events keeps.
+private struct Consumer {
+    /// The last change of each chain.
+    private var changes: [String: (before: ChainState?, after: ChainState?)] = [:]
+    private var recordedAt: [String: Timestamp] = [:]
+    private var holdings: [Customer: [String: ChainState?]] = [:]
+
+    /// Takes in an event.
+    ///
+    /// - Returns: What is wrong with it, if anything is.
+    mutating func take(_ event: LedgerEvent) -> String? {
+        keep(event)
+        guard event.effectiveAt <= event.recordedAt else {
+            return "It takes effect later than it is recorded: \(event)"
+        }
+        guard let chain = event.originalTransactionId else { return nil }
+        defer { recordedAt[chain] = event.recordedAt }
+        if let last = recordedAt[chain], event.recordedAt < last {
+            return "Recorded before the one before it: \(event)"
+        }
+        let known = changes[chain]
+        switch event.kind {
+        case .linked:
+            return event.before == nil && event.after == known?.after ? nil : "Not as published: \(event)"
+        case .unlinked:
+            return event.before == known?.after && event.after == nil ? nil : "Not as published: \(event)"
+        default:
+            // One change may be several events, and one for each owner.
+            let isSame = known.map { $0.before == event.before && $0.after == event.after } ?? false
+            changes[chain] = (event.before, event.after)
+            return isSame || event.before == known?.after ? nil : "Does not begin at \(known as Any): \(event)"
+        }
+    }
+
+    private mutating func keep(_ event: LedgerEvent) {
+        guard let customer = event.customer else { return }
+        if event.kind == .customerDeleted { holdings[customer] = nil }
+        guard let chain = event.originalTransactionId else { return }
+        holdings[customer, default: [:]][chain] = event.kind == .unlinked ? nil : .some(event.after)
+    }
+
+    /// Chains without facts begin anew.
+    mutating func forgetErased(_ chains: [ChainKey: Chain]) {
+        let ids = Set(chains.keys.map(\.originalTransactionId))
+        changes = changes.filter { ids.contains($0.key) }
+    }
+
+    /// Where the ledger answers something else.
+    func differences(from ledger: Ledger, at now: Timestamp) async throws -> [String] {
+        var faults: [String] = []
+        let chains = try await ledger.chains(RandomHistory.keys)
+        var states: [String: ChainState] = [:]
+        for (key, chain) in chains where !chain.transactions.isEmpty {
+            let id = key.originalTransactionId
+            states[id] = ChainState(answering: chain, at: now)
+            if changes[id]?.after != states[id] {
+                faults.append("\(id) is \(states[id] as Any), and published as \(changes[id]?.after as Any)")
+            }
+        }
+        let snapshot = try await ledger.snapshot { $0.customers = RandomHistory.customers }
+        for id in RandomHistory.customers {
+            guard let answer = try await ledger.customer(id.id, in: Facts.scope, at: now),
+                let customer = snapshot.ids[id]
+            else { continue }
+            let owned = Set(answer.purchases.map(\.originalTransactionId))
+            let expected = states.filter { owned.contains($0.key) }
+            let found = (holdings[customer] ?? [:]).compactMapValues { $0 }
+            if found != expected { faults.append("\(id.id) has \(expected), by events \(found)") }
+        }
+        return faults
+    }
+}
+
+extension ChainState {
+    /// What the ledger answers about a chain.
+    fileprivate init(answering chain: Chain, at now: Timestamp) {
+        if let state = chain.subscription(at: now) {
+            self.init(
+                status: state.status, productId: state.governing.productId, until: state.accessUntil,
+                willRenew: state.willRenew)
+            return
+        }
+        let standing = Set(chain.purchases.lazy.filter { $0.revocation == nil }.map(\.type))
+        let entitlements = Holdings([chain], catalogue: RandomHistory.catalogue, at: now).entitlements
+        let isActive = !entitlements.isEmpty || standing.contains(Open(.consumable))
+        self.init(
+            status: isActive ? .active : standing.contains(Open(.nonRenewingSubscription)) ? .expired : .revoked,
+            productId: chain.purchases.last?.productId, until: entitlements.first?.until)
+    }
+}

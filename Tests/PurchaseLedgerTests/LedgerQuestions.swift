@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import PurchaseLedgerTesting
+
+/// Where the ledger of a test is kept. None may make a difference.
+enum TestStorage: CaseIterable {
+    case memory
+    /// Every decision is made again.
+    case unsteady
+
+    func make() -> any LedgerStorage {
+        switch self {
+        case .memory: MemoryLedgerStorage()
+        case .unsteady: UnsteadyStorage(around: MemoryLedgerStorage())
+        }
+    }
+}
+
+/// What tests ask a ledger about its records.
+extension Ledger {
+    init(
+        _ catalogue: Catalogue, _ policy: ClaimPolicy = .accountTokenWins,
+        in storage: any LedgerStorage = MemoryLedgerStorage()
+    ) {
+        self.init(
+            storage: storage, rules: LedgerRules(catalogues: [Facts.scope.bundleId: catalogue], claimPolicy: policy))
+    }
+
+    func snapshot(_ fill: (inout LedgerQuery) -> Void) async throws -> LedgerSnapshot {
+        var query = LedgerQuery()
+        fill(&query)
+        return try await storage.load(query)
+    }
+
+    /// All events so far.
+    func events() async throws -> EventPage { try await events(of: Facts.scope.bundleId, limit: 10_000) }
+
+    /// All events so far in words: their kind, transaction and, if wanted, the first id of the customer.
+    func words(customers: Bool = true) async throws -> [String] {
+        let page = try await events()
+        return page.events.map { event in
+            let customer = customers ? event.customer.flatMap { page.customerIds[$0] } : nil
+            return [event.kind.rawValue, event.transactionId, customer].compactMap { $0 }.joined(separator: " ")
+        }
+    }
+
+    /// The ids of each owner of a chain.
+    func owners(_ key: ChainKey = Facts.key) async throws -> [[String]] {
+        let snapshot = try await snapshot { ($0.chains, $0.owners) = ([key], true) }
+        return snapshot.chains[key]?.owners.compactMap { snapshot.customers[$0.customer]?.ids } ?? []
+    }
+
+    /// Whether a customer exists in its own right; `nil` if it does not exist.
+    func isEstablished(_ id: String) async throws -> Bool? {
+        let id = CustomerID(id, of: Facts.scope.bundleId)
+        return try await snapshot { $0.customers = [id] }.customer(id)?.isEstablished
+    }
+
+    func document(_ name: Provenance) async throws -> StoredDocument? { try await documents([name])[name] }
+
+    /// All documents.
+    func documents() async throws -> [StoredDocument] {
+        let page = try await storage.scanDocuments(after: nil, limit: 1000)
+        precondition(page.next == nil, "A test has more than a page of documents")
+        return page.items
+    }
+
+    /// Replaces a chain, as no rule would.
+    func put(_ record: ChainRecord) async throws {
+        var query = LedgerQuery()
+        query.chains = [record.key]
+        try await storage.commit(query) { _ in
+            var changes = LedgerChanges()
+            changes.chains = [record]
+            return .commit(changes, ())
+        }
+    }
+}

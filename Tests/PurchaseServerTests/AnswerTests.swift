@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Logging
+import PurchaseLedger
+import PurchaseServer
+import Testing
+
+/// Every answer of our own API byte for byte: the order of its members, and which are `null` and which absent.
+@Suite struct AnswerTests {
+    private typealias World = LedgerRoutesTests.World
+    private static let now = LedgerRoutesTests.now
+    private static let (start, end): (Int64, Int64) = (1_700_000_000_000, 1_702_592_000_000)
+
+    private static func text(
+        _ world: World, _ method: HTTPRequest.Method, _ path: String, _ body: String = "",
+        key: APIKey.Role = .server
+    ) async throws -> String {
+        String(buffer: try await world.respond(method, path, body, key: key).body)
+    }
+
+    private static func name(_ token: String, _ kind: Evidence.Kind = .transaction) -> String {
+        "\(start)-\(EvidenceID(Array(token.utf8), kind))"
+    }
+
+    private static let scope = #""bundleId":"com.example","environment":"Production""#
+    private static let entitlement = """
+        {"name":"pro","reason":"subscription","productId":"month","transactionId":"1","originalTransactionId":"1",\
+        "until":\(end)}
+        """
+    private static let subscription = """
+        {"originalTransactionId":"1","status":"active","statusCode":1,"productId":"month","transactionId":"1",\
+        "expiresDate":\(end),"accessUntil":\(end),"nextChange":\(end),"willRenew":null}
+        """
+
+    private static func purchase(evidence: String?) -> String {
+        let evidence = evidence.map {
+            #","evidence":{"id":"\#($0)","kind":"signedTransaction","signedDate":\#(start)}"#
+        }
+        return """
+            {"transactionId":"1","originalTransactionId":"1","productId":"month","type":"Auto-Renewable Subscription",\
+            "purchaseDate":\(start),"expiresDate":\(end),"quantity":1,"isUpgraded":false,"revocationDate":null\(evidence ?? "")}
+            """
+    }
+
+    private static func customer(_ id: String, ids: String, evidence: String?) -> String {
+        """
+        {"id":"\(id)","ids":[\(ids)],\(scope),"asOf":\(start),"nextChange":\(end),"entitlements":[\(entitlement)],\
+        "subscriptions":[\(subscription)],"purchases":[\(purchase(evidence: evidence))],"consumables":[],\
+        "unknownProducts":[]}
+        """
+    }
+
+    @Test func `a customer, with a server key and with a client key`() async throws {
+        let world = try await World()
+        let token = try world.transaction()
+        let submitted = try await Self.text(
+            world, .post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+        let anna = Self.customer("anna", ids: #""anna""#, evidence: Self.name(token))
+        #expect(
+            submitted
+                == #"{"recorded":1,"alreadyKnown":0,"keptByOthers":[],"tooManyClaims":[],"customer":\#(anna)}"#)
+        #expect(try await Self.text(world, .get, "/v1/customers/anna") == anna)
+        let both = Self.customer("anna", ids: #""anna","a2""#, evidence: Self.name(token))
+        #expect(try await Self.text(world, .post, "/v1/customers/anna/aliases", #"{"alias":"a2"}"#) == both)
+        let client = Self.customer("a2", ids: #""a2""#, evidence: nil)
+        #expect(try await Self.text(world, .get, "/v1/customers/a2", key: .client) == client)
+        #expect(
+            try await Self.text(world, .delete, "/v1/customers/anna")
+                == #"{"deleted":true,"unlinkedPurchases":1,"forgottenDocuments":1,"keptDocuments":0}"#)
+    }
+
+    @Test func `a customer who has nothing, and claims that were refused`() async throws {
+        let world = try await World(policy: .keep)
+        let body = #"{"document":"\#(try world.transaction())"}"#
+        _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
+        let nothing = """
+            {"id":"bert","ids":["bert"],\(Self.scope),"asOf":\(Self.start),"nextChange":null,"entitlements":[],\
+            "subscriptions":[],"purchases":[],"consumables":[],"unknownProducts":[]}
+            """
+        #expect(
+            try await Self.text(world, .post, "/v1/customers/bert/purchases", body)
+                == #"{"recorded":0,"alreadyKnown":1,"keptByOthers":["1"],"tooManyClaims":[],"customer":\#(nothing)}"#)
+        let transferring = try await World(policy: .transfer)
+        let presented = #"{"document":"\#(try transferring.transaction())"}"#
+        var refused: String?
+        // The first claim changes no owner, and ten more may within a day.
+        for claim in 0...11 {
+            let path = "/v1/customers/\(claim.isMultiple(of: 2) ? "anna" : "bert")/purchases"
+            refused = try await transferring.send(.post, path, presented, key: .client).1["tooManyClaims"]?.compactText
+        }
+        #expect(refused == #"[{"originalTransactionId":"1","retryAt":\#(Self.start + 86_400_000)}]"#)
+    }
+
+    @Test func `an entitlement, and none`() async throws {
+        let world = try await World()
+        let body = #"{"document":"\#(try world.transaction())"}"#
+        _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
+        let path = "/v1/customers/anna/entitlements"
+        let (asOf, next) = (#""asOf":\#(Self.start)"#, #""nextChange":\#(Self.end)"#)
+        #expect(
+            try await Self.text(world, .get, "\(path)/pro")
+                == #"{"name":"pro","isActive":true,\#(asOf),\#(next),"entitlement":\#(Self.entitlement)}"#)
+        #expect(
+            try await Self.text(world, .get, "\(path)/gold") == #"{"name":"gold","isActive":false,\#(asOf),\#(next)}"#)
+        #expect(
+            try await Self.text(world, .get, "\(path)/pro?environment=sandbox")
+                == #"{"name":"pro","isActive":false,\#(asOf),"nextChange":null}"#)
+    }
+
+    @Test func `a consumable with all that a transaction can have, and a product that is not configured`()
+        async throws
+    {
+        let world = try await World()
+        let token = try world.transaction {
+            ($0.transactionId, $0.originalTransactionId, $0.productId) = ("2", "2", "coins")
+            ($0.type, $0.expiresDate, $0.quantity) = (Open(.consumable), nil, 3)
+            ($0.revocationDate, $0.revocationReason) = (Self.now, Open(rawValue: 1))
+            $0.revocationType = Open(rawValue: "REFUND_FULL")
+            $0.inAppOwnershipType = Open(rawValue: "FAMILY_SHARED")
+            $0.webOrderLineItemId = "9"
+        }
+        let answer = try await world.send(
+            .post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#
+        ).1["customer"]
+        #expect(
+            answer?["consumables"]?.compactText == """
+                [{"productId":"coins","transactionId":"2","purchaseDate":\(Self.start),"quantity":3,\
+                "revokedQuantity":3,"transferred":false}]
+                """)
+        #expect(answer?["unknownProducts"]?.compactText == #"["coins"]"#)
+        #expect(
+            try await Self.text(world, .get, "/v1/transactions/2") == """
+                {"transactionId":"2","originalTransactionId":"2","productId":"coins","type":"Consumable",\
+                "purchaseDate":\(Self.start),"expiresDate":null,"quantity":3,"isUpgraded":false,\
+                "revocationDate":\(Self.start),"revocationReason":1,"revocationType":"REFUND_FULL",\
+                "inAppOwnershipType":"FAMILY_SHARED","webOrderLineItemId":"9",\
+                "evidence":{"id":"\(Self.name(token))","kind":"signedTransaction","signedDate":\(Self.start)}}
+                """)
+    }
+
+    @Test func `a subscription, before and after its renewal info is known`() async throws {
+        let world = try await World()
+        let token = try world.transaction()
+        _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+        let history = "[\(Self.purchase(evidence: Self.name(token)))]"
+        #expect(
+            try await Self.text(world, .get, "/v1/subscriptions/1")
+                == #"{"subscription":\#(Self.subscription),"transactions":\#(history),"renewalInfo":null}"#)
+        var renewal = JWSRenewalInfoDecodedPayload()
+        (renewal.originalTransactionId, renewal.productId, renewal.autoRenewProductId) = ("1", "month", "year")
+        (renewal.environment, renewal.signedDate) = (Open(.production), Self.now)
+        (renewal.renewalDate, renewal.autoRenewStatus) = (Timestamp(milliseconds: Self.end), Open(.off))
+        (renewal.expirationIntent, renewal.priceIncreaseStatus) = (Open(rawValue: 1), Open(rawValue: 0))
+        let signed = try world.authority.sign(renewal)
+        let notification = try world.notification("DID_CHANGE_RENEWAL_STATUS", transaction: token) {
+            $0.data?.signedRenewalInfo = signed
+        }
+        #expect(try await world.send(.post, "/notifications/v2", notification, key: nil).0 == .ok)
+        let subscription = """
+            \(Self.subscription.dropLast("null}".count))false,"autoRenewProductId":"year","expirationIntent":1,\
+            "priceIncreaseStatus":0}
+            """
+        let info = #"{"id":"\#(Self.name(signed, .renewalInfo))","signedDate":\#(Self.start)}"#
+        #expect(
+            try await Self.text(world, .get, "/v1/subscriptions/1")
+                == #"{"subscription":\#(subscription),"transactions":\#(history),"renewalInfo":\#(info)}"#)
+    }
+
+    @Test func `evidence`() async throws {
+        let world = try await World()
+        let token = try world.transaction()
+        let body = try world.notification("SUBSCRIBED", transaction: token) {
+            $0.subtype = Open(rawValue: "RESUBSCRIBE")
+        }
+        #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
+        let notification = try #require(try JSONValue(parsing: body.utf8)["signedPayload"]?.string)
+        let middle = #""environment":"Production","signedDate":\#(Self.start),"receivedAt":\#(Self.start)"#
+        let (name, other) = (Self.name(token), Self.name(notification, .notification))
+        #expect(
+            try await Self.text(world, .get, "/v1/evidence/\(name)")
+                == #"{"id":"\#(name)","kind":"transaction",\#(middle),"document":"\#(token)"}"#)
+        #expect(
+            try await Self.text(world, .get, "/v1/evidence/\(other)") == """
+                {"id":"\(other)","kind":"notification",\(middle),"notificationType":"SUBSCRIBED","subtype":"RESUBSCRIBE",\
+                "notificationUUID":"u","document":"\(notification)"}
+                """)
+    }
+
+    @Test func `events, with what was before and after`() async throws {
+        let world = try await World()
+        for body in [
+            try world.notification("SUBSCRIBED", transaction: world.transaction()), try world.notification("TEST"),
+        ] {
+            #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
+        }
+        let times = #""recordedAt":\#(Self.start),"effectiveAt":\#(Self.start)"#
+        #expect(
+            try await Self.text(world, .get, "/v1/events") == """
+                {"items":[{"id":"1","kind":"subscription.started",\(times),\(Self.scope),"originalTransactionId":"1",\
+                "transactionId":"1","productId":"month","before":null,\
+                "after":{"status":"active","productId":"month","until":\(Self.end),"willRenew":null}},\
+                {"id":"2","kind":"notification.received",\(times),\(Self.scope),"detail":"TEST","before":null,\
+                "after":null}],\
+                "nextCursor":"2"}
+                """)
+    }
+
+    @Test func `a cursor of another ledger is 400, and one before events that were erased is 410 with the oldest`()
+        async throws
+    {
+        let world = try await World()
+        _ = try await world.send(.post, "/notifications/v2", world.notification("TEST"), key: nil)
+        for cursor in ["2", "-1", "x", ""] {
+            let (status, answer) = try await world.send(.get, "/v1/events?after=\(cursor)")
+            #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidCursor", "\(cursor)")
+        }
+        #expect(try await world.ledger.eraseEvents(before: Timestamp(milliseconds: Self.start + 1)) == 1)
+        let response = try await world.respond(.get, "/v1/events?after=0", key: .server)
+        #expect(response.status == .gone)
+        #expect(
+            String(buffer: response.body) == """
+                {"error":{"code":"cursorExpired","message":"Events behind this cursor were erased. Those that are left begin \
+                behind oldest.","retryable":false,"oldest":"1"}}
+                """)
+        #expect(try await Self.text(world, .get, "/v1/events?after=1") == #"{"items":[],"nextCursor":"1"}"#)
+        #expect(try await Self.text(world, .get, "/v1/events") == #"{"items":[],"nextCursor":"1"}"#)
+    }
+
+    @Test func `errors and health`() async throws {
+        let world = try await World()
+        #expect(
+            try await Self.text(world, .get, "/v1/customers/anna")
+                == #"{"error":{"code":"notFound","message":"The customer is not known here.","retryable":false}}"#)
+        #expect(try await Self.text(world, .get, "/health/live") == #"{"status":"live"}"#)
+        #expect(
+            try await Self.text(world, .get, "/health/ready") == #"{"status":"ready","lastNotificationAccepted":null}"#)
+        var server = world.server
+        server.ledger = nil
+        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+            let ready = try await client.execute(uri: "/health/ready", method: .get)
+            #expect(String(buffer: ready.body) == #"{"status":"ready"}"#)
+        }
+    }
+}
+
+/// What the service publishes and erases by itself.
+@Suite struct DueChangePublisherTests {
+    @Test func `events that are older than they are kept are erased, and newer ones stay`() async throws {
+        let world = try await LedgerRoutesTests.World()
+        _ = try await world.send(.post, "/notifications/v2", world.notification("TEST"), key: nil)
+        let day: Int64 = 86_400_000
+        func publish(after days: Int64) async throws -> [LedgerEvent] {
+            let now = Timestamp(milliseconds: LedgerRoutesTests.now.milliseconds + days * day)
+            let publisher = DueChangePublisher(
+                ledger: world.ledger, eventRetention: .seconds(2 * 86_400), now: { now },
+                clock: VirtualClock(endsWithFirstSleep: true), logger: world.server.logger)
+            try await publisher.run()
+            return try await world.ledger.events(of: "com.example", limit: 10).events
+        }
+        let token = try world.transaction()
+        _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+        #expect(try await !world.ledger.events(of: "com.example", limit: 1).events.isEmpty)
+        #expect(try await publish(after: 3).isEmpty)
+        // What is due is published first, and stays.
+        #expect(try await !publish(after: 31).isEmpty)
+    }
+}
