@@ -31,11 +31,10 @@ package enum Schema {
     /// date the new ones are at its end. So the date that is read from a document is part of its name: another reading of it
     /// would not find what is there. Pieces are few, and found by the first eight octets of their digest.
     ///
-    /// Nearly every document speaks of one chain or of none, and each of a chain's names the one before it, of which the chain
-    /// names the last and their number: an index of them would be another page to write for every notification. Those that speak of more are
-    /// in `mentions`.
+    /// Nearly every document speaks of one chain or of none. Those that speak of more are in `mentions`. Until step 013 each document of
+    /// a chain named the one before it, and the chain the last.
     ///
-    /// A chain's row holds what its newest renewal info says and, from `toldStatus` on, what was last told of it, as each of a
+    /// A chain's row holds what its newest renewal info says and, from `toldStatus` on (`publishedStatus` since step 009), what was published of it last, as each of a
     /// subscription's notifications changes both: in tables of their own they would be two more pages to write.
     private static let evidence = """
         CREATE TABLE apps (
