@@ -93,7 +93,11 @@ extension CalendarDate {
     func appendDay(to text: inout [UInt8]) {
         if year < 0 { text.append(UInt8(ascii: "-")) }
         let (centuries, years) = abs(year).quotientAndRemainder(dividingBy: 100)
-        if centuries > 99 { JSONWriter.append(centuries, to: &text) } else { Self.appendTwo(centuries, to: &text) }
+        if centuries > 99 {
+            JSONWriter.append(Int64(centuries), to: &text)
+        } else {
+            Self.appendTwo(centuries, to: &text)
+        }
         Self.appendTwo(years, to: &text)
         text.append(UInt8(ascii: "-"))
         Self.appendTwo(month, to: &text)

@@ -52,7 +52,7 @@ package struct JSONWriter {
         quote(text)
     }
 
-    package mutating func number(_ number: some FixedWidthInteger) {
+    package mutating func number(_ number: Int64) {
         separate()
         Self.append(number, to: &bytes)
     }
@@ -103,7 +103,7 @@ package struct JSONWriter {
     }
 
     /// Appends the decimal digits of `number`.
-    package static func append(_ number: some FixedWidthInteger, to bytes: inout [UInt8]) {
+    package static func append(_ number: Int64, to bytes: inout [UInt8]) {
         var rest = number.magnitude
         if number < 0 { bytes.append(UInt8(ascii: "-")) }
         let start = bytes.count
@@ -172,7 +172,7 @@ extension JSONWriter {
     }
 
     /// Writes a name and a number.
-    package mutating func member(_ name: StaticString, number: some FixedWidthInteger) {
+    package mutating func member(_ name: StaticString, number: Int64) {
         self.name(name)
         self.number(number)
     }

@@ -266,7 +266,7 @@ struct LegacyWriter: LegacyVisitor {
     mutating func digits<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == Int {
         guard let value else { return }
         json.name(name)
-        json.plainString { JSONWriter.append(value.rawValue, to: &$0) }
+        json.plainString { JSONWriter.append(Int64(value.rawValue), to: &$0) }
     }
 
     mutating func number(_ name: StaticString, _ value: inout Int64?) {
@@ -278,7 +278,7 @@ struct LegacyWriter: LegacyVisitor {
     mutating func number<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == Int {
         guard let value else { return }
         json.name(name)
-        json.number(value.rawValue)
+        json.number(Int64(value.rawValue))
     }
 
     mutating func boolText(_ name: StaticString, _ value: inout Bool?) {

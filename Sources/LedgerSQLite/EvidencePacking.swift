@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import PurchaseLedger
 import ReceiptCoding
 
 /// A document taken apart to be kept in less room: the pieces of it that also stand in others are kept by themselves, once,
@@ -45,6 +46,17 @@ struct Packing: Sendable {
 // MARK: - Taking apart
 
 extension Packing {
+    /// The packings of documents that may be stored soon, each after the tokens in it.
+    static func packings(of documents: [Evidence]) -> [EvidenceID: Packing] {
+        var packings: [EvidenceID: Packing] = [:]
+        for document in documents {
+            packings[document.id] = Packing(document.document, document.jws) { token in
+                document.parts.contains { token.isSame(as: $0.document[...]) }
+            }
+        }
+        return packings
+    }
+
     /// Shorter tokens and certificates stay where they are: a row of its own costs some 40 bytes.
     private static let shortestPiece = 256
 

@@ -17,8 +17,9 @@ struct EvidenceParts {
         // Of the tokens inside only those are cut out that are documents too. Unknown ones stay inline and are deleted with the
         // document.
         let isKnown = { session.cache.parts.document($0) != nil }
+        let prepared = session.packings[evidence.id].flatMap { $0.tokens.allSatisfy { isKnown($0.bytes) } ? $0 : nil }
         // What does not come back from its packing byte for byte has none.
-        guard let packing = Packing(evidence.document, evidence.jws, cutting: isKnown) else {
+        guard let packing = prepared ?? Packing(evidence.document, evidence.jws, cutting: isKnown) else {
             return Packing.plain(evidence.document)
         }
         let tokens = packing.tokens.compactMap { session.cache.parts.document($0.bytes) }

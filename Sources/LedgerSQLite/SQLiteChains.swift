@@ -315,18 +315,20 @@ extension StoredChain {
         if let renewal = try RenewalFact(&row, key.originalTransactionId) { record.chain.merge(renewal) }
         record.report = try ChainReport(&row)
         record.ownerChanges = try row.textIfAny().map { try JSONValue.stored($0).times } ?? []
-        record.owners = try row.textIfAny()?.split(separator: ",").map { try ChainRecord.Owner($0, key) } ?? []
+        record.owners = try row.textIfAny().map { try ChainRecord.Owner.list($0, key) } ?? []
     }
 }
 
 extension ChainRecord.Owner {
-    /// Reads `number reason`.
-    fileprivate init(_ text: Substring, _ key: ChainKey) throws {
-        let words = text.split(separator: " ")
-        guard words.count == 2, let number = Int64(words[0]), let reason = LinkReason(rawValue: String(words[1])) else {
-            throw SQLiteErrors.damaged("The ledger says that an owner is \(text)")
+    /// Reads `number reason`, separated by commas.
+    fileprivate static func list(_ text: String, _ key: ChainKey) throws -> [ChainRecord.Owner] {
+        try text.utf8.split(separator: UInt8(ascii: ",")).map { owner in
+            let words = owner.split(separator: UInt8(ascii: " ")).map { String(Substring($0)) }
+            guard words.count == 2, let number = Int64(words[0]), let reason = LinkReason(rawValue: words[1]) else {
+                throw SQLiteErrors.damaged("The ledger says that the owners of a chain are \(text)")
+            }
+            return ChainRecord.Owner(Customer(number: number, bundleId: key.scope.bundleId), reason)
         }
-        self.init(Customer(number: number, bundleId: key.scope.bundleId), reason)
     }
 }
 

@@ -12,6 +12,8 @@ final class SQLiteLedgerSession {
     /// The bytes of texts and blobs while a statement runs, so that SQLite need not copy each by itself.
     var scratch: [UInt8] = []
     var cache: Cache
+    /// Documents that were packed before this transaction began, as most are: it is the only one that writes, so that others wait.
+    var packings: [EvidenceID: Packing] = [:]
     /// The chains that the decision loaded; `nil` for one that is not stored. Only what differs from them is written.
     var chains: [ChainKey: StoredChain?] = [:]
     /// The customers that the decision loaded; `nil` for one that is not stored.

@@ -128,8 +128,10 @@ extension SQLiteLedgerStorage {
     public func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
-        try await write { session in
-            try LedgerDecision.settle(query, decide) {
+        let packings = Packing.packings(of: query.arriving)
+        return try await write { session in
+            session.packings = packings
+            return try LedgerDecision.settle(query, decide) {
                 try session.load($0, numbersCustomers: true)
             } commit: {
                 try session.write($0)
@@ -194,21 +196,39 @@ extension SQLiteLedgerStorage {
         // A read that waits for its turn cannot be cancelled, but it does not wait for long.
         try Task.checkCancellation()
         return try await withCheckedThrowingContinuation { continuation in
-            reads.add { [self] in continuation.resume(with: Result { try readNow(body) }) }
+            reads.add { [self] connection in
+                continuation.resume(with: connection.flatMap { on in Result { try read(on, body) } })
+            } lending: { [self] in
+                try lendReader($0)
+            }
         }
     }
 
-    private func readNow<Output>(_ body: (SQLiteLedgerSession) throws -> Output) throws -> Output {
+    /// Lends a connection for reading.
+    private func lendReader(_ use: (Database) -> Void) throws {
         let database = connection.withLock { $0.database }
-        // A connection that is opened for this read would open another file.
+        // A connection that is opened now would open another file.
         if let loss = groups.loss { throw loss }
         do {
-            return try database.read { connection in
-                let session = SQLiteLedgerSession(connection, readCache.withLock { $0 })
-                let output = try body(session)
-                readCache.withLock { $0.rowIDs = session.cache.rowIDs }
-                return output
+            try database.unsafeRead(use)
+        } catch {
+            throw SQLiteErrors.translate(error)
+        }
+    }
+
+    private func read<Output>(
+        _ connection: Database, _ body: (SQLiteLedgerSession) throws -> Output
+    ) throws -> Output {
+        do {
+            let session = SQLiteLedgerSession(connection, readCache.withLock { $0 })
+            var output: Output?
+            try connection.inTransaction(.deferred) {
+                output = try body(session)
+                return .commit
             }
+            guard let output else { throw LedgerStorageError(.unavailable, "A transaction ran nothing") }
+            readCache.withLock { $0.rowIDs = session.cache.rowIDs }
+            return output
         } catch {
             throw SQLiteErrors.translate(error)
         }

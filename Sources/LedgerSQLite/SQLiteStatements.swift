@@ -182,7 +182,7 @@ struct RowReader {
         return try next(SQLITE_TEXT) { index in
             let text = UnsafeBufferPointer(
                 start: sqlite3_column_text(statement, index), count: Int(sqlite3_column_bytes(statement, index)))
-            return StoredText.unescape(String(decoding: text, as: UTF8.self))
+            return StoredText.unescape(text)
         }
     }
 
@@ -246,11 +246,11 @@ private enum StoredText {
         }
     }
 
-    static func unescape(_ text: String) -> String {
-        guard text.utf8.contains(mark) else { return text }
+    static func unescape(_ text: UnsafeBufferPointer<UInt8>) -> String {
+        guard text.contains(mark) else { return String(decoding: text, as: UTF8.self) }
         var bytes: [UInt8] = []
         var isMarked = false
-        for byte in text.utf8 {
+        for byte in text {
             if isMarked {
                 bytes.append(byte == UInt8(ascii: "0") ? 0 : mark)
             } else if byte != mark {

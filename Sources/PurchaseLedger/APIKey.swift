@@ -56,9 +56,9 @@ extension APIKey {
 
     /// The id and the secret in a text that somebody sent; `nil` where it has not the form of a key.
     public static func parts(of text: some StringProtocol) -> (id: String, secret: String)? {
-        let parts = text.split(separator: "_", omittingEmptySubsequences: false)
-        guard parts.count == 3, parts[0] == "qt", parts[1].count == 8, parts[2].count == 44 else { return nil }
-        return (String(parts[1]), String(parts[2]))
+        let bytes = Array(text.utf8)
+        guard bytes.count == 56, bytes.starts(with: "qt_".utf8), bytes[11] == UInt8(ascii: "_") else { return nil }
+        return (String(decoding: bytes[3..<11], as: UTF8.self), String(decoding: bytes[12...], as: UTF8.self))
     }
 
     /// Whether `secret` is this key's and it was not revoked. Takes the same time wherever the first difference is.

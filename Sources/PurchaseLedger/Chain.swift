@@ -58,8 +58,16 @@ public struct ErasureResidue: Hashable, Sendable {
 }
 
 extension Chain {
-    /// What is known of each transaction, in no order.
-    var statements: [TransactionStatement] { transactions.values.compactMap(current) }
+    /// What is known of each transaction, in no order, and the ids of those that only a receipt says were taken back.
+    var statements: (all: [TransactionStatement], cancelledByReceiptAlone: Set<String>) {
+        var (all, cancelled) = ([TransactionStatement](), Set<String>())
+        all.reserveCapacity(transactions.count)
+        for fact in transactions.values {
+            if let statement = current(fact) { all.append(statement) }
+            if fact.isCancelledByReceiptAlone { cancelled.insert(fact.key.transactionId) }
+        }
+        return (all, cancelled)
+    }
 
     /// What is known of one transaction.
     public func current(_ fact: TransactionFact) -> TransactionStatement? {

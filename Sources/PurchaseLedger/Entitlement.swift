@@ -66,13 +66,12 @@ extension Holdings {
         var changes: [Timestamp] = []
         for (chain, history) in chains {
             let state = history.subscription(chain.renewal, at: now)
-            consumables += history.purchases.filter { $0.type == .consumable }.map { ConsumablePurchase($0) }
+            consumables += history.purchases.those { $0.type == .consumable }.map { ConsumablePurchase($0) }
             for grant in history.grants(state, catalogue, at: now) { grants.add(grant) }
             subscriptions[chain.key.originalTransactionId] = state
-            for purchase in history.purchases where catalogue.products[purchase.productId] == nil {
-                unknownProducts.insert(purchase.productId)
-            }
-            changes += history.instants(chain.renewal, catalogue).filter { $0 > now }
+            unknownProducts.formUnion(
+                history.purchases.those { catalogue.products[$0.productId] == nil }.map(\.productId))
+            changes += history.instants(chain.renewal, catalogue, after: now)
         }
         entitlements = grants.entitlements
         isEntitling = !grants.isEmpty
@@ -189,10 +188,12 @@ extension PurchaseHistory {
     /// - Parameter state: Of the subscription at `now`, if it is one.
     fileprivate func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         var grants = state.map { periodGrants($0, catalogue, at: now) } ?? []
-        grants += purchases.compactMap { $0.nonRenewingGrant(catalogue, at: now) }
+        grants += purchases.those { $0.type == .nonRenewingSubscription }.compactMap {
+            $0.nonRenewingGrant(catalogue, at: now)
+        }
         if let lasting, lasting.revocation == nil { grants.append(Grant(statement: lasting, reason: .purchase)) }
         // A chain never leaves its group, for which receipts have no word.
-        let group = purchases.lazy.compactMap(\.subscriptionGroup).first
+        let group = purchases.indices.lazy.compactMap { purchases[$0].subscriptionGroup }.first
         for index in grants.indices where grants[index].statement.subscriptionGroup == nil {
             grants[index].statement.subscriptionGroup = group
         }
@@ -202,7 +203,7 @@ extension PurchaseHistory {
     /// The periods that run, and what is left of one that is over. Of those that have not begun, only one that governs counts as
     /// running; the others extend what is granted.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
-        let open = periods.filter { now < $0.end && $0.revocation == nil }
+        let open = periods.those { now < $0.end && $0.revocation == nil }
         var grants = open.filter { $0.start <= now || $0 == state.governing }.map { period in
             Grant(statement: period, reason: .subscription, until: period.expiresDate)
         }
@@ -212,16 +213,20 @@ extension PurchaseHistory {
         return grants
     }
 
-    /// All instants at which an answer about this chain may change by itself.
-    fileprivate func instants(_ renewal: RenewalFact?, _ catalogue: Catalogue) -> [Timestamp] {
-        var instants = purchases.map(\.start)
-        instants += purchases.filter { $0.type == .nonRenewingSubscription }.compactMap { $0.nonRenewingEnd(catalogue) }
-        for period in periods {
-            guard let end = period.expiresDate else { continue }
+    /// All instants after `now` at which an answer about this chain may change by itself.
+    fileprivate func instants(
+        _ renewal: RenewalFact?, _ catalogue: Catalogue, after now: Timestamp
+    ) -> [Timestamp] {
+        var instants = purchases.indices.map { purchases[$0].start }
+        for purchase in purchases.those(where: { $0.type == .nonRenewingSubscription }) {
+            if let end = purchase.nonRenewingEnd(catalogue) { instants.append(end) }
+        }
+        for index in periods.indices {
+            guard let end = periods[index].expiresDate else { continue }
             instants += [end, end.advanced(by: catalogue.staleLeeway)]
         }
         if let grace = renewal?.gracePeriodExpiresDate { instants.append(grace) }
-        return instants
+        return instants.filter { $0 > now }
     }
 }
 

@@ -140,6 +140,8 @@ public struct LedgerQuery: Hashable, Sendable {
     public var owners = false
     /// Documents of which it matters whether they are stored.
     public var names: Set<Provenance> = []
+    /// Documents that the decision may store. A storage that compresses documents can do so before it is the decision's turn.
+    public var arriving: [Evidence] = []
     /// Documents that are wanted with their content.
     public var documents: Set<Provenance> = []
     /// Chains of which the names of all documents are wanted.
@@ -158,6 +160,7 @@ public struct LedgerQuery: Hashable, Sendable {
         query.holdings.formUnion(other.holdings)
         query.owners = owners || other.owners
         query.names.formUnion(other.names)
+        query.arriving += other.arriving
         query.documents.formUnion(other.documents)
         query.evidence.formUnion(other.evidence)
         query.catalogues.formUnion(other.catalogues)

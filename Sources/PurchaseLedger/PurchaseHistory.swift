@@ -7,6 +7,8 @@ import AppStoreModel
 /// An upgrade ends a period at once, and the App Store does not sign that period again in its notifications. One purchase may
 /// have two transaction ids. So transactions are merged into periods, the periods are put in the order in which they were
 /// bought, and what another purchase superseded is left out before anything is decided.
+///
+/// Statements are looked at in place, by index: to copy one counts a reference to each of its texts, and every answer comes here.
 struct PurchaseHistory {
     /// Each transaction, the earliest purchase first.
     let purchases: [TransactionStatement]
@@ -19,17 +21,16 @@ struct PurchaseHistory {
 
     /// - Parameter now: A purchase of a later time, as one of a clock that is ahead of ours, supersedes nothing yet.
     init(_ chain: Chain, at now: Timestamp) {
-        var purchases = chain.statements.sorted { $0.isBought(before: $1) }
-        let facts = chain.transactions.values
-        let cancelled = Set(facts.lazy.filter(\.isCancelledByReceiptAlone).map(\.key.transactionId))
-        let timeline = Timeline(purchases.filter(\.isSubscription), cancelledByReceipt: cancelled, at: now)
+        var (purchases, cancelled) = chain.statements
+        purchases.sort { $0.isBought(before: $1) }
+        let timeline = Timeline(purchases, cancelledByReceipt: cancelled, at: now)
         for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {
             purchases[index].markUpgraded()
         }
         self.purchases = purchases
-        periods = timeline.entries.lazy.filter { !$0.isSuperseded }.map(\.period)
+        periods = timeline.periods
         lastPeriod = timeline.entries.last?.period
-        lasting = TransactionStatement(merging: purchases.filter(\.isLasting))
+        lasting = TransactionStatement(merging: purchases.those(where: \.isLasting))
     }
 }
 
@@ -46,96 +47,137 @@ extension Chain {
 private struct Timeline {
     struct Entry {
         var period: TransactionStatement
-        let transactionIds: [String]
-        /// Whether only receipts say that it was taken back. They have one word for a refund and for an upgrade.
-        let isCancelledByReceipt: Bool
+        /// What it was merged of; empty if it is a single transaction.
+        var transactions: [TransactionStatement] = []
         /// Whether the App Store sold it because the one before it ended. A renewal supersedes nothing.
         var isRenewal = false
         /// Whether it never entitles again, also if what superseded it is refunded or ends first.
         var isSuperseded = false
 
-        init?(_ transactions: [TransactionStatement], cancelledByReceipt cancelled: Set<String>) {
-            guard let period = TransactionStatement(merging: transactions) else { return nil }
-            self.period = period
-            transactionIds = transactions.map(\.transactionId)
-            let revoked = transactions.filter { $0.revocation != nil }
-            isCancelledByReceipt = !revoked.isEmpty && revoked.allSatisfy { cancelled.contains($0.transactionId) }
+        /// Takes in another transaction of the same period.
+        mutating func add(_ transaction: TransactionStatement) {
+            if transactions.isEmpty { transactions = [period] }
+            transactions.append(transaction)
+        }
+
+        mutating func merge() {
+            if let merged = TransactionStatement(merging: transactions) { period = merged }
+        }
+
+        /// Whether only receipts say that it was taken back. They have one word for a refund and for an upgrade.
+        func isCancelled(byReceipts cancelled: Set<String>) -> Bool {
+            guard period.revocation != nil else { return false }
+            let revoked = (transactions.isEmpty ? [period] : transactions).filter { $0.revocation != nil }
+            return revoked.allSatisfy { cancelled.contains($0.transactionId) }
+        }
+
+        var transactionIds: [String] {
+            transactions.isEmpty ? [period.transactionId] : transactions.map(\.transactionId)
         }
     }
 
-    private(set) var entries: [Entry]
+    private(set) var entries: [Entry] = []
+    /// Those that were neither upgraded nor superseded.
+    var periods: [TransactionStatement] {
+        entries.indices.filter { !entries[$0].isSuperseded }.map { entries[$0].period }
+    }
     /// The transactions that receipts call cancelled and that were upgraded.
     private(set) var upgraded: Set<String> = []
 
     /// - Parameters:
-    ///   - transactions: In the order in which they were bought.
+    ///   - purchases: In the order in which they were bought. Those that are no subscription are left out.
     ///   - cancelled: Those that only receipts say were taken back.
-    init(_ transactions: [TransactionStatement], cancelledByReceipt cancelled: Set<String>, at now: Timestamp) {
-        entries = Self.byPeriod(transactions).compactMap { Entry($0, cancelledByReceipt: cancelled) }
-        entries.sort { $0.period.isBought(before: $1.period) }
+    init(_ purchases: [TransactionStatement], cancelledByReceipt cancelled: Set<String>, at now: Timestamp) {
+        findPeriods(in: purchases)
         findRenewals()
         findSuperseded(at: now)
-        markUpgrades()
+        if !cancelled.isEmpty { markUpgrades(of: cancelled) }
     }
 
     /// Transactions with one web order line item are one period.
-    private static func byPeriod(_ transactions: [TransactionStatement]) -> [[TransactionStatement]] {
-        var periods: [[TransactionStatement]] = []
+    private mutating func findPeriods(in purchases: [TransactionStatement]) {
+        entries.reserveCapacity(purchases.count)
         var places: [String: Int] = [:]
-        for transaction in transactions {
-            guard let line = transaction.webOrderLineItemId, !line.isEmpty else {
-                periods.append([transaction])
+        for index in purchases.indices where purchases[index].isSubscription {
+            let line = purchases[index].webOrderLineItemId ?? ""
+            if !line.isEmpty, let place = places[line] {
+                entries[place].add(purchases[index])
                 continue
             }
-            let place = places[line] ?? periods.count
-            if place == periods.count { periods.append([]) }
-            periods[place].append(transaction)
-            places[line] = place
+            if !line.isEmpty { places[line] = entries.count }
+            entries.append(Entry(period: purchases[index]))
         }
-        return periods
+        guard entries.count < purchases.count else { return }
+        for index in entries.indices { entries[index].merge() }
+        entries.sort { $0.period.isBought(before: $1.period) }
     }
 
     /// Receipts and old payloads do not say what a renewal is: there it begins when another period ends.
     private mutating func findRenewals() {
-        let ends = Set(entries.lazy.map(\.period.end.second))
+        var ends: Set<Int64>?
         for index in entries.indices {
-            let period = entries[index].period
-            entries[index].isRenewal =
-                period.transactionReason.map { $0 == .renewal } ?? ends.contains(period.start.second)
+            if let reason = entries[index].period.transactionReason {
+                entries[index].isRenewal = reason == .renewal
+                continue
+            }
+            let known = ends ?? Set(entries.indices.map { entries[$0].period.end.second })
+            ends = known
+            entries[index].isRenewal = known.contains(entries[index].period.start.second)
         }
     }
 
     /// A purchase of another product supersedes the period that ran then, and a renewal of that period, which may have been
     /// charged ahead, ends with it.
     private mutating func findSuperseded(at now: Timestamp) {
+        for index in entries.indices {
+            entries[index].isSuperseded =
+                entries[index].period.isUpgraded || hasSuccessor(index) { $0.start <= now }
+        }
+        if entries.contains(where: \.isSuperseded) { supersedeRenewals() }
+    }
+
+    private mutating func supersedeRenewals() {
         /// By the second at which periods ended, whether all of them were superseded.
         var areSuperseded: [Int64: Bool] = [:]
         for index in entries.indices {
-            let period = entries[index].period
-            let isOvertaken = successors(of: index).contains { $0.period.start <= now }
-            let renewsSuperseded = entries[index].isRenewal && (areSuperseded[period.start.second] ?? false)
-            let isSuperseded = period.isUpgraded || isOvertaken || renewsSuperseded
-            entries[index].isSuperseded = isSuperseded
-            areSuperseded[period.end.second] = isSuperseded && (areSuperseded[period.end.second] ?? true)
+            let (start, end) = (entries[index].period.start.second, entries[index].period.end.second)
+            if entries[index].isRenewal, areSuperseded[start] ?? false { entries[index].isSuperseded = true }
+            areSuperseded[end] = entries[index].isSuperseded && (areSuperseded[end] ?? true)
         }
     }
 
     /// A receipt says that an upgraded period was cancelled, at the second of the purchase that took its place.
-    private mutating func markUpgrades() {
-        for index in entries.indices where entries[index].isCancelledByReceipt {
-            let cancelled = entries[index].period.revocation?.date.second
-            guard successors(of: index).contains(where: { $0.period.start.second == cancelled }) else { continue }
+    private mutating func markUpgrades(of cancelled: Set<String>) {
+        for index in entries.indices where entries[index].isCancelled(byReceipts: cancelled) {
+            let second = entries[index].period.revocation?.date.second
+            guard hasSuccessor(index, where: { $0.start.second == second }) else { continue }
             entries[index].period.markUpgraded()
             upgraded.formUnion(entries[index].transactionIds)
         }
     }
 
-    /// The purchases of another product that were made while a period ran.
-    private func successors(of index: Int) -> [Entry] {
-        let period = entries[index].period
-        return entries[(index + 1)...].prefix { $0.period.start < period.end }.filter { other in
-            !other.isRenewal && other.period.start > period.start && other.period.productId != period.productId
+    /// Whether one of the purchases of another product that were made while a period ran is as asked.
+    private func hasSuccessor(_ index: Int, where isAsked: (TransactionStatement) -> Bool) -> Bool {
+        let (start, end) = (entries[index].period.start, entries[index].period.end)
+        for other in entries.indices[(index + 1)...] {
+            let next = entries[other].period.start
+            guard next < end else { return false }
+            if !entries[other].isRenewal, next > start,
+                entries[other].period.productId != entries[index].period.productId, isAsked(entries[other].period)
+            {
+                return true
+            }
         }
+        return false
+    }
+}
+
+extension Array<TransactionStatement> {
+    /// Those that are as asked. `filter` would copy the others too.
+    func those(where isAsked: (TransactionStatement) -> Bool) -> [TransactionStatement] {
+        var those: [TransactionStatement] = []
+        for index in indices where isAsked(self[index]) { those.append(self[index]) }
+        return those
     }
 }
 
@@ -165,7 +207,9 @@ extension TransactionStatement {
 
     /// The order in which purchases are judged: by date, then by end, then by id.
     func isBought(before other: TransactionStatement) -> Bool {
-        (start, end, transactionId) < (other.start, other.end, other.transactionId)
+        if start != other.start { return start < other.start }
+        if end != other.end { return end < other.end }
+        return transactionId < other.transactionId
     }
 
     /// Whether it is a non-consumable. Receipts do not say, so it is what is none of the other kinds.

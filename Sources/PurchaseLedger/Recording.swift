@@ -13,10 +13,11 @@ struct Recording: Sendable {
     /// What has to be loaded, as far as the documents say it.
     var query: LedgerQuery {
         var query = LedgerQuery()
+        query.arriving = documents.flatMap { $0.parts + [$0] }
+        query.names = Set(query.arriving.map(\.provenance))
         for document in documents {
             query.chains.formUnion(document.chains)
             query.chains.formUnion(document.predecessors.values.map { ChainKey($0, in: document.scope) })
-            query.names.formUnion(([document] + document.parts).map(\.provenance))
             query.customers.formUnion(document.accounts)
         }
         if let claimant {

@@ -85,7 +85,11 @@ extension PurchaseHistory {
     /// - Parameter renewal: The newest renewal info of the chain. It decides nothing about a period that it does not speak of.
     func subscription(_ renewal: RenewalFact?, at now: Timestamp) -> SubscriptionState? {
         guard let lastPeriod else { return nil }
-        guard let governing = governing(at: now) else { return SubscriptionState(.upgraded, lastPeriod) }
+        guard let governing = governing(at: now) else {
+            var state = SubscriptionState(.upgraded, lastPeriod)
+            state.nextProductId = renewal?.autoRenewProductId
+            return state
+        }
         let about = renewal.flatMap { $0.isAbout(governing) ? $0 : nil }
         var state = SubscriptionState(Self.status(of: governing, about, at: now), governing)
         switch state.status {
@@ -108,7 +112,7 @@ extension PurchaseHistory {
     /// The period that was bought last of those that have begun. If none has, the first counts as running: a renewal that was
     /// charged ahead proves that there is one before it.
     private func governing(at now: Timestamp) -> TransactionStatement? {
-        periods.last { $0.start <= now } ?? periods.first
+        periods.indices.last { periods[$0].start <= now }.map { periods[$0] } ?? periods.first
     }
 
     private static func status(
@@ -126,14 +130,18 @@ extension PurchaseHistory {
 
     /// The last period of the same product that follows a period without a gap.
     private func lastPaid(after period: TransactionStatement) -> TransactionStatement {
-        let following = periods.filter { $0.productId == period.productId && $0.revocation == nil }
-        return following.reduce(period) { last, next in next.continues(after: last.end) ? next : last }
+        var last = period
+        for index in periods.indices where periods[index].continues(after: last.end) {
+            guard periods[index].productId == period.productId, periods[index].revocation == nil else { continue }
+            last = periods[index]
+        }
+        return last
     }
 
     /// The end of what counts now, or the date of the next purchase if that is earlier.
     private func nextChange(of state: SubscriptionState, _ renewal: RenewalFact?, at now: Timestamp) -> Timestamp? {
         let end = state.status == .billingGrace ? renewal?.gracePeriodExpiresDate : state.governing.expiresDate
-        let next = purchases.first { $0.start > now }?.purchaseDate
+        let next = purchases.indices.first { purchases[$0].start > now }.flatMap { purchases[$0].purchaseDate }
         return [end, next].compactMap { $0 }.filter { $0 > now }.min()
     }
 }

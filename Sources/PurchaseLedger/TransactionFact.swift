@@ -48,7 +48,8 @@ public struct TransactionFact: Hashable, Sendable {
 
     /// Whether only a receipt says that this was taken back. A receipt has one word for a refund and for an upgrade.
     var isCancelledByReceiptAlone: Bool {
-        receipt?.revocation != nil && signed?.revocation == nil && current?.source == .receipt
+        guard let receipt, receipt.revocation != nil, signed?.revocation == nil else { return false }
+        return current?.source == .receipt
     }
 }
 

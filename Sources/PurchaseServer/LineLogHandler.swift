@@ -73,7 +73,7 @@ extension LineLogHandler {
             for (name, value) in members {
                 json.name(name)
                 switch value {
-                case .stringConvertible(let number as Int): json.number(number)
+                case .stringConvertible(let number as Int): json.number(Int64(number))
                 case .stringConvertible(let number as Int64): json.number(number)
                 default: json.string("\(value)")
                 }

@@ -116,7 +116,7 @@ extension JSONWriter {
     fileprivate mutating func finding(_ container: SignedReceipt, _ receipt: AppReceipt) {
         member("kind", SignedKind.receipt.rawValue)
         member("digestAlgorithm", "\(container.signer.digestAlgorithm)")
-        member("certificates", number: container.certificates.count)
+        member("certificates", number: Int64(container.certificates.count))
         name("payload")
         literal(Receipt(receipt, requestDate: nil).json)
         name("otherAttributes")

@@ -146,4 +146,13 @@ import Testing
             #expect(chain.subscription(at: Facts.day(state.day))?.status == state.status, "\(state.name)")
         }
     }
+
+    @Test func `a subscription whose every period was upgraded still says what renews`() {
+        var renewal = Facts.renewal(signed: 10)
+        renewal.autoRenewProductId = "high"
+        let chain = Facts.chain([Facts.transaction(signed: 10) { $0.isUpgraded = true }], [renewal])
+        let state = chain.subscription(at: Facts.day(12))
+        #expect(state?.status == .upgraded)
+        #expect(state?.nextProductId == "high")
+    }
 }

@@ -69,6 +69,11 @@ private final class AnswerOutput {
         }
     }
 
+    func number(_ value: some FixedWidthInteger & Encodable) throws {
+        guard let number = Int64(exactly: value) else { throw unsupported(value) }
+        json.number(number)
+    }
+
     func unsupported(_ value: some Encodable) -> EncodingError {
         EncodingError.invalidValue(value, .init(codingPath: [], debugDescription: "Answers have no such numbers."))
     }
@@ -99,9 +104,16 @@ private struct Members<Key: CodingKey>: KeyedEncodingContainerProtocol {
         output.json.string(value)
     }
 
-    func encode(_ value: some FixedWidthInteger & Encodable, forKey key: Key) {
+    func encode(_ value: Int, forKey key: Key) { encode(Int64(value), forKey: key) }
+
+    func encode(_ value: Int64, forKey key: Key) {
         name(key)
         output.json.number(value)
+    }
+
+    func encode(_ value: some FixedWidthInteger & Encodable, forKey key: Key) throws {
+        name(key)
+        try output.number(value)
     }
 
     func encode(_ value: some BinaryFloatingPoint & Encodable, forKey key: Key) throws {
@@ -167,7 +179,9 @@ private struct SingleValue: SingleValueEncodingContainer {
     func encodeNil() { output.json.null() }
     func encode(_ value: Bool) { output.json.bool(value) }
     func encode(_ value: String) { output.json.string(value) }
-    func encode(_ value: some FixedWidthInteger & Encodable) { output.json.number(value) }
+    func encode(_ value: Int) { output.json.number(Int64(value)) }
+    func encode(_ value: Int64) { output.json.number(value) }
+    func encode(_ value: some FixedWidthInteger & Encodable) throws { try output.number(value) }
     func encode(_ value: some BinaryFloatingPoint & Encodable) throws { throw output.unsupported(value) }
     func encode(_ value: some Encodable) throws { try value.encode(to: AnswerEncoder(output, depth: depth)) }
 }

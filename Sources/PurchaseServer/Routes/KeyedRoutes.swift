@@ -45,7 +45,7 @@ struct KeyedRoutes: Sendable {
 
     private func key(of request: Request, at now: Timestamp) async throws -> APIKey {
         let header = request.headers[.authorization] ?? ""
-        guard header.lowercased().hasPrefix("bearer "), let (id, secret) = APIKey.parts(of: header.dropFirst(7)),
+        guard header.prefix(7).lowercased() == "bearer ", let (id, secret) = APIKey.parts(of: header.dropFirst(7)),
             let key = try await service.keys.key(id, in: service.ledger, at: now), key.admits(secret)
         else { throw Refusal.noKey }
         RequestNotes.add { $0.key = key.id }
