@@ -17,7 +17,7 @@ struct StoredChain {
 extension SQLiteLedgerSession {
     /// All columns of a chain but for the next change, by which it is indexed.
     private static let contents = """
-        erasedAt, lastEventAt, residue, successor, predecessors, renewalSignedDate, renewalEvidence, renewalProductId, autoRenewProductId, autoRenewStatus,
+        erasedAt, lastEventAt, successor, predecessors, renewalSignedDate, renewalEvidence, renewalProductId, autoRenewProductId, autoRenewStatus,
         expirationIntent, isInBillingRetry, gracePeriodExpiresDate, priceIncreaseStatus, renewalAppAccountToken,
         renewalDate, publishedStatus, publishedProductId, publishedUntil, publishedWillRenew, publishedIsSubscription,
         publishedTransactionId, publishedExpiresDate, publishedRevoked, publishedEntitling
@@ -69,9 +69,14 @@ extension SQLiteLedgerSession {
         var chain = row
         let key = row.record.key
         let statements = try all(Self.statements, [.integer(row.number)]) {
-            try TransactionStatement(&$0, originalTransactionId: key.originalTransactionId)
+            (
+                isResidue: try $0.flag(),
+                statement: try TransactionStatement(&$0, originalTransactionId: key.originalTransactionId)
+            )
         }
-        for statement in statements { chain.record.chain.merge(statement) }
+        for (isResidue, statement) in statements {
+            if isResidue { chain.record.chain.mergeResidue(statement) } else { chain.record.chain.merge(statement) }
+        }
         return chain
     }
 
@@ -121,30 +126,25 @@ extension SQLiteLedgerSession {
 extension SQLiteLedgerSession {
     private static let addChain = """
         INSERT INTO chains (\(contents), nextChange, originalTransactionId, scope)
-        VALUES (\(places(28)))
+        VALUES (\(places(27)))
         """
 
     private static func places(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
 
     /// Two, since SQLite writes the index of what is due again even if its column stays the same.
     private static let updateChain = """
-        UPDATE chains SET (\(contents)) = (\(places(25))) WHERE id = ?
+        UPDATE chains SET (\(contents)) = (\(places(24))) WHERE id = ?
         """
 
     private static let updateChainWithDue = """
-        UPDATE chains SET (\(contents), nextChange) = (\(places(26))) WHERE id = ?
+        UPDATE chains SET (\(contents), nextChange) = (\(places(25))) WHERE id = ?
         """
 
     /// Writes what differs from the record that was loaded.
     func put(_ record: ChainRecord) throws {
         let (old, number) = try putRow(record)
-        let facts = record.chain.transactions
-        for (id, fact) in facts where fact != old.chain.transactions[id] {
-            try put(fact, in: number, record.key, old: old.chain.transactions[id])
-        }
-        for id in old.chain.transactions.keys where facts[id] == nil {
-            try run("DELETE FROM statements WHERE chain = ? AND transactionId = ?", [.integer(number), .text(id)])
-        }
+        try put(record.chain.transactions, old: old.chain.transactions, of: record.key, number, in: .statements)
+        try put(record.chain.residue, old: old.chain.residue, of: record.key, number, in: .residue)
         if record.owners != old.owners { try put(record.owners, of: number, old: old.owners) }
         if record.ownerChanges != old.ownerChanges { try put(ownerChanges: record.ownerChanges, of: number) }
         chains[record.key] = StoredChain(number: number, record: record)
@@ -210,21 +210,49 @@ extension SQLiteLedgerSession {
         appAccountToken, offerType, webOrderLineItemId, transactionReason, knownSince, price, currency
         """
 
-    fileprivate static let statements = "SELECT \(statementColumns) FROM statements WHERE chain = ?"
+    fileprivate static let statements = """
+        SELECT 0, \(statementColumns) FROM statements WHERE chain = ?1
+        UNION ALL SELECT 1, \(statementColumns) FROM residue WHERE chain = ?1
+        """
+
+    /// Where statements are kept.
+    fileprivate enum StatementTable: String {
+        case statements
+        case residue
+    }
 
     private static let putStatement = """
         INSERT OR REPLACE INTO statements (chain, isOriginal, \(statementColumns))
         VALUES (\(places(25)))
         """
 
-    private func put(_ fact: TransactionFact, in chain: Int64, _ key: ChainKey, old: TransactionFact?) throws {
-        let isOriginal = fact.key.transactionId.utf8.elementsEqual(key.originalTransactionId.utf8)
+    private static let putResidue = "INSERT OR REPLACE INTO residue (chain, \(statementColumns)) VALUES (\(places(24)))"
+
+    private func put(
+        _ facts: [String: TransactionFact], old: [String: TransactionFact], of key: ChainKey, _ chain: Int64,
+        in table: StatementTable
+    ) throws {
+        guard !facts.isEmpty || !old.isEmpty else { return }
+        for (id, fact) in facts where fact != old[id] { try put(fact, old: old[id], of: key, chain, in: table) }
+        for id in old.keys where facts[id] == nil {
+            try run(
+                "DELETE FROM \(table.rawValue) WHERE chain = ? AND transactionId = ?", [.integer(chain), .text(id)])
+        }
+    }
+
+    private func put(
+        _ fact: TransactionFact, old: TransactionFact?, of key: ChainKey, _ chain: Int64, in table: StatementTable
+    ) throws {
         for (new, old) in [(fact.signed, old?.signed), (fact.receipt, old?.receipt)] where new != old {
             if let new {
-                try run(Self.putStatement, [.integer(chain), .flag(isOriginal)] + new.bindings)
+                let isOriginal = new.transactionId.utf8.elementsEqual(key.originalTransactionId.utf8)
+                switch table {
+                case .statements: try run(Self.putStatement, [.integer(chain), .flag(isOriginal)] + new.bindings)
+                case .residue: try run(Self.putResidue, [.integer(chain)] + new.bindings)
+                }
             } else if let old {
                 try run(
-                    "DELETE FROM statements WHERE chain = ? AND transactionId = ? AND source = ?",
+                    "DELETE FROM \(table.rawValue) WHERE chain = ? AND transactionId = ? AND source = ?",
                     [.integer(chain), .text(old.transactionId), .number(old.source.rawValue)])
             }
         }
@@ -288,7 +316,7 @@ extension ChainRecord {
     fileprivate var bindings: [Binding] {
         let renewal = chain.renewal
         return [
-            .time(erasedAt), .time(lastEventAt), .text(chain.residue?.json.compactText),
+            .time(erasedAt), .time(lastEventAt),
             .text(successor), .text(chain.predecessors.list),
             .time(renewal?.provenance.signedDate), .octets(renewal?.provenance.evidence.octets),
             .text(renewal?.productId), .text(renewal?.autoRenewProductId), .flag(renewal?.willRenew),
@@ -309,7 +337,6 @@ extension StoredChain {
         record = ChainRecord(key)
         record.erasedAt = try row.timeIfAny()
         record.lastEventAt = try row.timeIfAny()
-        record.chain.residue = try row.textIfAny().map { try ErasureResidue($0) }
         record.successor = try row.textIfAny()
         record.chain.predecessors = try row.textIfAny().map { try JSONValue.stored($0).strings } ?? []
         if let renewal = try RenewalFact(&row, key.originalTransactionId) { record.chain.merge(renewal) }
@@ -392,42 +419,4 @@ extension Set<String> {
 
 extension Timestamp {
     fileprivate var json: JSONValue { .number("\(milliseconds)") }
-}
-
-extension ErasureResidue {
-    fileprivate var json: JSONValue {
-        .object([
-            .init("erasedAt", erasedAt.json),
-            .init("revoked", .object(revoked.sorted { $0.key < $1.key }.map { .init($0.key, $0.value.json) })),
-            .init("consumables", .array(consumables.sorted().map { .string($0) })),
-        ])
-    }
-
-    fileprivate init(_ text: String) throws {
-        let json = try JSONValue.stored(text)
-        guard let erasedAt = json["erasedAt"]?.time else {
-            throw SQLiteErrors.damaged("The ledger does not say when a chain was erased")
-        }
-        self.init(erasedAt: erasedAt, consumables: json["consumables"]?.strings ?? [])
-        for member in json["revoked"]?.members ?? [] {
-            revoked[member.name] = TransactionStatement.Revocation(member.value)
-        }
-    }
-}
-
-extension TransactionStatement.Revocation {
-    fileprivate var json: JSONValue {
-        let members: [(String, JSONValue?)] = [
-            ("date", date.json), ("reason", reason.map { .number("\($0.rawValue)") }),
-            ("type", type.map { .string($0.rawValue) }), ("percentage", percentage.map { .number("\($0)") }),
-        ]
-        return .object(members.compactMap { name, value in value.map { .init(name, $0) } })
-    }
-
-    fileprivate init?(_ json: JSONValue) {
-        guard let date = json["date"]?.time else { return nil }
-        self.init(
-            date: date, reason: json["reason"]?.integer.map { Open(rawValue: Int($0)) },
-            type: json["type"]?.string.map(Open.init), percentage: json["percentage"]?.integer.map { Int($0) })
-    }
 }

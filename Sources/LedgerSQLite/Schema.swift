@@ -20,6 +20,7 @@ package enum Schema {
         migrator.registerMigration("011 periods") { try $0.execute(sql: periods) }
         migrator.registerMigration("012 migrated subscriptions") { try $0.execute(sql: migratedSubscriptions) }
         migrator.registerMigration("013 evidence by chain") { try $0.execute(sql: evidenceByChain) }
+        migrator.registerMigration("015 residue") { try $0.execute(sql: residue) }
         return migrator
     }
 
@@ -352,5 +353,50 @@ package enum Schema {
         ALTER TABLE documents DROP COLUMN previous;
         ALTER TABLE chains DROP COLUMN lastDocument;
         ALTER TABLE chains DROP COLUMN documentCount;
+        """
+
+    /// What is known of transactions whose documents were erased, as in `statements`, in place of the JSON that chains had: that
+    /// named only those that were taken back, and consumables.
+    private static let residue = """
+        CREATE TABLE residue (
+            chain INTEGER NOT NULL REFERENCES chains,
+            transactionId TEXT NOT NULL,
+            source INTEGER NOT NULL,
+            signedDate INTEGER NOT NULL,
+            evidence BLOB NOT NULL,
+            productId TEXT NOT NULL,
+            type TEXT,
+            subscriptionGroup TEXT,
+            purchaseDate INTEGER,
+            expiresDate INTEGER,
+            quantity INTEGER NOT NULL,
+            isUpgraded INTEGER NOT NULL,
+            revocationDate INTEGER,
+            revocationReason INTEGER,
+            revocationType TEXT,
+            revocationPercentage INTEGER,
+            ownership TEXT,
+            appAccountToken TEXT,
+            offerType INTEGER,
+            webOrderLineItemId TEXT,
+            transactionReason TEXT,
+            knownSince INTEGER,
+            price INTEGER,
+            currency TEXT,
+            PRIMARY KEY (chain, transactionId, source)
+        ) STRICT, WITHOUT ROWID;
+
+        INSERT INTO residue (chain, transactionId, source, signedDate, evidence, productId, quantity, isUpgraded,
+                             revocationDate, revocationReason, revocationType, revocationPercentage)
+        SELECT chains.id, taken.key, 0, chains.residue ->> '$.erasedAt', zeroblob(32), '', 1, 0, taken.value ->> '$.date',
+               taken.value ->> '$.reason', taken.value ->> '$.type', taken.value ->> '$.percentage'
+        FROM chains, json_each(chains.residue, '$.revoked') AS taken WHERE chains.residue IS NOT NULL;
+
+        INSERT INTO residue (chain, transactionId, source, signedDate, evidence, productId, type, quantity, isUpgraded)
+        SELECT chains.id, used.value, 0, chains.residue ->> '$.erasedAt', zeroblob(32), '', 'Consumable', 1, 0
+        FROM chains, json_each(chains.residue, '$.consumables') AS used WHERE chains.residue IS NOT NULL
+        ON CONFLICT DO UPDATE SET type = excluded.type;
+
+        ALTER TABLE chains DROP COLUMN residue;
         """
 }

@@ -10,8 +10,9 @@ public struct Chain: Hashable, Sendable {
     /// By transaction id.
     public private(set) var transactions: [String: TransactionFact] = [:]
     public private(set) var renewal: RenewalFact?
-    /// What must stay true although the documents that said it were erased.
-    public var residue: ErasureResidue?
+    /// By transaction id, without names: facts whose documents were erased. They show nothing, but what they take back stays taken
+    /// back if a document of the purchase is presented again.
+    public var residue: [String: TransactionFact] = [:]
 
     public init(_ key: ChainKey) {
         self.key = key
@@ -20,10 +21,32 @@ public struct Chain: Hashable, Sendable {
     /// Takes in what a document says about one of its transactions. What a document says about another chain is none of its
     /// business.
     public mutating func merge(_ statement: TransactionStatement) {
-        guard isNamed(statement.originalTransactionId) else { return }
-        var (id, statement) = (statement.transactionId, statement)
-        statement.originalTransactionId = key.originalTransactionId
-        transactions[id, default: TransactionFact(TransactionKey(id, in: key.scope))].merge(statement)
+        guard let statement = own(statement) else { return }
+        let key = TransactionKey(statement.transactionId, in: key.scope)
+        transactions[statement.transactionId, default: TransactionFact(key)].merge(statement)
+    }
+
+    /// Takes in what a document says about what comes next. Renewal info of another subscription is none of this one's.
+    public mutating func merge(_ fact: RenewalFact) {
+        guard isNamed(fact.originalTransactionId) else { return }
+        var fact = fact
+        fact.originalTransactionId = key.originalTransactionId
+        renewal = renewal?.merged(with: fact) ?? fact
+    }
+
+    /// Takes in what a document said that is erased, or that was signed before the chain was.
+    package mutating func mergeResidue(_ statement: TransactionStatement) {
+        guard let statement = own(statement) else { return }
+        let key = TransactionKey(statement.transactionId, in: key.scope)
+        residue[statement.transactionId, default: TransactionFact(key)].merge(statement.withoutNames)
+    }
+
+    /// Takes in all that is known of a chain that was migrated to this one.
+    mutating func takeOver(_ old: Chain) {
+        predecessors.formUnion(old.predecessors.union([old.key.originalTransactionId]))
+        for statement in old.transactions.values.flatMap(\.statements) { merge(statement) }
+        for statement in old.residue.values.flatMap(\.statements) { mergeResidue(statement) }
+        if let renewal = old.renewal { merge(renewal) }
     }
 
     /// Whether documents mean this chain by an original transaction id.
@@ -31,63 +54,68 @@ public struct Chain: Hashable, Sendable {
         originalTransactionId == key.originalTransactionId || predecessors.contains(originalTransactionId)
     }
 
-    /// Takes in what a document says about what comes next. Renewal info of another subscription is none of this one's.
-    public mutating func merge(_ fact: RenewalFact) {
-        guard fact.originalTransactionId == key.originalTransactionId else { return }
-        renewal = renewal?.merged(with: fact) ?? fact
+    /// A statement about this chain, under its own id.
+    private func own(_ statement: TransactionStatement) -> TransactionStatement? {
+        guard isNamed(statement.originalTransactionId) else { return nil }
+        var statement = statement
+        statement.originalTransactionId = key.originalTransactionId
+        return statement
     }
 }
 
-/// What stays of an erased chain: nothing that names a customer, but enough that erasing undoes no refund and credits no
-/// consumable twice.
-public struct ErasureResidue: Hashable, Sendable {
-    /// When the chain was erased. What was signed later holds.
-    public var erasedAt: Timestamp
-    /// The transactions that were taken back, by id.
-    public var revoked: [String: TransactionStatement.Revocation]
-    /// The ids of consumables, whose use the app has counted.
-    public var consumables: Set<String>
-
-    public init(
-        erasedAt: Timestamp, revoked: [String: TransactionStatement.Revocation] = [:], consumables: Set<String> = []
-    ) {
-        self.erasedAt = erasedAt
-        self.revoked = revoked
-        self.consumables = consumables
-    }
-}
+// MARK: - What is known
 
 extension Chain {
-    /// What is known of each transaction, in no order, and the ids of those that only a receipt says were taken back.
-    var statements: (all: [TransactionStatement], cancelledByReceiptAlone: Set<String>) {
-        var (all, cancelled) = ([TransactionStatement](), Set<String>())
-        all.reserveCapacity(transactions.count)
-        for fact in transactions.values {
-            if let statement = current(fact) { all.append(statement) }
-            if fact.isCancelledByReceiptAlone { cancelled.insert(fact.key.transactionId) }
-        }
-        return (all, cancelled)
-    }
-
     /// What is known of one transaction.
     public func current(_ fact: TransactionFact) -> TransactionStatement? {
         guard var statement = fact.current else { return nil }
-        guard let residue, statement.revocation == nil, let taken = residue.revoked[statement.transactionId],
-            statement.provenance.signedDate <= residue.erasedAt
-        else { return statement }
-        statement.revocation = taken
+        guard !residue.isEmpty, let judged = judged(fact).current else { return statement }
+        statement.revocation = judged.revocation
+        statement.isUpgraded = judged.isUpgraded
         return statement
     }
 
-    /// What must stay true if the chain is erased at `now`; `nil` if nothing must.
-    func residue(at now: Timestamp) -> ErasureResidue? {
-        var left = ErasureResidue(
-            erasedAt: now, revoked: residue?.revoked ?? [:], consumables: residue?.consumables ?? [])
-        for purchase in purchases {
-            left.revoked[purchase.transactionId] = purchase.revocation
-            if purchase.type == .consumable { left.consumables.insert(purchase.transactionId) }
+    /// A fact with what is left of its erased documents.
+    private func judged(_ fact: TransactionFact) -> TransactionFact {
+        guard var judged = residue[fact.key.transactionId] else { return fact }
+        for statement in fact.statements { judged.merge(statement) }
+        return judged
+    }
+
+    /// What is known of the transactions, in no order.
+    struct Statements {
+        var all: [TransactionStatement] = []
+        /// The ids of those that only a receipt says were taken back.
+        var cancelledByReceiptAlone: Set<String> = []
+        /// The ids of those of which only a residue is left.
+        var erased: Set<String> = []
+    }
+
+    var statements: Statements {
+        var statements = Statements()
+        statements.all.reserveCapacity(transactions.count)
+        for fact in transactions.values {
+            if let statement = current(fact) { statements.all.append(statement) }
+            if judged(fact).isCancelledByReceiptAlone {
+                statements.cancelledByReceiptAlone.insert(fact.key.transactionId)
+            }
         }
-        return left.revoked.isEmpty && left.consumables.isEmpty ? nil : left
+        for (id, fact) in residue where transactions[id] == nil {
+            guard let statement = fact.current else { continue }
+            statements.all.append(statement)
+            statements.erased.insert(id)
+            if fact.isCancelledByReceiptAlone { statements.cancelledByReceiptAlone.insert(id) }
+        }
+        return statements
+    }
+
+    /// What must stay true if the documents of the chain are erased: all that is known of its transactions, but for names, if it
+    /// takes anything back or counts a consumable; otherwise nothing.
+    var residueOfErasure: [String: TransactionFact] {
+        guard !residue.isEmpty || history(at: .distantFuture).isMarked else { return [:] }
+        var erased = self
+        for statement in transactions.values.flatMap(\.statements) { erased.mergeResidue(statement) }
+        return erased.residue
     }
 
     /// The account that the latest purchase names, of those that name one; else the renewal info's. A document about an earlier

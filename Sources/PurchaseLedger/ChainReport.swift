@@ -83,7 +83,7 @@ extension ChainState {
     /// The state of what was bought once.
     fileprivate init(_ purchases: [TransactionStatement], _ holdings: Holdings) {
         let standing = purchases.filter { $0.revocation == nil }
-        let isUsable = holdings.isEntitling || standing.contains { $0.type == .consumable }
+        let isUsable = holdings.isEntitling || holdings.consumables.contains { $0.revokedQuantity < $0.quantity }
         // What takes back one id of a purchase takes back all of it, so that another id of it may stand.
         let isOver = standing.contains { $0.type == .nonRenewingSubscription }
         status = isUsable ? .active : isOver ? .expired : .revoked
@@ -153,10 +153,18 @@ extension ChainReport {
         var changes: [Change] = []
         if state.productId != old.state.productId { changes.append(change(.subscriptionProductChanged)) }
         if state.status != old.state.status, let event = statusEvent { changes.append(change(event)) }
-        if let willRenew = state.willRenew, let before = old.state.willRenew, willRenew != before {
-            changes.append(change(willRenew ? .subscriptionRenewalEnabled : .subscriptionRenewalDisabled))
-        }
+        if let change = renewal(since: old) { changes.append(change) }
         return changes
+    }
+
+    /// A cancellation is one too if it was not known before whether the subscription renews.
+    private func renewal(since old: ChainReport) -> Change? {
+        switch (old.state.willRenew, state.willRenew) {
+        case (true, false): change(.subscriptionRenewalDisabled)
+        case (nil, false) where state.status == .active: change(.subscriptionRenewalDisabled)
+        case (false, true): change(.subscriptionRenewalEnabled)
+        default: nil
+        }
     }
 
     /// What a status is published as when it is entered. That a subscription is active is published as having started, renewed or

@@ -101,9 +101,18 @@ extension LedgerDraft {
         remove(customer)
         var unowned: Set<ChainKey> = []
         for var record in records {
-            record.owners.removeAll { $0.customer == customer.customer }
-            put(record)
-            guard record.owners.isEmpty, !rules.keepsEvidence else { continue }
+            guard record.owners.count == 1 else {
+                record.owners.removeAll { $0.customer == customer.customer }
+                put(record)
+                continue
+            }
+            unlink(&record, from: customer.customer)
+            guard !rules.keepsEvidence else {
+                // What was used stays used, for whoever presents it next.
+                record.chain.residue = record.chain.residueOfErasure
+                put(record)
+                continue
+            }
             unowned.insert(record.key)
             erase(record)
         }

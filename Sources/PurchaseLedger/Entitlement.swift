@@ -217,7 +217,7 @@ extension PurchaseHistory {
     fileprivate func instants(
         _ renewal: RenewalFact?, _ catalogue: Catalogue, after now: Timestamp
     ) -> [Timestamp] {
-        var instants = purchases.indices.map { purchases[$0].start }
+        var instants = starts
         for purchase in purchases.those(where: { $0.type == .nonRenewingSubscription }) {
             if let end = purchase.nonRenewingEnd(catalogue) { instants.append(end) }
         }

@@ -88,7 +88,10 @@ extension Evidence {
     public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
         guard let scope = transaction.scope else { return nil }
         let (payload, own) = (transaction.payload, transaction.payload.originalTransactionId)
-        let predecessors = own.flatMap { own in payload.previousOriginalTransactionId.map { [own: $0] } } ?? [:]
+        var predecessors: [String: String] = [:]
+        if let own, let previous = payload.previousOriginalTransactionId, !previous.isEmpty {
+            predecessors[own] = previous
+        }
         self.init(
             .transaction, transaction.document, token: transaction.token, scope, transaction.signedDate,
             predecessors: predecessors

@@ -204,7 +204,7 @@ extension ChainRecord {
     /// The ids of those consumables among purchases that may have been credited to another customer.
     fileprivate func transferred(of purchases: [TransactionStatement]) -> Set<String> {
         let consumables = Set(purchases.lazy.filter { $0.type == .consumable }.map(\.transactionId))
-        return ownerChanges.isEmpty ? consumables.intersection(chain.residue?.consumables ?? []) : consumables
+        return ownerChanges.isEmpty ? consumables.intersection(chain.residue.keys) : consumables
     }
 }
 
@@ -216,12 +216,13 @@ extension Ledger {
     public func chains(_ keys: some Sequence<ChainKey>) async throws -> [ChainKey: Chain] {
         var (query, found) = (LedgerQuery(), [ChainKey: Chain]())
         query.chains = Set(keys)
-        // A chain that was migrated has its successor's id, and that one seldom has a successor of its own.
-        for _ in 0..<LedgerDraft.mostMigrations where !query.chains.isEmpty {
+        while !query.chains.isEmpty {
             let records = try await storage.load(query).chains.values
             for record in records where record.hasFacts { found[record.key] = record.chain }
-            query.chains = Set(
-                records.compactMap { record in record.successor.map { ChainKey($0, in: record.key.scope) } })
+            // Once, as a successor has none of its own.
+            let successors = records.compactMap { record in record.successor.map { ChainKey($0, in: record.key.scope) }
+            }
+            query.chains = Set(successors).subtracting(query.chains)
         }
         return found
     }

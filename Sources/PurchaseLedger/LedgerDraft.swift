@@ -16,6 +16,8 @@ struct LedgerDraft {
     private var movedEvidence: [ChainKey: ChainKey] = [:]
     private var documents: [NewDocument] = []
     private var events: [LedgerEvent] = []
+    /// Apps of which chains were evaluated although they have no catalogue.
+    private var uncatalogued: Set<String> = []
     /// What has to be loaded before this can be decided.
     private(set) var missing = LedgerQuery()
 
@@ -46,6 +48,7 @@ struct LedgerDraft {
         changes.movedEvidence = movedEvidence
         changes.erasedChains = erasedChains
         changes.events = events
+        for bundleId in uncatalogued { changes.catalogues[bundleId] = [] }
         return .commit(changes, output)
     }
 }
@@ -60,7 +63,9 @@ extension LedgerDraft {
 
     /// Stores a document, after the tokens in it, as evidence for some of its chains.
     mutating func store(_ document: Evidence, for keys: Set<ChainKey>) {
-        for part in document.parts where !isStored(part) { store(part, for: keys.intersection(part.chains)) }
+        for part in document.parts where !isStored(part) {
+            store(part, for: keys.intersection(part.chains.map { resolved($0) }))
+        }
         names.insert(document.provenance)
         documents.append(NewDocument(document, for: keys, receivedAt: now))
     }
@@ -94,12 +99,17 @@ extension LedgerDraft {
     /// Leaves nothing of a chain but a tombstone, and what must stay true.
     mutating func erase(_ record: ChainRecord) {
         var erased = ChainRecord(record.key)
-        erased.chain.residue = record.chain.residue(at: now)
+        erased.chain.residue = record.chain.residueOfErasure
         erased.chain.predecessors = record.chain.predecessors
         erased.erasedAt = now
         erased.lastEventAt = record.lastEventAt
         put(erased)
         erasedChains.insert(record.key)
+        for name in record.chain.predecessors {
+            var earlier = loadedRecord(ChainKey(name, in: record.key.scope))
+            earlier.erasedAt = now
+            put(earlier)
+        }
     }
 }
 
@@ -147,6 +157,12 @@ extension LedgerDraft {
 // MARK: - Events
 
 extension LedgerDraft {
+    /// Notes that the answer about a chain has to be evaluated again if its app gets a catalogue.
+    mutating func noteCatalogue(of record: ChainRecord) {
+        let bundleId = record.key.scope.bundleId
+        if rules.catalogues[bundleId] == nil { uncatalogued.insert(bundleId) }
+    }
+
     mutating func append(_ event: LedgerEvent) { events.append(event) }
 
     /// Publishes something about a chain. Events of one chain never go back in time, whatever the clock does.
@@ -203,14 +219,22 @@ extension LedgerDraft {
         }
     }
 
-    /// Publishes, one after another, the changes that time brought to a chain up to now.
     mutating func publishDue(_ key: ChainKey) {
         guard var record = chains[key] else { return }
-        while let instant = record.report?.nextChange, instant <= now {
+        publishDue(&record)
+        put(record)
+    }
+
+    /// Publishes, one after another, the changes that time brought to a chain up to now.
+    ///
+    /// - Parameter end: If there is one, only those before it.
+    mutating func publishDue(_ record: inout ChainRecord, before end: Timestamp = .distantFuture) {
+        // The catalogue that is configured later must find that this was evaluated without it.
+        if record.report?.nextChange.map({ $0 <= now }) ?? false { noteCatalogue(of: record) }
+        while let instant = record.report?.nextChange, instant <= now, instant < end {
             publish(&record, asOf: instant, effectiveAt: instant)
             // An instant comes after the one before it. If it did not, this would not end.
             if let next = record.report?.nextChange, next <= instant { record.report?.nextChange = nil }
         }
-        put(record)
     }
 }

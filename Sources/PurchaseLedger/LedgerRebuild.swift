@@ -40,6 +40,7 @@ extension Ledger {
         (rebuilt.documents, rebuilt.faults) = (reader.count, rebuilt.faults + reader.faults)
         guard rebuilt.faults.isEmpty else { return rebuilt }
         for key in differing where try await correct(key, from: &reader, at: now) { rebuilt.differing.append(key) }
+        rebuilt.faults = reader.faults
         return rebuilt
     }
 
@@ -47,6 +48,8 @@ extension Ledger {
     private struct Derivation {
         var documents: Set<Provenance>
         var derived: Chain
+        /// The documents that prove that another chain is an earlier name of this one.
+        var migrations: [Evidence]
         var differs: Bool
     }
 
@@ -58,8 +61,14 @@ extension Ledger {
         let stored = snapshot.chains[key]?.chain ?? Chain(key)
         var derived = Chain(key)
         (derived.residue, derived.predecessors) = (stored.residue, stored.predecessors)
-        for evidence in try await reader.evidence(documents) { evidence.merge(into: &derived) }
-        return Derivation(documents: documents, derived: derived, differs: derived != stored)
+        let evidence = try await reader.evidence(documents)
+        for document in evidence { document.merge(into: &derived) }
+        let migrations = evidence.filter { document in
+            document.predecessors.contains { derived.isNamed($0.key) && !derived.isNamed($0.value) }
+        }
+        return Derivation(
+            documents: documents, derived: derived, migrations: migrations,
+            differs: derived != stored || !migrations.isEmpty)
     }
 
     /// Puts the derived facts of a chain in place of those that are stored.
@@ -68,7 +77,8 @@ extension Ledger {
     private func correct(_ key: ChainKey, from reader: inout DocumentReader, at now: Timestamp) async throws -> Bool {
         for _ in 0..<Self.mostAttempts {
             let derivation = try await derivation(of: key, from: &reader)
-            guard derivation.differs else { return false }
+            // What a document that cannot be read any more says cannot be derived.
+            guard derivation.differs, reader.faults.isEmpty else { return false }
             var query = LedgerQuery()
             (query.chains, query.evidence) = ([key], [key])
             let isCorrected = try await commit(query) { snapshot, rules in
@@ -77,10 +87,7 @@ extension Ledger {
                     return .commit(LedgerChanges(), false)
                 }
                 return LedgerDraft.decide(snapshot, rules, at: now) { draft in
-                    var record = draft.record(key)
-                    record.chain = derivation.derived
-                    draft.publish(&record, asOf: now, effectiveAt: now)
-                    draft.put(record)
+                    draft.correct(derivation.derived, derivation.migrations)
                     return true
                 }
             }
@@ -92,6 +99,25 @@ extension Ledger {
 
     /// How often a chain is derived that documents change meanwhile.
     private static let mostAttempts = 10
+}
+
+extension LedgerDraft {
+    /// Puts derived facts in place of those of a chain, and publishes what that changes. Without the app's catalogue nothing is
+    /// published: a server that has it evaluates the app's chains when it starts.
+    fileprivate mutating func correct(_ derived: Chain, _ migrations: [Evidence]) {
+        var record = record(derived.key)
+        record.chain = derived
+        put(record)
+        let migrated = migrations.reduce(into: Set([derived.key])) { $0.formUnion(migrate($1)) }
+        for key in migrated.sorted() {
+            let key = resolved(key)
+            if rules.catalogues[key.scope.bundleId] == nil {
+                noteCatalogue(of: self.record(key))
+            } else {
+                publishAll(key)
+            }
+        }
+    }
 }
 
 /// Reads documents and verifies them again.

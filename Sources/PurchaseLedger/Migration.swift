@@ -5,47 +5,50 @@ import AppStoreModel
 // A subscription that the App Store gave another original transaction id, as the notification MIGRATION announces.
 //
 // A signed transaction then names the id before (`previousOriginalTransactionId`), which proves that both chains are one. All that is
-// known of the old chain moves to the new one, whichever document arrives first.
+// known of the old chain moves to the new one, whichever document arrives first. The old record keeps the new id, and when the old
+// chain was erased.
 
 extension LedgerDraft {
-    /// The chain that documents mean by a key: the one to which it was migrated.
+    /// The chain that documents mean by a key: the one to which it was migrated, which has no successor of its own.
     mutating func resolved(_ key: ChainKey) -> ChainKey {
-        var key = key
-        for _ in 0..<Self.mostMigrations {
-            guard let successor = loadedRecord(key).successor else { return key }
-            key = ChainKey(successor, in: key.scope)
-        }
-        return key
+        guard let successor = loadedRecord(key).successor else { return key }
+        return loadedRecord(ChainKey(successor, in: key.scope)).key
     }
 
-    /// How many migrations of one subscription are followed. A chain that was migrated has no further successor of its own, since
-    /// each migration starts from the newest chain.
-    static var mostMigrations: Int { 8 }
-
     /// Moves chains that a document proves to be older names of one subscription.
-    mutating func migrate(_ document: Evidence) {
+    ///
+    /// - Returns: The chains that have them now.
+    mutating func migrate(_ document: Evidence) -> Set<ChainKey> {
+        var migrated: Set<ChainKey> = []
         for (name, previous) in document.predecessors.sorted(by: { $0.key < $1.key }) {
-            migrate(ChainKey(previous, in: document.scope), to: ChainKey(name, in: document.scope))
+            let (old, new) = (
+                resolved(ChainKey(previous, in: document.scope)), resolved(ChainKey(name, in: document.scope))
+            )
+            guard old != new else { continue }
+            migrate(old, to: new)
+            migrated.remove(old)
+            migrated.insert(new)
         }
+        return migrated
     }
 
     private mutating func migrate(_ old: ChainKey, to new: ChainKey) {
-        let (old, new) = (resolved(old), resolved(new))
-        guard old != new else { return }
         var (before, after) = (record(old), record(new))
-        after.chain.predecessors.formUnion(before.chain.predecessors.union([old.originalTransactionId]))
-        for fact in before.chain.transactions.values {
-            for statement in [fact.signed, fact.receipt].compactMap(\.self) { after.chain.merge(statement) }
-        }
-        after.chain.residue = after.chain.residue ?? before.chain.residue
-        // What was erased stays erased under the new id.
-        if !after.hasFacts { after.erasedAt = after.erasedAt ?? before.erasedAt }
+        publishDue(&before)
+        publishDue(&after)
+        after.chain.takeOver(before.chain)
         after.ownerChanges = (before.ownerChanges + after.ownerChanges).suffix(OwnerChanges.limit)
         for owner in before.owners { link(&after, to: owner.customer, owner.reason) }
         publishMigration(&before, to: new)
-        var moved = ChainRecord(old)
-        (moved.successor, moved.lastEventAt) = (new.originalTransactionId, before.lastEventAt)
-        put(moved)
+        put(before)
+        // All earlier names lead to the newest, so that none is followed twice.
+        for name in before.chain.predecessors.union([old.originalTransactionId]) {
+            let known = loadedRecord(ChainKey(name, in: old.scope))
+            var moved = ChainRecord(known.key)
+            moved.successor = new.originalTransactionId
+            (moved.erasedAt, moved.lastEventAt) = (known.erasedAt, known.lastEventAt)
+            put(moved)
+        }
         put(after)
         moveEvidence(from: old, to: new)
     }

@@ -18,19 +18,32 @@ struct PurchaseHistory {
     let lastPeriod: TransactionStatement?
     /// What was bought once and for good. Transactions with one original id are one such purchase.
     let lasting: TransactionStatement?
+    /// When each transaction began, in order, also those that are not shown: each may supersede another.
+    let starts: [Timestamp]
+    /// Whether anything was taken back, upgraded or superseded, or is a consumable, which is used once.
+    let isMarked: Bool
 
     /// - Parameter now: A purchase of a later time, as one of a clock that is ahead of ours, supersedes nothing yet.
     init(_ chain: Chain, at now: Timestamp) {
-        var (purchases, cancelled) = chain.statements
+        let statements = chain.statements
+        let erased = statements.erased
+        var purchases = statements.all
         purchases.sort { $0.isBought(before: $1) }
-        let timeline = Timeline(purchases, cancelledByReceipt: cancelled, at: now)
+        let timeline = Timeline(purchases, cancelledByReceipt: statements.cancelledByReceiptAlone, at: now)
         for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {
             purchases[index].markUpgraded()
         }
-        self.purchases = purchases
-        periods = timeline.periods
-        lastPeriod = timeline.entries.last?.period
-        lasting = TransactionStatement(merging: purchases.those(where: \.isLasting))
+        // What was erased is judged with the rest, and not shown.
+        let lasting = purchases.those(where: \.isLasting)
+        self.lasting =
+            lasting.allSatisfy { erased.contains($0.transactionId) } ? nil : TransactionStatement(merging: lasting)
+        isMarked =
+            timeline.entries.contains(where: \.isSuperseded)
+            || purchases.contains { $0.revocation != nil || $0.isUpgraded || $0.type == .consumable }
+        starts = purchases.indices.map { purchases[$0].start }
+        self.purchases = erased.isEmpty ? purchases : purchases.those { !erased.contains($0.transactionId) }
+        periods = timeline.periods(without: erased)
+        lastPeriod = timeline.lastPeriod(without: erased)
     }
 }
 
@@ -71,6 +84,8 @@ private struct Timeline {
             return revoked.allSatisfy { cancelled.contains($0.transactionId) }
         }
 
+        func isErased(_ erased: Set<String>) -> Bool { !erased.isEmpty && erased.isSuperset(of: transactionIds) }
+
         var transactionIds: [String] {
             transactions.isEmpty ? [period.transactionId] : transactions.map(\.transactionId)
         }
@@ -78,8 +93,14 @@ private struct Timeline {
 
     private(set) var entries: [Entry] = []
     /// Those that were neither upgraded nor superseded.
-    var periods: [TransactionStatement] {
-        entries.indices.filter { !entries[$0].isSuperseded }.map { entries[$0].period }
+    ///
+    /// - Parameter erased: Transactions that are not shown.
+    func periods(without erased: Set<String>) -> [TransactionStatement] {
+        entries.indices.filter { !entries[$0].isSuperseded && !entries[$0].isErased(erased) }.map { entries[$0].period }
+    }
+
+    func lastPeriod(without erased: Set<String>) -> TransactionStatement? {
+        entries.indices.last { !entries[$0].isErased(erased) }.map { entries[$0].period }
     }
     /// The transactions that receipts call cancelled and that were upgraded.
     private(set) var upgraded: Set<String> = []

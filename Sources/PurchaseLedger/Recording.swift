@@ -46,6 +46,12 @@ extension Evidence {
         for statement in statements { chain.merge(statement) }
         for renewal in renewals { chain.merge(renewal) }
     }
+
+    /// Whether it is over for a record that was erased: it was signed before.
+    fileprivate func isOver(_ record: ChainRecord) -> Bool {
+        guard let erasedAt = record.erasedAt else { return false }
+        return signedDate.map { $0 <= erasedAt } ?? true
+    }
 }
 
 extension LedgerDraft {
@@ -54,35 +60,65 @@ extension LedgerDraft {
         let claimant = recording.claimant.flatMap { addedCustomer($0)?.customer }
         if let claimant { establish(claimant) }
         for document in recording.documents {
-            migrate(document)
+            let migrated = migrate(document)
             let keys = applicable(document, isClaimed: recording.claimant != nil)
             // Nothing is left of a document if all of its chains were erased since it was signed.
             let isErased = keys.isEmpty && !document.chains.isEmpty
             let isNew = !isErased && !isStored(document)
             if isNew { recorded.new += 1 } else { recorded.known += 1 }
             // A stored document was recorded when it arrived. It matters again only to a customer who presents it.
-            guard isNew || claimant != nil && !isErased else { continue }
-            store(document, for: Set(keys))
-            if isNew { publish(document) }
-            for account in document.accounts.sorted(by: { $0.id < $1.id }) { _ = addedCustomer(account) }
-            for key in keys {
-                record(document, about: key, recording, claimant, &recorded)
+            let isRecorded = isNew || claimant != nil && !isErased
+            if isRecorded {
+                store(document, for: Set(keys))
+                if isNew { publish(document) }
+                for account in document.accounts.sorted(by: { $0.id < $1.id }) { _ = addedCustomer(account) }
+                for key in keys { record(document, about: key, recording, claimant, &recorded) }
             }
+            for key in migrated.subtracting(isRecorded ? keys : []).sorted() { publishAll(key) }
         }
         return recorded
     }
 
-    /// The chains that a document still applies to. Chains that were erased after it was signed are excluded, unless a customer
-    /// presents it.
+    /// The chains that a document still applies to. Those that were erased after it was signed are excluded, unless a customer
+    /// presents it; of these it says only what was taken back.
     private mutating func applicable(_ document: Evidence, isClaimed: Bool) -> [ChainKey] {
-        var keys: [ChainKey] = []
+        var (keys, known) = ([ChainKey](), Set<ChainKey>())
         for named in document.chains {
             let key = resolved(named)
-            let isErased =
-                record(key).erasedAt.map { erased in document.signedDate.map { $0 <= erased } ?? true } ?? false
-            if isClaimed || !isErased, !keys.contains(key) { keys.append(key) }
+            let earlier = document.predecessors[named.originalTransactionId].map { ChainKey($0, in: named.scope) }
+            if !isClaimed, [named, earlier].compactMap(\.self).contains(where: { document.isOver(record($0)) }) {
+                leave(document, to: key)
+                continue
+            }
+            restore(named)
+            if known.insert(key).inserted { keys.append(key) }
         }
         return keys
+    }
+
+    /// Ends the erasure of a chain.
+    private mutating func restore(_ key: ChainKey) {
+        var record = record(key)
+        guard record.erasedAt != nil else { return }
+        record.erasedAt = nil
+        put(record)
+    }
+
+    /// Keeps, of a document about an erased chain that arrives late, what it says about transactions that must not be credited again.
+    private mutating func leave(_ document: Evidence, to key: ChainKey) {
+        var record = record(key)
+        for statement in document.statements {
+            let isKept = record.chain.residue[statement.transactionId] != nil
+            if isKept || statement.revocation != nil || statement.isUpgraded { record.chain.mergeResidue(statement) }
+        }
+        if record != self.record(key) { put(record) }
+    }
+
+    /// Publishes what a chain is now.
+    mutating func publishAll(_ key: ChainKey) {
+        var record = record(key)
+        publish(&record, asOf: now, effectiveAt: now)
+        put(record)
     }
 
     private mutating func record(
@@ -90,7 +126,8 @@ extension LedgerDraft {
         _ recorded: inout Ledger.Recorded
     ) {
         var record = record(key)
-        record.erasedAt = nil
+        let signed = min(document.signedDate ?? now, now)
+        publishDue(&record, before: signed)
         document.merge(into: &record.chain)
         // All documents together decide who owns a purchase, so that their order does not matter.
         var whole = record.chain
@@ -100,7 +137,13 @@ extension LedgerDraft {
         // In this order, so that a change is published to the customer it now concerns.
         linkByToken(&record, whole)
         if let claimant { claim(&record, whole, for: claimant, isLimited: recording.limitsClaims, &recorded) }
-        publish(&record, asOf: now, effectiveAt: min(document.signedDate ?? now, now))
+        // What time brought since it was signed comes after it, so that the document does not date it.
+        if let due = record.report?.nextChange, signed < due, due <= now {
+            publish(&record, asOf: Timestamp(milliseconds: due.milliseconds - 1), effectiveAt: signed)
+            publishDue(&record)
+        } else {
+            publish(&record, asOf: now, effectiveAt: signed)
+        }
         put(record)
     }
 

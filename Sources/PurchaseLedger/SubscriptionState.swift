@@ -141,7 +141,7 @@ extension PurchaseHistory {
     /// The end of what counts now, or the date of the next purchase if that is earlier.
     private func nextChange(of state: SubscriptionState, _ renewal: RenewalFact?, at now: Timestamp) -> Timestamp? {
         let end = state.status == .billingGrace ? renewal?.gracePeriodExpiresDate : state.governing.expiresDate
-        let next = purchases.indices.first { purchases[$0].start > now }.flatMap { purchases[$0].purchaseDate }
+        let next = starts.first { $0 > now }
         return [end, next].compactMap { $0 }.filter { $0 > now }.min()
     }
 }

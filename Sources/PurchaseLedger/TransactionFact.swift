@@ -35,6 +35,9 @@ public struct TransactionFact: Hashable, Sendable {
         return newer
     }
 
+    /// Both words.
+    package var statements: [TransactionStatement] { [signed, receipt].compactMap(\.self) }
+
     /// The rule: what the newer of the two says holds. Where that is the receipt, the signed transaction still speaks about
     /// what receipts have no words for: the group, the account, who owns it, an upgrade, why it was revoked.
     public var current: TransactionStatement? {
@@ -137,6 +140,14 @@ public struct TransactionStatement: Hashable, Sendable {
 }
 
 extension TransactionStatement {
+    /// What it says about the purchase alone.
+    var withoutNames: TransactionStatement {
+        var statement = self
+        (statement.appAccountToken, statement.offerType) = (nil, nil)
+        (statement.price, statement.currency) = (nil, nil)
+        return statement
+    }
+
     /// Reads what decides from a payload; `nil` where it names no transaction or product, so that it says nothing.
     ///
     /// - Parameter provenance: The document that the payload is from. A payload that does not say when it was signed counts

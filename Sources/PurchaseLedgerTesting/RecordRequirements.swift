@@ -21,7 +21,7 @@ extension LedgerStorageContract {
             var (reordered, tombstone) = (Sample.full(owners.reversed()), ChainRecord(Sample.key()))
             reordered.owners[0].reason = .claim
             (tombstone.erasedAt, tombstone.lastEventAt) = (Sample.time(1), Sample.time(2))
-            tombstone.chain.residue = ErasureResidue(erasedAt: Sample.time(1), consumables: ["1"])
+            tombstone.chain.mergeResidue(Sample.statement("1"))
             var renewalOnly = ChainRecord(Sample.key())
             renewalOnly.chain.merge(Sample.renewal)
             for record in [

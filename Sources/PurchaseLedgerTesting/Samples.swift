@@ -69,9 +69,9 @@ extension Sample {
         record.chain.merge(statement("both", source: .receipt))
         record.chain.merge(bare)
         record.chain.merge(renewal)
-        record.chain.residue = ErasureResidue(
-            erasedAt: time(8), revoked: Dictionary(uniqueKeysWithValues: awkward.map { ($0, revocation) }),
-            consumables: Set(awkward))
+        for text in awkward { record.chain.mergeResidue(statement(text, text: text)) }
+        record.chain.mergeResidue(statement("both", source: .receipt))
+        record.chain.mergeResidue(bare)
         record.report = ChainReport(
             state(awkward[1]), isSubscription: true, transactionId: awkward[0], expiresDate: ends[1],
             revoked: Set(awkward), isEntitling: true, nextChange: time(9))

@@ -183,7 +183,7 @@ import Testing
     @Test(arguments: [
         "UPDATE statements SET evidence = x'00'", "UPDATE statements SET source = 9",
         "UPDATE chains SET publishedStatus = 'happy'",
-        "UPDATE chains SET publishedRevoked = '['", "UPDATE chains SET residue = '{}'",
+        "UPDATE chains SET publishedRevoked = '['", "UPDATE residue SET source = 9",
         "UPDATE ownerChanges SET times = '['", "UPDATE links SET reason = 'luck'", "UPDATE documents SET kind = 'poem'",
     ])
     func `rows that nobody here wrote are damage, not an end`(damage: String) async throws {
@@ -198,7 +198,10 @@ import Testing
                 TransactionStatement(
                     source: .receipt, provenance: Provenance(signedDate: Self.now, evidence: EvidenceID([1])),
                     transactionId: "1", originalTransactionId: "1", productId: "p"))
-            record.chain.residue = ErasureResidue(erasedAt: Self.now)
+            record.chain.mergeResidue(
+                TransactionStatement(
+                    source: .receipt, provenance: Provenance(signedDate: Self.now, evidence: EvidenceID([1])),
+                    transactionId: "2", originalTransactionId: "1", productId: "p"))
             record.report = ChainReport(ChainState(status: .active), isSubscription: false, revoked: ["1"])
             record.owners = [ChainRecord.Owner(customer, .claim)]
             record.ownerChanges = [Self.now]

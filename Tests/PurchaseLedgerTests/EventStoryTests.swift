@@ -60,7 +60,7 @@ import Testing
             renewal: signed.renewal(signed: 3, renews: false))
         _ = try await ledger.record([signed.evidence(notification: off)], at: Facts.day(3))
         let last = try #require(try await Self.events(ledger).last)
-        #expect(last.kind == .subscriptionUpdated)
+        #expect(last.kind == .subscriptionRenewalDisabled)
         #expect(last.before?.willRenew == nil && last.after?.willRenew == false)
     }
 

@@ -90,4 +90,129 @@ import Testing
         }
         #expect(try await ledger.chain(ChainKey("1", in: Facts.scope)) == nil)
     }
+
+    private static func link(
+        _ signed: SignedHistory, _ old: String, _ new: String, signed day: Double = 10
+    ) throws -> String {
+        try signed.transaction("t\(new)", original: new, signed: day, until: 30) {
+            $0.previousOriginalTransactionId = old
+        }
+    }
+
+    @Test func `a customer in grace stays in it`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let failed = try signed.notification(
+            "DID_FAIL_TO_RENEW", subtype: "GRACE_PERIOD", signed: 30, transaction: signed.transaction(signed: 30),
+            renewal: signed.renewal(signed: 30, retry: true, grace: 46))
+        let migrated = try signed.transaction("1", original: "100", signed: 20) {
+            $0.previousOriginalTransactionId = "1"
+        }
+        for (document, day) in [(SignedHistory.Document.notification(failed), 31.0), (.transaction(migrated), 32)] {
+            _ = try await ledger.record([signed.evidence(document)], claimedBy: "customer", at: Facts.day(day))
+        }
+        let holdings = try await ledger.holdings(of: "customer", in: Facts.scope, at: Facts.day(33))
+        #expect(holdings?.subscriptions["100"]?.status == .billingGrace)
+        // Renewal info under the old id is said of the new one too.
+        let disabled = try signed.notification(
+            "DID_CHANGE_RENEWAL_STATUS", signed: 34, transaction: signed.transaction(signed: 34),
+            renewal: signed.renewal(signed: 34, renews: false))
+        _ = try await ledger.record([signed.evidence(notification: disabled)], at: Facts.day(34))
+        #expect(try await ledger.chain(ChainKey("100", in: Facts.scope))?.renewal?.willRenew == false)
+    }
+
+    @Test func `refunds of both chains outlive the erasure of both and their migration`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let tokens = try ["1", "100"].map { id in
+            try (
+                signed.transaction(id, original: id),
+                signed.transaction(id, original: id, signed: 5) {
+                    $0.revocationDate = Facts.day(5)
+                }
+            )
+        }
+        for (_, refunded) in tokens {
+            _ = try await ledger.record([signed.evidence(transaction: refunded)], claimedBy: "a", at: Facts.day(6))
+        }
+        _ = try await ledger.delete("a", in: Facts.scope, at: Facts.day(7))
+        let link = try signed.transaction("1", original: "100", signed: 4) { $0.previousOriginalTransactionId = "1" }
+        for token in [link] + tokens.map(\.0) {
+            _ = try await ledger.record([signed.evidence(transaction: token)], claimedBy: "b", at: Facts.day(40))
+        }
+        #expect(try await ledger.holdings(of: "b", in: Facts.scope, at: Facts.day(20))?.entitlements == [])
+    }
+
+    @Test func `nine migrations in a row lead to the newest chain, in whatever order they arrive`() async throws {
+        let signed = try SignedHistory()
+        let links = try (1...9).map { try Self.link(signed, "\($0)", "\($0 + 1)", signed: Double($0)) }
+        for order in [Array(0..<9), Array((0..<9).reversed()), [4, 0, 8, 2, 6, 1, 3, 7, 5]] {
+            let ledger = Self.ledger()
+            for place in order {
+                _ = try await ledger.record([signed.evidence(transaction: links[place])], at: Facts.day(11))
+            }
+            for id in 1...10 {
+                let chain = try await ledger.chain(ChainKey("\(id)", in: Facts.scope))
+                #expect(chain?.key.originalTransactionId == "10" && chain?.transactions.count == 9, "\(order) \(id)")
+            }
+        }
+    }
+
+    @Test func `a migration that an erased document proves is published all the same`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let link = try Self.link(signed, "1", "100")
+        _ = try await ledger.record([signed.evidence(transaction: link)], claimedBy: "a", at: Facts.day(11))
+        _ = try await ledger.delete("a", in: Facts.scope, at: Facts.day(12))
+        let other = Self.ledger()
+        _ = try await other.record(
+            [signed.evidence(transaction: signed.transaction("100", original: "100"))], claimedBy: "a", at: Facts.day(1)
+        )
+        _ = try await other.delete("a", in: Facts.scope, at: Facts.day(15))
+        _ = try await other.record(
+            [signed.evidence(transaction: signed.transaction(signed: 14))], claimedBy: "b", at: Facts.day(15))
+        _ = try await other.record([signed.evidence(transaction: link)], at: Facts.day(16))
+        let events = try await other.events(of: Facts.scope.bundleId, limit: 100).events
+        #expect(events.last { $0.originalTransactionId == "100" }?.after?.status == .active)
+        #expect(
+            try await other.holdings(of: "b", in: Facts.scope, at: Facts.day(16))?.entitlements.map(\.name) == ["pro"])
+        #expect(try await other.publishDueChanges(at: Facts.day(31)) == 1, "its end is due")
+    }
+
+    @Test func `an erased document under the old id says nothing although the new chain is another's by now`()
+        async throws
+    {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let old = try signed.notification("SUBSCRIBED", signed: 0, transaction: signed.transaction(signed: 0))
+        _ = try await ledger.record([signed.evidence(notification: old)], claimedBy: "a", at: Facts.day(1))
+        _ = try await ledger.delete("a", in: Facts.scope, at: Facts.day(5))
+        _ = try await ledger.record(
+            [signed.evidence(transaction: Self.link(signed, "1", "100"))], claimedBy: "b", at: Facts.day(11))
+        _ = try await ledger.record([signed.evidence(notification: old)], at: Facts.day(12))
+        let chain = try #require(try await ledger.chain(ChainKey("100", in: Facts.scope)))
+        #expect(chain.transactions.keys.sorted() == ["t100"])
+    }
+
+    @Test(arguments: TestStorage.allCases)
+    func `a notification about the old id is erased with the new chain`(_ kind: TestStorage) async throws {
+        let (storage, signed) = (kind.make(), try SignedHistory())
+        let ledger = Ledger(storage: storage)
+        let late = try signed.notification(
+            "REFUND_DECLINED", signed: 12, transaction: signed.transaction(signed: 12),
+            renewal: signed.renewal(signed: 12))
+        for document in try Self.life(signed) + [.notification(late)] {
+            _ = try await ledger.record([signed.evidence(document)], claimedBy: "customer", at: Facts.day(13))
+        }
+        _ = try await ledger.delete("customer", in: Facts.scope, at: Facts.day(14))
+        #expect(try await storage.scanDocuments(after: nil, limit: 10).items.isEmpty)
+    }
+
+    @Test func `an empty previous id names no subscription`() async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        for id in ["1", "100"] {
+            let token = try signed.transaction(id, original: id) { $0.previousOriginalTransactionId = "" }
+            _ = try await ledger.record([signed.evidence(transaction: token)], claimedBy: id, at: Facts.day(1))
+        }
+        for id in ["1", "100"] {
+            let holdings = try await ledger.holdings(of: id, in: Facts.scope, at: Facts.day(1))
+            #expect(holdings?.subscriptions.keys.sorted() == [id])
+        }
+    }
 }

@@ -4,7 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 import TestData
 
-/// What may happen to a ledger, at random: documents about two subscriptions and things that were bought once, some of them
+/// What may happen to a ledger, at random: documents about two subscriptions, one of which gets another id, and things that were bought once, some of them
 /// contradictory, in any order, doubled and late; claims, aliases, deletions; and clocks that are set back.
 struct RandomHistory {
     static let catalogue = Catalogue(products: [
@@ -12,7 +12,7 @@ struct RandomHistory {
         "coins": .init(entitlements: []), "book": .init(entitlements: ["book"]),
         "season": .init(entitlements: ["season"], duration: .seconds(12 * 86_400)),
     ])
-    static let keys = ["1", "2", "coins", "book", "season"].map { ChainKey($0, in: Facts.scope) }
+    static let keys = ["1", "2", "3", "coins", "book", "season"].map { ChainKey($0, in: Facts.scope) }
     static let customers = Set(["anna", "bert", "a", "b"].map { CustomerID($0, of: Facts.scope.bundleId) })
 
     enum Step {
@@ -101,13 +101,17 @@ struct RandomHistory {
         var renewals: [RenewalFact] = []
         if kind == .receipt { while !chance(3) { statements.append(statement(signed, kind)) } }
         let subscription = statements[0].originalTransactionId
-        if kind == .notification, ["1", "2"].contains(subscription) { renewals.append(renewal(subscription, signed)) }
+        if kind == .notification, ["1", "2", "3"].contains(subscription) {
+            renewals.append(renewal(subscription, signed))
+        }
         // Renewal info arrives by itself too.
         if !renewals.isEmpty, chance(5) { statements = [] }
         let about = Evidence.Notification(uuid: "\(number)", type: chance(10) ? "NEW" : "DID_RENEW", subtype: nil)
         return Evidence(
             kind, Array("e30.\(number).".utf8), Facts.scope, chance(20) ? nil : Facts.day(signed),
-            notification: kind == .notification ? about : nil
+            notification: kind == .notification ? about : nil,
+            // Receipts have no word for that.
+            predecessors: kind != .receipt && subscription == "3" ? ["3": "2"] : [:]
         ) { provenance in
             (
                 statements.map { statement in
@@ -136,7 +140,7 @@ struct RandomHistory {
 
     /// A period of five days, some of them extended, upgraded, begun in the middle of another or known by a second id.
     private mutating func period(_ signed: Double) -> TransactionStatement {
-        let chain = ["1", "1", "2"].randomElement(using: &random) ?? "1"
+        let chain = ["1", "1", "2", "3"].randomElement(using: &random) ?? "1"
         let number = Int.random(in: 0..<8, using: &random)
         let start = Double(number) * 5 + (chance(4) ? 2 : 0)
         let token = [nil, "a", "a", "b"].randomElement(using: &random) ?? nil
