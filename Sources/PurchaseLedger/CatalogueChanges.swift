@@ -11,20 +11,27 @@ extension Ledger {
     /// It can be interrupted at any time: then it begins again the next time.
     ///
     /// - Returns: How many chains were evaluated.
-    /// - Throws: ``LedgerStorageError``.
+    /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. All others were evaluated, and are again the
+    ///   next time.
     public func publishCatalogueChanges(at now: Timestamp) async throws -> Int {
         let digests = rules.catalogues.mapValues(\.timingDigest)
+        guard !digests.isEmpty else { return 0 }
         var query = LedgerQuery()
         query.catalogues = Set(digests.keys)
         let known = try await storage.load(query).catalogues
         let changed = digests.filter { known[$0.key] != $0.value }
         guard !changed.isEmpty else { return 0 }
-        var (cursor, count) = (ScanCursor?.none, 0)
+        var (cursor, count, damage, damaged) = (ScanCursor?.none, 0, [String](), Set<ChainKey>())
         repeat {
             let page = try await storage.scanChains(after: cursor, limit: Self.catalogueChainPage)
-            count += try await evaluate(page.items.filter { changed[$0.scope.bundleId] != nil }, at: now)
+            let keys = page.items.filter { changed[$0.scope.bundleId] != nil }
+            damaged.formUnion(try await publish(keys, at: now) { $0.evaluate($1) })
+            damage += page.damage
+            count += keys.count
             cursor = page.next
         } while cursor != nil
+        guard damaged.isEmpty else { throw LedgerStorageError.damaged(damaged) }
+        if let damage = damage.first { throw LedgerStorageError(.damaged, damage) }
         try await commit(LedgerQuery()) { _, _ in
             var changes = LedgerChanges()
             changes.catalogues = changed
@@ -32,22 +39,15 @@ extension Ledger {
         }
         return count
     }
+}
 
-    private func evaluate(_ keys: [ChainKey], at now: Timestamp) async throws -> Int {
-        guard !keys.isEmpty else { return 0 }
-        var query = LedgerQuery()
-        query.chains = Set(keys)
-        return try await commit(query) { snapshot, rules in
-            LedgerDraft.decide(snapshot, rules, at: now) { draft in
-                for key in keys {
-                    draft.publishDue(key)
-                    var record = draft.record(key)
-                    draft.publish(&record, asOf: now, effectiveAt: now)
-                    draft.put(record)
-                }
-                return keys.count
-            }
-        }
+extension LedgerDraft {
+    /// Publishes what time brought to a chain, then what another catalogue changes.
+    fileprivate mutating func evaluate(_ key: ChainKey) {
+        publishDue(key)
+        var record = record(key)
+        publish(&record, asOf: now, effectiveAt: now)
+        put(record)
     }
 }
 

@@ -95,20 +95,25 @@ extension Ledger {
     /// Publishes what time changed: of every chain whose answer changed by itself since it was last published.
     ///
     /// - Returns: How many chains were looked at: `limit` if there may be more.
+    /// - Throws: ``LedgerStorageError``: `damaged` if some of the chains cannot be read. The others were published.
     public func publishDueChanges(at now: Timestamp, limit: Int = 500) async throws -> Int {
-        var query = LedgerQuery()
-        query.chains = Set(try await storage.dueChains(at: now, limit: limit))
+        var damaged: Set<ChainKey> = []
+        let count = try await publishDueChanges(at: now, limit: limit, besides: &damaged)
+        guard damaged.isEmpty else { throw LedgerStorageError.damaged(damaged) }
+        return count
+    }
+
+    /// As ``publishDueChanges(at:limit:)``, and passes over chains that are damaged.
+    ///
+    /// - Parameter damaged: Chains that are known to be damaged. Those that are found to be are added.
+    package func publishDueChanges(
+        at now: Timestamp, limit: Int, besides damaged: inout Set<ChainKey>
+    ) async throws -> Int {
+        // A damaged chain stays due.
+        let due = Set(try await storage.dueChains(at: now, limit: limit + damaged.count)).subtracting(damaged)
         // Nearly always there is nothing, and then nothing is written.
-        guard !query.chains.isEmpty else { return 0 }
-        let due = query.chains
-        return try await commit(query) { snapshot, rules in
-            LedgerDraft.decide(snapshot, rules, at: now) { draft in
-                for key in due.sorted() {
-                    draft.publishDue(key)
-                }
-                return due.count
-            }
-        }
+        damaged.formUnion(try await publish(due.sorted(), at: now) { $0.publishDue($1) })
+        return due.count
     }
 }
 

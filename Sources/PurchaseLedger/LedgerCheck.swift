@@ -4,14 +4,14 @@ import AppStoreModel
 public import AppStoreTrust
 
 extension Ledger {
-    /// A document in the ledger that is not what it was when it came.
+    /// A document in the ledger that is not what it was when it came, or a purchase that cannot be read.
     public struct Fault: Hashable, Sendable {
-        /// `nil` if it cannot be read.
+        /// `nil` if it cannot be read, and of a purchase.
         public var document: Provenance?
         public var error: String
     }
 
-    /// Verifies every document again.
+    /// Verifies every document again, and reads every purchase.
     ///
     /// - Parameters:
     ///   - verifier: With the roots, apps and environments with which the documents were verified first. Certificates are not
@@ -24,7 +24,7 @@ extension Ledger {
     ) async throws -> (documents: Int, faults: [Fault]) {
         var (cursor, count, faults) = (ScanCursor?.none, 0, [Fault]())
         repeat {
-            let page = try await storage.scanDocuments(after: cursor, limit: Self.documentPage)
+            let page = try await storage.scanDocuments(after: cursor, limit: Self.page)
             // Many documents in a row may be missing for one reason.
             for damage in page.damage where faults.last?.error != damage { faults.append(Fault(error: damage)) }
             for case (let document, .failure(let fault)) in zip(
@@ -36,11 +36,30 @@ extension Ledger {
             onDocuments(count)
             cursor = page.next
         } while cursor != nil
-        return (count, faults)
+        return (count, faults + (try await unreadableChains()))
     }
 
-    /// How many documents are read at once: some 10 MB.
-    private static let documentPage = 500
+    private func unreadableChains() async throws -> [Fault] {
+        var (cursor, faults) = (ScanCursor?.none, [Fault]())
+        repeat {
+            let page = try await storage.scanChains(after: cursor, limit: Self.page)
+            faults += page.damage.map { Fault(error: $0) }
+            let damaged = try await Self.sparingDamaged(page.items) { keys in
+                var query = LedgerQuery()
+                (query.chains, query.owners) = (Set(keys), true)
+                _ = try await storage.load(query)
+            }
+            for (key, error) in damaged.sorted(by: { $0.key < $1.key }) {
+                let name = "\(key.originalTransactionId) of \(key.scope.bundleId)"
+                faults.append(Fault(error: "The purchase \(name) cannot be read: \(error.message)"))
+            }
+            cursor = page.next
+        } while cursor != nil
+        return faults
+    }
+
+    /// How many documents or chains are read at once: some 10 MB.
+    private static let page = 500
 }
 
 /// Why a document is not what it was.

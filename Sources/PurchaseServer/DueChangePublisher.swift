@@ -24,6 +24,8 @@ package struct DueChangePublisher: Service {
     private let logger: Logger
     private let interval: Duration
     private let failure: RareWarning
+    private let erasureFailure: RareWarning
+    private let damage: RareWarning
 
     /// - Parameters:
     ///   - eventRetention: How long events are kept; `nil` for good.
@@ -39,16 +41,40 @@ package struct DueChangePublisher: Service {
         self.logger = logger
         self.interval = interval
         failure = RareWarning(level: .error, "Changes could not be published", clock: clock, logger)
+        erasureFailure = RareWarning(level: .error, "Old events could not be erased", clock: clock, logger)
+        damage = RareWarning(
+            "Changes of damaged purchases are not published: quittance check says more", clock: clock, logger)
     }
 
     package func run() async throws {
         await cancelWhenGracefulShutdown {
-            var (concern, state) = (String?.none, State())
-            while !Task.isCancelled {
-                await work(&state)
-                warn(unlessSaid: &concern)
-                try? await clock.sleep(for: interval)
-            }
+            async let catalogue: Void = publishCatalogue()
+            await publishAndErase()
+            await catalogue
+        }
+    }
+
+    private func publishAndErase() async {
+        var (concern, nextErasure) = (String?.none, Timestamp?.none)
+        while !Task.isCancelled {
+            await attempt(orLog: failure) { try await publishDueChanges() }
+            await attempt(orLog: erasureFailure) { try await eraseOldEvents(&nextErasure) }
+            warn(unlessSaid: &concern)
+            try? await clock.sleep(for: interval)
+        }
+    }
+
+    /// Does what is done later if it fails now: the ledger knows what was published and what is left to erase.
+    @discardableResult
+    private func attempt(orLog warning: RareWarning, _ work: () async throws -> Void) async -> Bool {
+        do {
+            try await work()
+            return true
+        } catch is CancellationError {
+            return false
+        } catch {
+            warning.log(["error": "\(error)"])
+            return false
         }
     }
 
@@ -59,44 +85,49 @@ package struct DueChangePublisher: Service {
         said = concern
     }
 
-    private struct State {
-        /// Whether what another catalogue changed was published. It cannot change while the server runs.
-        var hasPublishedCatalogue = false
-        var nextErasure: Timestamp?
-    }
-
-    /// What fails now is done later: the ledger knows what was published and what is left to erase.
-    private func work(_ state: inout State) async {
-        do {
-            if !state.hasPublishedCatalogue { try await publishCatalogue() }
-            state.hasPublishedCatalogue = true
-            try await publish()
-            guard let eventRetention, state.nextErasure.map({ now() >= $0 }) ?? true else { return }
-            try await eraseEvents(before: now().advanced(by: .zero - eventRetention))
-            state.nextErasure = now().advanced(by: Self.erasureInterval)
-        } catch is CancellationError {
-        } catch {
-            failure.log(["error": "\(error)"])
-        }
-    }
-
-    private func publishCatalogue() async throws {
-        let count = try await ledger.publishCatalogueChanges(at: now())
-        guard count > 0 else { return }
-        logger.notice("The catalogue changed: purchases were evaluated again", metadata: ["purchases": "\(count)"])
-    }
-
-    private func publish() async throws {
-        var count = Self.chainLimit
+    private func publishDueChanges() async throws {
+        var (damaged, count) = (Set<ChainKey>(), Self.chainLimit)
         while count >= Self.chainLimit, !Task.isCancelled {
-            count = try await ledger.publishDueChanges(at: now(), limit: Self.chainLimit)
+            count = try await ledger.publishDueChanges(at: now(), limit: Self.chainLimit, besides: &damaged)
         }
+        if !damaged.isEmpty { damage.log(["error": "\(LedgerStorageError.damaged(damaged))"]) }
+    }
+
+    private func eraseOldEvents(_ next: inout Timestamp?) async throws {
+        guard let eventRetention, next.map({ now() >= $0 }) ?? true else { return }
+        try await eraseEvents(before: now().advanced(by: .zero - eventRetention))
+        next = now().advanced(by: Self.erasureInterval)
     }
 
     private func eraseEvents(before instant: Timestamp) async throws {
         var count = Self.eventLimit
         while count >= Self.eventLimit, !Task.isCancelled {
             count = try await ledger.eraseEvents(before: instant, limit: Self.eventLimit)
+        }
+    }
+}
+
+// MARK: - The catalogue
+
+extension DueChangePublisher {
+    /// Publishes what another catalogue changed. It cannot change while the server runs, so that once is enough. A large ledger
+    /// takes minutes, for which nothing else waits.
+    private func publishCatalogue() async {
+        while !Task.isCancelled, await !attempt(orLog: failure, { try await publishCatalogueChanges() }) {
+            try? await clock.sleep(for: interval)
+        }
+    }
+
+    private func publishCatalogueChanges() async throws {
+        do {
+            let count = try await ledger.publishCatalogueChanges(at: now())
+            guard count > 0 else { return }
+            logger.notice(
+                "The catalogue changed: purchases were evaluated again", metadata: ["purchases": "\(count)"])
+        } catch let error as LedgerStorageError where error.code == .damaged {
+            logger.warning(
+                "The catalogue changed, and damaged purchases were not evaluated: the next start tries again",
+                metadata: ["error": "\(error)"])
         }
     }
 }

@@ -8,7 +8,7 @@ import PurchaseServer
 
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Check a ledger: the file, every document in it, and every signature.",
+        abstract: "Check a ledger: the file, every document in it, every signature, and every purchase.",
         discussion: """
             Changes nothing in the file, and ends on any damage. Exit status: 0 all is right; 1 something is not, and standard \
             error says what; 2 wrong usage.

@@ -98,6 +98,17 @@ private final class TroubledServer: Sendable {
 
     var service: LedgerService? { server.ledger }
 
+    /// A subscription that ends after a day.
+    func subscription(_ id: String) throws -> String {
+        let (start, end) = (Self.start.milliseconds, Self.start.milliseconds + 86_400_000)
+        return try sign(
+            """
+            {"transactionId":"\(id)","originalTransactionId":"\(id)","bundleId":"com.example","environment":"Production",\
+            "productId":"month","type":"Auto-Renewable Subscription","purchaseDate":\(start),"expiresDate":\(end),\
+            "signedDate":\(start)}
+            """)
+    }
+
     func notification(_ id: String) throws -> String { try notification(about: id, with: nil) }
 
     func sign(_ payload: String) throws -> String {
@@ -245,6 +256,33 @@ private final class Log: LogHandler, Sendable {
         // It is used once a second.
         #expect(lines.count == (uses.withLock { $0 } + 59) / 60)
         #expect(lines.allSatisfy { $0.hasPrefix("error ") && $0.contains("a test") }, "\(lines)")
+    }
+
+    @Test(.timeLimit(.minutes(5)))
+    func `a purchase that cannot be read stops neither the time of others, nor erasures, nor readiness`() async throws {
+        let server = try await TroubledServer()
+        for id in ["1", "2"] {
+            let body = #"{"document":"\#(try server.subscription(id))"}"#
+            #expect(try await server.send(.post, "/v1/customers/anna/purchases", body).status == 200)
+        }
+        try await server.storage.execute("UPDATE chains SET predecessors = '{' WHERE originalTransactionId = '1'")
+        server.pass(3 * 86_400_000)
+        let now = Timestamp(milliseconds: TroubledServer.start.milliseconds + 3 * 86_400_000)
+        let publisher = DueChangePublisher(
+            ledger: try #require(server.service).ledger, eventRetention: .seconds(86_400), now: { now },
+            clock: VirtualClock(), logger: Logger(label: "test") { [log = server.log] _ in log })
+        let running = Task { try await publisher.run() }
+        let logged = ["warning Changes of damaged purchases", "warning The catalogue changed"]
+        while !logged.allSatisfy(server.log.text.contains) { await Task.yield() }
+        running.cancel()
+        try await running.value
+        let lines = server.log.text.split(separator: "\n").filter { $0.contains("1 of com.example") }
+        #expect(lines.count >= 2 && !lines.contains { $0.contains("2 of com.example") })
+        #expect(!server.log.text.contains("could not be"))
+        let events = try await server.send(.get, "/v1/events").json["items"]?.array ?? []
+        #expect(events.allSatisfy { $0["originalTransactionId"]?.string == "2" })
+        #expect(events.first?["kind"]?.string == "subscription.stale")
+        #expect(try await server.send(.get, "/health/ready").status == 200)
     }
 
     @Test func `a start logs a time only if it is one, and a ledger that cannot be read as an error`() async throws {

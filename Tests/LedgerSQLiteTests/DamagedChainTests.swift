@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import LedgerSQLite
+import PurchaseLedger
+import TestData
+import Testing
+
+/// A ledger with a purchase that cannot be read, such as after an edit by hand or a bit that flipped.
+@Suite struct DamagedChainTests {
+    private static let later = Timestamp(milliseconds: 1_755_000_000_000)
+    private static let count = 5
+
+    /// Statements that damage the chain with a number, and repair it.
+    static let damages = [
+        ("UPDATE chains SET predecessors = '{' WHERE id = ", "UPDATE chains SET predecessors = NULL WHERE id = "),
+        (
+            "UPDATE chains SET publishedStatus = publishedStatus || '!' WHERE id = ",
+            "UPDATE chains SET publishedStatus = rtrim(publishedStatus, '!') WHERE id = "
+        ),
+        ("UPDATE statements SET source = 7 WHERE chain = ", "UPDATE statements SET source = 0 WHERE chain = "),
+        (
+            "UPDATE links SET reason = reason || '!' WHERE chain = ",
+            "UPDATE links SET reason = rtrim(reason, '!') WHERE chain = "
+        ),
+    ]
+
+    /// A ledger with some subscriptions, all of which are over later. The one that is due first is damaged.
+    private struct World {
+        let appStore: AppStore
+        let storage: SQLiteLedgerStorage
+        let ledger: Ledger
+        let victim: ChainKey
+        private let repair: String
+
+        init(_ damage: (String, String)) async throws {
+            (appStore, storage) = (try AppStore(), try SQLiteLedgerStorage.inMemory())
+            let product = Catalogue.Product(entitlements: ["pro"])
+            let rules = LedgerRules(catalogues: [AppStore.bundleId: Catalogue(products: ["p": product])])
+            ledger = Ledger(storage: storage, rules: rules)
+            var random = SeededRandom(seed: 1)
+            for _ in 0..<DamagedChainTests.count {
+                let evidence = try await appStore.evidence(of: appStore.notification(&random))
+                _ = try await ledger.record([evidence], at: Timestamp(milliseconds: 1_750_000_000_000))
+            }
+            victim = try #require(try await storage.dueChains(at: DamagedChainTests.later, limit: 1).first)
+            let id = victim.originalTransactionId
+            let number = try await storage.number("SELECT id FROM chains WHERE originalTransactionId = '\(id)'")
+            repair = "\(damage.1)\(number)"
+            try await storage.execute("\(damage.0)\(number)")
+        }
+
+        func restore() async throws { try await storage.execute(repair) }
+
+        /// The chains of which it was published that they are over.
+        func ended() async throws -> Set<String?> {
+            let events = try await ledger.events(of: AppStore.bundleId, limit: 1000).events
+            return Set(events.filter { $0.after.map { $0.status != .active } ?? false }.map(\.originalTransactionId))
+        }
+    }
+
+    @Test(arguments: damages) func `what time brings to other purchases is published, and what is damaged is named`(
+        damage: (String, String)
+    ) async throws {
+        let world = try await World(damage)
+        var (damaged, looks) = (Set<ChainKey>(), [Int]())
+        repeat {
+            looks.append(try await world.ledger.publishDueChanges(at: Self.later, limit: 2, besides: &damaged))
+        } while looks.last != 0
+        #expect(looks.reduce(0, +) == Self.count && damaged == [world.victim])
+        #expect(try await world.ended().count == Self.count - 1)
+        let error = await #expect(throws: LedgerStorageError.self) {
+            _ = try await world.ledger.publishDueChanges(at: Self.later)
+        }
+        #expect(error?.code == .damaged && error?.message.contains(world.victim.originalTransactionId) == true)
+        try await world.restore()
+        #expect(try await world.ledger.publishDueChanges(at: Self.later) == 1)
+        #expect(try await world.ended().count == Self.count)
+    }
+
+    @Test(arguments: damages) func `a catalogue counts as published only once all purchases could be read`(
+        damage: (String, String)
+    ) async throws {
+        let world = try await World(damage)
+        for _ in 0..<2 {
+            let error = await #expect(throws: LedgerStorageError.self) {
+                _ = try await world.ledger.publishCatalogueChanges(at: Self.later)
+            }
+            #expect(error?.code == .damaged && error?.message.contains(world.victim.originalTransactionId) == true)
+        }
+        #expect(try await world.ended().count == Self.count - 1)
+        try await world.restore()
+        #expect(try await world.ledger.publishCatalogueChanges(at: Self.later) == Self.count)
+        #expect(try await world.ended().count == Self.count)
+        #expect(try await world.ledger.publishCatalogueChanges(at: Self.later) == 0)
+    }
+
+    @Test(arguments: damages) func `a check names a purchase that cannot be read`(damage: (String, String)) async throws
+    {
+        let world = try await World(damage)
+        let faults = try await world.ledger.check(by: world.appStore.verifier).faults
+        #expect(faults.count == 1 && faults.first?.document == nil)
+        #expect(faults.first?.error.hasPrefix("The purchase \(world.victim.originalTransactionId) of ") == true)
+        try await world.restore()
+        #expect(try await world.ledger.check(by: world.appStore.verifier).faults == [])
+    }
+}
