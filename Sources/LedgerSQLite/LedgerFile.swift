@@ -26,6 +26,25 @@ final class LedgerFile: Sendable {
     /// The log and its index; `nil` until they are there.
     private let log = Mutex<[Identity]?>(nil)
 
+    /// Finds out what SQLite has only numbers for.
+    ///
+    /// - Throws: ``LedgerStorageError`` if there can be no ledger at a path.
+    static func requirePlace(_ path: String) throws {
+        var isFolder: ObjCBool = false
+        if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) {
+            guard !isFolder.boolValue else { throw unusable("\(path) is a folder: name a file in it") }
+            guard access(path, R_OK) == 0 else { throw unusable("\(path) may not be read by this user") }
+            return
+        }
+        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        guard FileManager.default.fileExists(atPath: folder, isDirectory: &isFolder), isFolder.boolValue else {
+            throw unusable("There is no folder \(folder): make it, or name another file")
+        }
+        guard access(folder, W_OK) == 0 else { throw unusable("This user may make no file in \(folder)") }
+    }
+
+    private static func unusable(_ message: String) -> LedgerStorageError { LedgerStorageError(.unavailable, message) }
+
     /// - Throws: ``LedgerStorageError`` if there is no file.
     init(path: String) throws {
         self.path = path

@@ -31,8 +31,9 @@ enum SQLiteErrors {
             case .SQLITE_CORRUPT, .SQLITE_NOTADB: .damaged
             default: .unavailable
             }
+        let advice = error.resultCode == .SQLITE_CANTOPEN ? ": may this user read it, and write in its folder?" : ""
         // Not the whole error, which quotes the statement.
         return LedgerStorageError(
-            code, "SQLite \(error.extendedResultCode.rawValue): \(error.message ?? "no message")")
+            code, "SQLite \(error.extendedResultCode.rawValue): \(error.message ?? "no message")\(advice)")
     }
 }

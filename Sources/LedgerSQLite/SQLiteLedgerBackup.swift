@@ -49,7 +49,7 @@ public enum SQLiteLedgerBackup {
     }
 
     /// What is wrong with a copy: SQLite's own checks, those of ``SQLiteLedgerStorage/faults()``, and whether it has as many
-    /// documents as were copied. Whether their signatures are valid, ``Ledger/check(by:onDocuments:work:)`` tells.
+    /// documents as were copied. Whether their signatures are valid, `Ledger.check` tells.
     public static func faults(_ path: String, documents: Int) throws -> [String] {
         do {
             let copy = try open(path)
@@ -66,6 +66,7 @@ public enum SQLiteLedgerBackup {
     }
 
     private static func open(_ path: String) throws -> DatabaseQueue {
+        try LedgerFile.requirePlace(path)
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(5)
@@ -73,12 +74,7 @@ public enum SQLiteLedgerBackup {
     }
 
     private static func count(_ ledger: Database) throws -> Int {
-        guard try ledger.tableExists("documents"), try ledger.tableExists("statements") else {
-            throw SQLiteErrors.damaged("This is a database, but no ledger")
-        }
-        guard try !Schema.migrator.hasBeenSuperseded(ledger) else {
-            throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
-        }
+        try Schema.requireLedger(ledger)
         return try Int.fetchOne(ledger, sql: "SELECT count(*) FROM documents") ?? 0
     }
 }

@@ -31,11 +31,13 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     /// A file that cannot be written is opened all the same: it answers, and takes in nothing until it can be written.
     ///
     /// - Parameter createIfMissing: Whether a ledger is created if there is no file, or an empty one.
-    /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version.
+    /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version. Then it stays as it is.
     public convenience init(path: String, createIfMissing: Bool = true) throws {
+        try LedgerFile.requirePlace(path)
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
             throw SQLiteErrors.damaged("The file is empty")
         }
+        try Self.requireNothingElse(path, mayBeNew: createIfMissing)
         let database = try Self.open(path)
         self.init(database, try LedgerFile(path: path))
     }
@@ -45,6 +47,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of an older
     ///   version.
     public convenience init(reading path: String) throws {
+        try LedgerFile.requirePlace(path)
         let file = try LedgerFile(path: path)
         guard file.bytes > 0 else { throw SQLiteErrors.damaged("The file is empty") }
         self.init(try Self.openForReading(path), file)
@@ -60,7 +63,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     public static func inMemory() throws -> SQLiteLedgerStorage {
         do {
             let queue = try DatabaseQueue(configuration: configuration)
-            try migrate(queue)
+            try Schema.migrator.migrate(queue)
             return SQLiteLedgerStorage(queue, nil)
         } catch {
             throw SQLiteErrors.storageError(error)
@@ -338,7 +341,8 @@ extension SQLiteLedgerStorage {
             try connection.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpoint)")
             try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
         }
-        try migrate(pool)
+        try pool.read { try Schema.requireLedger($0, orNone: true) }
+        try Schema.migrator.migrate(pool)
         return pool
     }
 
@@ -347,7 +351,7 @@ extension SQLiteLedgerStorage {
             var configuration = configuration
             configuration.readonly = true
             let pool = try DatabasePool(path: path, configuration: configuration)
-            try requireKnownVersion(pool)
+            try pool.read { try Schema.requireLedger($0) }
             guard try pool.read(Schema.migrator.hasCompletedMigrations) else {
                 throw LedgerStorageError(
                     .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
@@ -358,14 +362,18 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    private static func migrate(_ database: any DatabaseWriter) throws {
-        try requireKnownVersion(database)
-        try Schema.migrator.migrate(database)
-    }
-
-    private static func requireKnownVersion(_ database: any DatabaseReader) throws {
-        guard try !database.read(Schema.migrator.hasBeenSuperseded) else {
-            throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
+    /// Refuses a database of something else before it is opened for writing, which would change it.
+    private static func requireNothingElse(_ path: String, mayBeNew: Bool) throws {
+        guard let bytes = try? LedgerFile(path: path).bytes, bytes > 0 else { return }
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.busyMode = .timeout(busyTimeout)
+        do {
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            try queue.read { try Schema.requireLedger($0, orNone: mayBeNew) }
+            try queue.close()
+        } catch is DatabaseError {
+            // Opening it meets the same, and knows what to do about it.
         }
     }
 

@@ -24,6 +24,22 @@ package enum Schema {
         return migrator
     }
 
+    /// - Parameter orNone: Whether a database without any tables will do.
+    /// - Throws: ``LedgerStorageError``: `damaged` if it is no ledger, or of a newer version.
+    static func requireLedger(_ connection: Database, orNone: Bool = false) throws {
+        guard try migrator.appliedIdentifiers(connection).isDisjoint(with: migrator.migrations) else {
+            guard try !migrator.hasBeenSuperseded(connection) else {
+                throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
+            }
+            return
+        }
+        // All that there is if making a ledger was interrupted before its first step.
+        let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name <> 'grdb_migrations'"
+        guard orNone, try Int.fetchOne(connection, sql: tables) == 0 else {
+            throw SQLiteErrors.damaged("This is a database, but no ledger")
+        }
+    }
+
     /// Documents without what they have in common with others: of that, tokens are documents too, and the rest are pieces. See
     /// ``EvidenceParts``.
     ///

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import GRDB
+import LedgerSQLite
+import PurchaseLedger
+import Testing
+
+/// Paths that lead to something else than a ledger.
+@Suite struct ForeignFileTests {
+    private let folder: TemporaryFolder
+
+    init() throws {
+        folder = try TemporaryFolder()
+    }
+
+    /// The ways to open a ledger.
+    private func errors(of path: String) -> [LedgerStorageError?] {
+        let ways: [() throws -> Void] = [
+            { _ = try SQLiteLedgerStorage(path: path) },
+            { _ = try SQLiteLedgerStorage(path: path, createIfMissing: false) },
+            { _ = try SQLiteLedgerStorage(reading: path) },
+            { _ = try SQLiteLedgerBackup.copy(path, to: folder.path("copy")) },
+        ]
+        return ways.map { open in
+            do {
+                try open()
+                return nil
+            } catch {
+                return error as? LedgerStorageError
+            }
+        }
+    }
+
+    @Test(arguments: [
+        "CREATE TABLE bookmarks (url TEXT)",
+        // Another program that uses the same library.
+        "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY); CREATE TABLE bookmarks (url TEXT);"
+            + "INSERT INTO grdb_migrations VALUES ('1')",
+    ])
+    func `a database of something else is no ledger, and stays as it is`(tables: String) async throws {
+        let path = folder.path()
+        try await DatabaseQueue(path: path).write { try $0.execute(sql: tables) }
+        let before = try Data(contentsOf: URL(fileURLWithPath: path))
+        for error in errors(of: path) {
+            #expect(error?.code == .damaged && error?.message == "This is a database, but no ledger")
+        }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == before)
+    }
+
+    @Test func `a ledger whose making was interrupted before its first step is made`() async throws {
+        try await DatabaseQueue(path: folder.path()).write {
+            try $0.execute(sql: "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)")
+        }
+        #expect(throws: LedgerStorageError.self) {
+            _ = try SQLiteLedgerStorage(path: folder.path(), createIfMissing: false)
+        }
+        #expect(try await SQLiteLedgerStorage(path: folder.path()).faults() == [])
+    }
+
+    @Test func `a folder in the place of a ledger, or none around it, is said with its path`() throws {
+        let inner = folder.path("inner")
+        try FileManager.default.createDirectory(atPath: inner, withIntermediateDirectories: false)
+        for error in errors(of: inner) { #expect(error?.message == "\(inner) is a folder: name a file in it") }
+        for error in errors(of: "\(inner)/none/ledger.sqlite") {
+            #expect(error?.message == "There is no folder \(inner)/none: make it, or name another file")
+        }
+    }
+}
