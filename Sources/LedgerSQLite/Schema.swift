@@ -20,6 +20,7 @@ package enum Schema {
         migrator.registerMigration("011 periods") { try $0.execute(sql: periods) }
         migrator.registerMigration("012 migrated subscriptions") { try $0.execute(sql: migratedSubscriptions) }
         migrator.registerMigration("013 evidence by chain") { try $0.execute(sql: evidenceByChain) }
+        migrator.registerMigration("014 periods of tokens and receipts") { try $0.execute(sql: completedPeriods) }
         migrator.registerMigration("015 residue") { try $0.execute(sql: residue) }
         return migrator
     }
@@ -369,6 +370,38 @@ package enum Schema {
         ALTER TABLE documents DROP COLUMN previous;
         ALTER TABLE chains DROP COLUMN lastDocument;
         ALTER TABLE chains DROP COLUMN documentCount;
+        """
+
+    /// As `TransactionFact.current`: if a receipt is newer than the signed transaction, the latter still says what receipts have
+    /// no words for.
+    private static let completedPeriods = """
+        DROP VIEW periods;
+        CREATE VIEW periods AS
+        SELECT
+            (SELECT customerIds.id FROM links JOIN customerIds ON customerIds.customer = links.customer
+             WHERE links.chain = newest.chain ORDER BY links.place, customerIds.place LIMIT 1) AS customer,
+            bundleId, environment, originalTransactionId, newest.transactionId, newest.productId,
+            coalesce(newest.type, signed.type) AS type, newest.purchaseDate, newest.expiresDate, newest.quantity,
+            coalesce(newest.offerType, signed.offerType) AS offerType,
+            coalesce(signed.isUpgraded, newest.isUpgraded) AS isUpgraded,
+            CASE
+                WHEN signed.revocationDate IS NOT NULL AND (
+                    newest.revocationDate IS NOT NULL OR coalesce(newest.type, signed.type) = 'Consumable')
+                    THEN signed.revocationDate
+                WHEN signed.isUpgraded AND signed.revocationDate IS NULL THEN NULL
+                ELSE newest.revocationDate
+            END AS revocationDate,
+            coalesce(newest.price, signed.price) AS price, coalesce(newest.currency, signed.currency) AS currency
+        FROM statements AS newest
+            LEFT JOIN statements AS signed ON signed.chain = newest.chain
+                AND signed.transactionId = newest.transactionId AND signed.source = 0 AND newest.source = 1
+            JOIN chains ON chains.id = newest.chain
+            JOIN scopes ON scopes.id = chains.scope
+            JOIN apps ON apps.id = scopes.app
+        WHERE NOT EXISTS (
+            SELECT 1 FROM statements AS other
+            WHERE other.chain = newest.chain AND other.transactionId = newest.transactionId
+                AND (other.signedDate, newest.source) > (newest.signedDate, other.source));
         """
 
     /// What is known of transactions whose documents were erased, as in `statements`, in place of the JSON that chains had: that

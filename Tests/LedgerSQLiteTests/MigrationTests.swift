@@ -82,6 +82,18 @@ import Testing
         #expect(state?.status == .billingRetry)
     }
 
+    @Test func `the view periods of an older file is replaced`() async throws {
+        let storage = try oldFile(
+            after: "013 evidence by chain",
+            """
+            INSERT INTO chains (id, scope, originalTransactionId) VALUES (1, 1, '1');
+            INSERT INTO statements (chain, transactionId, source, isOriginal, signedDate, evidence, productId, quantity,
+                                    isUpgraded, price)
+            VALUES (1, '1', 0, 1, 0, \(Self.digest), 'p', 1, 0, 9990), (1, '1', 1, 1, 1, \(Self.digest), 'p', 1, 0, NULL);
+            """)
+        #expect(try await storage.number("SELECT price FROM periods") == 9990)
+    }
+
     /// As version 008 wrote them.
     private static let chains = """
         INSERT INTO chains (id, scope, originalTransactionId, forgottenAt, toldStatus, toldProductId, toldTransactionId,

@@ -54,6 +54,70 @@ import Testing
                 """)
     }
 
+    /// What the view says of a transaction about which a signed transaction and a receipt say different things.
+    private struct Said: Equatable {
+        var (productId, type): (String, String?)
+        var (revocationDate, price): (Int64?, Int64?)
+        var (currency, offerType, isUpgraded): (String?, Int?, Bool)
+
+        init(_ row: Row) {
+            (productId, type) = (row["productId"], row["type"])
+            (revocationDate, price) = (row["revocationDate"], row["price"])
+            (currency, offerType, isUpgraded) = (row["currency"], row["offerType"], row["isUpgraded"])
+        }
+
+        init(_ statement: TransactionStatement) {
+            (productId, type) = (statement.productId, statement.type?.rawValue)
+            (revocationDate, price) = (statement.revocation?.date.milliseconds, statement.price)
+            (currency, isUpgraded) = (statement.currency, statement.isUpgraded)
+            offerType = statement.offerType?.rawValue
+        }
+    }
+
+    /// Every combination of what decides: which is newer, an upgrade, a revocation in either, the type in either.
+    private static func facts() -> [TransactionFact] {
+        var facts: [TransactionFact] = []
+        for bits in 0..<192 {
+            func has(_ bit: Int) -> Bool { bits >> bit & 1 == 1 }
+            let key = TransactionKey("\(1000 + bits)", in: AppStore.scope)
+            var fact = TransactionFact(key)
+            var signed = statement(key.transactionId, .signedTransaction, 5)
+            var receipt = statement(key.transactionId, .receipt, has(0) ? 6 : 4)
+            (signed.isUpgraded, signed.price, signed.currency) = (has(1), 9990, "USD")
+            (signed.type, receipt.type) = (Open(has(2) ? .consumable : .autoRenewableSubscription), nil)
+            if has(3) { signed.revocation = nil }
+            if has(4) { receipt.revocation = nil } else { receipt.revocation?.date = Timestamp(milliseconds: 16) }
+            if has(5) { (signed.offerType, receipt.type) = (Open(.promotional), signed.type) }
+            // Both, the receipt alone, the signed transaction alone.
+            if bits >> 6 != 1 { fact.merge(signed) }
+            if bits >> 6 != 2 { fact.merge(receipt) }
+            facts.append(fact)
+        }
+        return facts
+    }
+
+    @Test func `periods says what answers say if receipts and signed transactions differ`() async throws {
+        let folder = try TemporaryFolder()
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        let facts = Self.facts()
+        try await storage.commit { changes in
+            var record = ChainRecord(ChainKey("1", in: AppStore.scope))
+            for fact in facts {
+                for statement in [fact.signed, fact.receipt].compactMap(\.self) { record.chain.merge(statement) }
+            }
+            changes.chains = [record]
+        }
+        try storage.close()
+        let rows = try await DatabaseQueue(path: folder.path()).read {
+            try Row.fetchAll($0, sql: "SELECT * FROM periods ORDER BY transactionId")
+        }
+        try #require(rows.count == facts.count)
+        for (row, fact) in zip(rows, facts) {
+            #expect(row["transactionId"] == fact.key.transactionId)
+            #expect(Said(row) == fact.current.map(Said.init), "\(fact)")
+        }
+    }
+
     private static func statement(
         _ id: String, _ source: TransactionStatement.Source, _ signed: Int64
     ) -> TransactionStatement {
