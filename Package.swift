@@ -195,9 +195,11 @@ let package = Package(
             dependencies: [
                 "AppStoreModel",
                 "AppStoreSimulator",
+                "LedgerSQLite",
                 "TestData",
                 "quittance",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),

@@ -42,6 +42,19 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "The app it is for. Not needed if the configuration has only one.")
         var bundleId: String?
 
+        /// The longest name, in characters: a line of a list has room for it.
+        private static let longestName = 100
+
+        func validate() throws {
+            // What cannot be printed could be taken for another key in the list.
+            let isBlank = name.allSatisfy(\.isWhitespace)
+            guard !isBlank, name.count <= Self.longestName, name == name.printable else {
+                throw ValidationError(
+                    "--name takes 1 to \(Self.longestName) characters, not only spaces, without line breaks and "
+                        + "other control characters.")
+            }
+        }
+
         func run() async throws {
             var composition = try options.composition()
             let app = try composition.configuration.bundleId(bundleId)
@@ -61,7 +74,8 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup var options: ServerOptions
 
         func run() async throws {
-            let storage = try options.composition().storage()
+            let storage = try options.composition().storageForReading()
+            defer { try? storage.close() }
             for key in try await Ledger(storage: storage).apiKeys() {
                 let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "made \(key.createdAt.iso8601)"
                 try Terminal.print("\(key.id)  \(key.role)  \(key.bundleId)  \(key.name)  \(state)")

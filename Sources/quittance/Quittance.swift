@@ -24,10 +24,13 @@ struct Quittance: AsyncParsableCommand {
         ]
     )
 
-    /// As `ParsableCommand.main`, but wrong usage ends with status 2, which scripts can tell from a refusal.
+    /// As `ParsableCommand.main`, but wrong usage ends with status 2, which scripts can tell from a refusal, and an error
+    /// of a command that runs is printed without the usage.
     static func main() async {
+        var isRunning = false
         do {
             var command = try parseAsRoot()
+            isRunning = true
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {
@@ -36,14 +39,12 @@ struct Quittance: AsyncParsableCommand {
         } catch let exit as ExitCode {
             Self.exit(withError: exit)
         } catch {
-            let code = exitCode(for: error)
-            let message = fullMessage(for: error)
-            if code == .success {
-                try? Terminal.print(message)
-            } else {
-                Terminal.complain(message)
+            guard exitCode(for: error) != .success else {
+                try? Terminal.print(fullMessage(for: error))
+                Self.exit(withError: ExitCode.success)
             }
-            Self.exit(withError: code == .success ? ExitCode.success : ExitCode(2))
+            Terminal.complain(isRunning ? "Error: \(message(for: error))" : fullMessage(for: error))
+            Self.exit(withError: ExitCode(2))
         }
     }
 }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import GRDB
+import LedgerSQLite
+import Testing
+
+/// Commands about a ledger that is none, or is asked for in vain.
+@Suite struct LedgerCommandTests {
+    private static func withFolder(_ work: (_ path: (String) -> String) throws -> Void) throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try work { folder.appendingPathComponent($0).path }
+    }
+
+    private static func run(_ arguments: [String], _ path: String) throws -> CommandLineTests.Outcome {
+        try CommandLineTests.run(arguments + ["--database", "sqlite:\(path)"])
+    }
+
+    @Test(arguments: [
+        ["keys", "list"], ["keys", "create", "--name", "a", "--bundle-id", "com.example"], ["keys", "revoke", "a"],
+        ["check"], ["rebuild"], ["serve", "--bundle-id", "com.example", "--port", "0"],
+    ])
+    func `a database of something else is said to be no ledger, and stays as it is`(arguments: [String]) throws {
+        try Self.withFolder { path in
+            let file = path("bookmarks.sqlite")
+            try DatabaseQueue(path: file).write { try $0.execute(sql: "CREATE TABLE bookmarks (url TEXT)") }
+            let before = try Data(contentsOf: URL(fileURLWithPath: file))
+            let outcome = try Self.run(arguments, file)
+            #expect(outcome.status == 1)
+            #expect(outcome.error.contains("\(file) cannot be opened: damaged: This is a database, but no ledger"))
+            #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == before)
+        }
+    }
+
+    @Test func `a list of keys changes nothing`() throws {
+        try Self.withFolder { path in
+            let file = path("ledger.sqlite")
+            try SQLiteLedgerStorage(path: file).close()
+            #expect(
+                try Self.run(["keys", "create", "--name", "a name", "--bundle-id", "com.example"], file).status == 0)
+            let before = try Data(contentsOf: URL(fileURLWithPath: file))
+            let outcome = try Self.run(["keys", "list"], file)
+            #expect(outcome.status == 0 && outcome.output.contains("  a name  "))
+            #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == before)
+        }
+    }
+
+    @Test(arguments: ["", " ", "a\nb", "a\u{2028}b", "a\u{1b}[31m", String(repeating: "a", count: 101)])
+    func `a key's name that a list could not show is refused`(name: String) throws {
+        try Self.withFolder { path in
+            try SQLiteLedgerStorage(path: path("ledger.sqlite")).close()
+            let outcome = try Self.run(
+                ["keys", "create", "--name", name, "--bundle-id", "com.example"], path("ledger.sqlite"))
+            #expect(outcome.status == 2 && outcome.output.isEmpty)
+            #expect(outcome.error.contains("--name takes 1 to 100 characters"))
+        }
+    }
+
+    @Test func `a folder that is missing, or named in place of a file, is said with its path`() throws {
+        try Self.withFolder { path in
+            let serve = ["serve", "--bundle-id", "com.example", "--port", "0"]
+            let missing = try Self.run(serve, path("none/ledger.sqlite"))
+            #expect(missing.status == 1 && missing.error.contains("There is no folder \(path("none")): make it"))
+            for arguments in [serve, ["check"], ["backup", path("copy")]] {
+                let outcome = try Self.run(arguments, path("."))
+                #expect(outcome.status == 1 && outcome.error.contains("is a folder: name a file in it"))
+            }
+        }
+    }
+
+    @Test(arguments: [["check"], ["keys", "revoke", "a"], ["serve", "--bundle-id", "com.example"]])
+    func `what goes wrong in a command is said without the usage of another`(arguments: [String]) throws {
+        let outcome = try CommandLineTests.run(
+            arguments + (arguments[0] == "serve" ? [] : ["--database", "sqlite:/nowhere"]))
+        #expect(outcome.status == 2)
+        #expect(outcome.error.hasPrefix("Error: ") && !outcome.error.contains("sage"))
+        #expect(outcome.error.split(separator: "\n").count == 1, "\(outcome.error)")
+    }
+}
