@@ -6,7 +6,8 @@ public import PurchaseLedger
 
 /// What a server needs to keep a ledger: the ledger, whom it believes, and what the configuration says about its apps.
 public struct LedgerService: Sendable {
-    public var ledger: Ledger
+    /// It tells the readiness of each commit, so no other takes its place.
+    public let ledger: Ledger
     /// For the apps and environments that this server is about.
     public var verifier: AppStoreVerifier
     /// What requests to verifyReceipt about auto-renewable subscriptions must send as `password`, by bundle id. An app
@@ -26,8 +27,9 @@ public struct LedgerService: Sendable {
     public init(ledger: Ledger, verifier: AppStoreVerifier, sharedSecrets: [String: String] = [:]) {
         let readiness = Readiness(ledger)
         self.readiness = readiness
+        var ledger = ledger
+        ledger.onCommit = { readiness.committed($0) }
         self.ledger = ledger
-        self.ledger.onCommit = { readiness.committed($0) }
         self.verifier = verifier
         self.sharedSecrets = sharedSecrets
     }

@@ -17,11 +17,13 @@ struct Submission: Sendable {
     private static let clientLimit = 20
 
     let documents: [String]
+    /// Whether the documents were sent as a list.
+    private let isList: Bool
 
     init(parsing body: [UInt8], role: APIKey.Role) throws(Refusal) {
         guard let json = try? JSONValue(parsing: body) else { throw .invalid("The body is no JSON.") }
         if let one = json["document"]?.string {
-            documents = [one]
+            (documents, isList) = ([one], false)
             return
         }
         guard let list = json["documents"]?.array, !list.isEmpty else {
@@ -29,7 +31,7 @@ struct Submission: Sendable {
         }
         let limit = role == .client ? Self.clientLimit : Self.limit
         guard list.count <= limit else { throw .invalid("At most \(limit) documents at once with a \(role) key.") }
-        documents = list.compactMap(\.string)
+        (documents, isList) = (list.compactMap(\.string), true)
         guard documents.count == list.count else { throw .invalid("Each document is a text.") }
     }
 
@@ -45,7 +47,7 @@ struct Submission: Sendable {
                 if names.insert(verified.id).inserted { evidence.append(verified) }
             } catch {
                 var refusal = Refusal(error)
-                refusal.message = "documents[\(index)]: \(refusal.message)"
+                refusal.message = "\(isList ? "documents[\(index)]" : "document"): \(refusal.message)"
                 throw refusal
             }
         }

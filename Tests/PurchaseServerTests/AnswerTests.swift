@@ -171,6 +171,26 @@ import Testing
                 == #"{"subscription":\#(subscription),"transactions":\#(history),"renewalInfo":\#(info)}"#)
     }
 
+    @Test func `a document that does not say when it was signed has no signedDate`() async throws {
+        let world = try await World()
+        let token = try world.transaction { $0.signedDate = nil }
+        var renewal = JWSRenewalInfoDecodedPayload()
+        (renewal.originalTransactionId, renewal.environment) = ("1", Open(.production))
+        renewal.autoRenewStatus = Open(.on)
+        let info = try world.authority.sign(renewal)
+        let notification = try world.notification("SUBSCRIBED", transaction: token) {
+            $0.data?.signedRenewalInfo = info
+        }
+        let answer = try await Self.text(world, .post, "/notifications/v2", notification)
+        #expect(answer == "{}")
+        let text = try await Self.text(world, .get, "/v1/subscriptions/1")
+        let id = "undated-\(EvidenceID(Array(token.utf8), .transaction))"
+        #expect(text.contains(#""evidence":{"id":"\#(id)","kind":"signedTransaction","signedDate":null}"#))
+        let name = "undated-\(EvidenceID(Array(info.utf8), .renewalInfo))"
+        #expect(text.hasSuffix(#""renewalInfo":{"id":"\#(name)","signedDate":null}}"#), "\(text)")
+        #expect(try await world.send(.get, "/v1/evidence/\(name)").1["signedDate"] == .null)
+    }
+
     @Test func `evidence`() async throws {
         let world = try await World()
         let token = try world.transaction()
@@ -208,6 +228,15 @@ import Testing
                 "after":null}],\
                 "nextCursor":"2"}
                 """)
+    }
+
+    @Test func `events of one environment alone cannot be asked for, so that no one takes sandbox's for production's`()
+        async throws
+    {
+        let (status, answer) = try await World().send(.get, "/v1/events?environment=production")
+        #expect(status == .badRequest)
+        #expect(answer["error"]?["code"]?.string == "invalidRequest")
+        #expect(answer["error"]?["message"]?.string?.contains("each names its environment") == true)
     }
 
     @Test func `a cursor of another ledger is 400, and one before events that were erased is 410 with the oldest`()

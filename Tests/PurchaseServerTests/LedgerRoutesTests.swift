@@ -60,6 +60,13 @@ import Testing
             self.keys = keys
         }
 
+        /// The same server with another ledger.
+        func server(keeping ledger: Ledger) throws -> ServerApplication {
+            var server = server
+            server.ledger = LedgerService(ledger: ledger, verifier: try #require(server.ledger?.verifier))
+            return server
+        }
+
         func transaction(_ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }) throws -> String {
             var payload = JWSTransactionDecodedPayload()
             payload.transactionId = "1"
@@ -166,6 +173,11 @@ import Testing
         #expect(try await world.send(.get, "/v1/customers/anna").0 == .notFound)
     }
 
+    @Test func `a bad document that comes alone is called document, as it was sent`() async throws {
+        let (_, answer) = try await World().send(.post, "/v1/customers/anna/purchases", #"{"document":"x"}"#)
+        #expect(answer["error"]?["message"]?.string?.hasPrefix("document: ") == true)
+    }
+
     @Test(arguments: [
         ("", 400, "invalidRequest"), ("{}", 400, "invalidRequest"), (#"{"documents":[]}"#, 400, "invalidRequest"),
         (#"{"documents":[1]}"#, 400, "invalidRequest"), (#"{"document":"x"}"#, 400, "malformed"),
@@ -215,10 +227,7 @@ import Testing
     @Test func `what cannot be stored is 503, and Apple may send it again`() async throws {
         let full = FailingStorage(error: LedgerStorageError(.full, "no room"))
         let working = try await World()
-        let service = LedgerService(
-            ledger: Ledger(storage: full), verifier: try #require(working.server.ledger?.verifier))
-        let server = ServerApplication(
-            ledger: service, requestSeed: 1, now: { Self.now }, logger: working.server.logger)
+        let server = try working.server(keeping: Ledger(storage: full))
         let body = try working.notification("TEST")
         try await Application(router: server.router(), logger: server.logger).test(.router) { client in
             let response = try await client.execute(
@@ -237,8 +246,7 @@ import Testing
         error: any Error, status: Int64
     ) async throws {
         let world = try await World()
-        var server = world.server
-        server.ledger?.ledger = Ledger(storage: FailingStorage(error: error))
+        let server = try world.server(keeping: Ledger(storage: FailingStorage(error: error)))
         var receipt = AppReceipt()
         receipt.receiptType = Open(.production)
         (receipt.bundleId, receipt.receiptCreationDate) = ("com.example", Self.now)

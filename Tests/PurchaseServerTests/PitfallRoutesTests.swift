@@ -88,8 +88,8 @@ import Testing
         code: LedgerStorageError.Code
     ) async throws {
         let world = try await World()
-        var server = world.server
-        server.ledger?.ledger = Ledger(storage: FailingStorage(error: LedgerStorageError(code, "broken")))
+        let server = try world.server(
+            keeping: Ledger(storage: FailingStorage(error: LedgerStorageError(code, "broken"))))
         let body = try world.notification("TEST")
         try await Application(router: server.router(), logger: server.logger).test(.router) { client in
             let response = try await client.execute(

@@ -44,7 +44,7 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
 
     struct RenewalInfo: Encodable, Sendable {
         var id: String
-        var signedDate: Timestamp
+        @Nullable var signedDate: Timestamp?
     }
 
     /// - Returns: `nil` if the chain is no subscription.
@@ -53,7 +53,7 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
         subscription = SubscriptionBody(chain.key.originalTransactionId, state)
         transactions = chain.purchases.map { PurchaseBody($0) }
         renewalInfo = chain.renewal.map {
-            RenewalInfo(id: "\($0.provenance)", signedDate: $0.provenance.signedDate)
+            RenewalInfo(id: "\($0.provenance)", signedDate: Nullable(wrappedValue: $0.provenance.date))
         }
     }
 }
@@ -79,7 +79,7 @@ struct PurchaseBody: Encodable, Sendable {
     struct Source: Encodable, Sendable {
         var id: String
         var kind: String
-        var signedDate: Timestamp
+        @Nullable var signedDate: Timestamp?
     }
 
     init(_ statement: TransactionStatement, showsEvidence: Bool = true) {
@@ -99,7 +99,7 @@ struct PurchaseBody: Encodable, Sendable {
         guard showsEvidence else { return }
         evidence = Source(
             id: "\(statement.provenance)", kind: statement.source == .receipt ? "receipt" : "signedTransaction",
-            signedDate: statement.provenance.signedDate)
+            signedDate: Nullable(wrappedValue: statement.provenance.date))
     }
 }
 

@@ -19,6 +19,11 @@ struct EventRoutes: Sendable {
         guard let limit = Int(query["limit"] ?? "100") else {
             throw Refusal.invalid("limit is a whole number, at most \(Self.pageLimit).")
         }
+        // A consumer that believed it had only production's events would deliver what was bought in the sandbox.
+        guard query["environment"] == nil else {
+            throw Refusal.invalid(
+                "Events are those of all environments, and each names its environment: send no environment.")
+        }
         do {
             return EventsBody(
                 try await request.ledger.events(
