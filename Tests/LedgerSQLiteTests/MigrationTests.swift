@@ -204,4 +204,31 @@ import Testing
         #expect(try await storage.load { $0.names = Set(names) }.names == [names[2]])
         #expect(try await storage.faults() == [])
     }
+
+    @Test func `what an older file kept of an erased chain still takes back and counts`() async throws {
+        let residue = """
+            {"erasedAt":50,"revoked":{"1":{"date":40,"reason":1,"type":"REFUND_FULL","percentage":100000},"2":{"date":40}},\
+            "consumables":["2","3"]}
+            """
+        let storage = try oldFile(
+            after: "014 periods of tokens and receipts",
+            """
+            INSERT INTO chains (id, scope, originalTransactionId, erasedAt, residue)
+            VALUES (1, 1, '1', 50, '\(residue)'), (2, 1, 'not erased', NULL, NULL);
+            """)
+        var chain = try #require(
+            try await storage.load { $0.chains = [Self.key("1")] }.chains[Self.key("1")]?.chain)
+        #expect(chain.residue.keys.sorted() == ["1", "2", "3"])
+        for id in ["1", "2", "3"] {
+            var statement = TransactionStatement(
+                source: .signedTransaction,
+                provenance: Provenance(signedDate: Timestamp(milliseconds: 30), evidence: EvidenceID([1])),
+                transactionId: id, originalTransactionId: "1", productId: "p")
+            statement.type = Open(.consumable)
+            chain.merge(statement)
+        }
+        #expect(chain.purchases.map(\.revocation?.date) == [Self.time(40), Self.time(40), nil])
+        #expect(chain.purchases.first?.revocation?.percentage == 100_000)
+        #expect(try await storage.faults() == [])
+    }
 }
