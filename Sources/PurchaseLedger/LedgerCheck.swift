@@ -9,6 +9,17 @@ extension Ledger {
         /// `nil` if it cannot be read, and of a purchase.
         public var document: Provenance?
         public var error: String
+
+        init(document: Provenance? = nil, error: String) {
+            self.document = document
+            self.error = error
+        }
+
+        /// A purchase that cannot be read.
+        init(unreadable key: ChainKey, _ error: LedgerStorageError) {
+            let name = "\(key.originalTransactionId) of \(key.scope.bundleId)"
+            self.init(error: "The purchase \(name) cannot be read: \(error.message)")
+        }
     }
 
     /// Verifies every document again, and reads every purchase.
@@ -50,8 +61,7 @@ extension Ledger {
                 _ = try await storage.load(query)
             }
             for (key, error) in damaged.sorted(by: { $0.key < $1.key }) {
-                let name = "\(key.originalTransactionId) of \(key.scope.bundleId)"
-                faults.append(Fault(error: "The purchase \(name) cannot be read: \(error.message)"))
+                faults.append(Fault(unreadable: key, error))
             }
             cursor = page.next
         } while cursor != nil

@@ -33,7 +33,13 @@ extension Ledger {
         repeat {
             let page = try await storage.scanChains(after: cursor, limit: Self.chainPage)
             rebuilt.faults += page.damage.map { Fault(error: $0) }
-            for key in page.items where try await derivation(of: key, from: &reader).differs { differing.append(key) }
+            for key in page.items {
+                do {
+                    if try await derivation(of: key, from: &reader).differs { differing.append(key) }
+                } catch let error as LedgerStorageError where error.code == .damaged {
+                    rebuilt.faults.append(Fault(unreadable: key, error))
+                }
+            }
             onDocuments(reader.count)
             cursor = page.next
         } while cursor != nil

@@ -215,4 +215,31 @@ import Testing
             #expect(holdings?.subscriptions.keys.sorted() == [id])
         }
     }
+
+    @Test(arguments: [[0, 1], [1, 0], [0, 1, 0], [1, 0, 1]])
+    func `a transaction under two original ids is one purchase, of the id in the newest document`(
+        _ order: [Int]
+    ) async throws {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let tokens = [
+            try signed.transaction("1", signed: 0),
+            try signed.transaction("1", original: "100", signed: 10) { $0.revocationDate = Facts.day(10) },
+        ]
+        for place in order {
+            _ = try await ledger.record(
+                [signed.evidence(transaction: tokens[place])], claimedBy: place == 0 ? "customer" : nil,
+                at: Facts.day(11))
+        }
+        let answer = try #require(try await ledger.customer("customer", in: Facts.scope, at: Facts.day(11)))
+        #expect(answer.holdings.entitlements.isEmpty)
+        #expect(answer.holdings.subscriptions.mapValues(\.status) == ["100": .revoked])
+        // In one submission too.
+        let other = Self.ledger()
+        var evidence: [Evidence] = []
+        for place in order { evidence.append(try await signed.evidence(transaction: tokens[place])) }
+        _ = try await other.record(evidence, claimedBy: "customer", at: Facts.day(11))
+        #expect(try await other.customer("customer", in: Facts.scope, at: Facts.day(11)) == answer)
+        let rebuilt = try await other.rebuild(by: signed.verifier, at: Facts.day(12))
+        #expect(rebuilt.faults.isEmpty && rebuilt.differing.isEmpty)
+    }
 }
