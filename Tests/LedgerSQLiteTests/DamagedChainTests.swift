@@ -95,8 +95,9 @@ import Testing
         #expect(try await world.ledger.publishCatalogueChanges(at: Self.later) == 0)
     }
 
-    @Test(arguments: damages) func `a check and a rebuild name a purchase that cannot be read`(damage: (String, String)) async throws
-    {
+    @Test(arguments: damages) func `a check and a rebuild name a purchase that cannot be read`(
+        damage: (String, String)
+    ) async throws {
         let world = try await World(damage)
         let faults = try await world.ledger.check(by: world.appStore.verifier).faults
         #expect(faults.count == 1 && faults.first?.document == nil)
