@@ -100,7 +100,11 @@ extension SQLiteLedgerSession {
 
     func dueChains(at now: Timestamp, limit: Int) throws -> [ChainKey] {
         let found = try all(
-            "SELECT scope, originalTransactionId FROM chains WHERE nextChange <= ? ORDER BY nextChange LIMIT ?",
+            // A row that refers to no scope, as after an edit by hand, stops no other; a check names it.
+            """
+            SELECT scope, originalTransactionId FROM chains JOIN scopes ON scopes.id = chains.scope
+            WHERE nextChange <= ? ORDER BY nextChange LIMIT ?
+            """,
             [.time(now), .number(max(0, limit))]
         ) { (scope: try $0.integer(), id: try $0.text()) }
         return try found.map { ChainKey($0.id, in: try scope(numbered: $0.scope)) }
@@ -129,7 +133,7 @@ extension SQLiteLedgerSession {
         VALUES (\(places(27)))
         """
 
-    private static func places(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
+    static func places(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
 
     /// Two, since SQLite writes the index of what is due again even if its column stays the same.
     private static let updateChain = """
@@ -199,224 +203,4 @@ extension SQLiteLedgerSession {
             "INSERT OR REPLACE INTO ownerChanges (chain, times) VALUES (?, ?)",
             [.integer(chain), .text(JSONValue.array(times.map(\.json)).compactText)])
     }
-}
-
-// MARK: - Statements
-
-extension SQLiteLedgerSession {
-    private static let statementColumns = """
-        transactionId, source, signedDate, evidence, productId, type, subscriptionGroup, purchaseDate, expiresDate,
-        quantity, isUpgraded, revocationDate, revocationReason, revocationType, revocationPercentage, ownership,
-        appAccountToken, offerType, webOrderLineItemId, transactionReason, knownSince, price, currency
-        """
-
-    fileprivate static let statements = """
-        SELECT 0, \(statementColumns) FROM statements WHERE chain = ?1
-        UNION ALL SELECT 1, \(statementColumns) FROM residue WHERE chain = ?1
-        """
-
-    /// Where statements are kept.
-    fileprivate enum StatementTable: String {
-        case statements
-        case residue
-    }
-
-    private static let putStatement = """
-        INSERT OR REPLACE INTO statements (chain, isOriginal, \(statementColumns))
-        VALUES (\(places(25)))
-        """
-
-    private static let putResidue = "INSERT OR REPLACE INTO residue (chain, \(statementColumns)) VALUES (\(places(24)))"
-
-    private func put(
-        _ facts: [String: TransactionFact], old: [String: TransactionFact], of key: ChainKey, _ chain: Int64,
-        in table: StatementTable
-    ) throws {
-        guard !facts.isEmpty || !old.isEmpty else { return }
-        for (id, fact) in facts where fact != old[id] { try put(fact, old: old[id], of: key, chain, in: table) }
-        for id in old.keys where facts[id] == nil {
-            try run(
-                "DELETE FROM \(table.rawValue) WHERE chain = ? AND transactionId = ?", [.integer(chain), .text(id)])
-        }
-    }
-
-    private func put(
-        _ fact: TransactionFact, old: TransactionFact?, of key: ChainKey, _ chain: Int64, in table: StatementTable
-    ) throws {
-        for (new, old) in [(fact.signed, old?.signed), (fact.receipt, old?.receipt)] where new != old {
-            if let new {
-                let isOriginal = new.transactionId.utf8.elementsEqual(key.originalTransactionId.utf8)
-                switch table {
-                case .statements: try run(Self.putStatement, [.integer(chain), .flag(isOriginal)] + new.bindings)
-                case .residue: try run(Self.putResidue, [.integer(chain)] + new.bindings)
-                }
-            } else if let old {
-                try run(
-                    "DELETE FROM \(table.rawValue) WHERE chain = ? AND transactionId = ? AND source = ?",
-                    [.integer(chain), .text(old.transactionId), .number(old.source.rawValue)])
-            }
-        }
-    }
-}
-
-extension TransactionStatement {
-    fileprivate var bindings: [Binding] {
-        [
-            .text(transactionId), .number(source.rawValue), .time(provenance.signedDate),
-            .bytes(provenance.evidence.octets), .text(productId), .text(type?.rawValue), .text(subscriptionGroup),
-            .time(purchaseDate), .time(expiresDate), .number(quantity), .flag(isUpgraded), .time(revocation?.date),
-            .number(revocation?.reason?.rawValue), .text(revocation?.type?.rawValue), .number(revocation?.percentage),
-            .text(ownership?.rawValue), .text(appAccountToken), .number(offerType?.rawValue),
-            .text(webOrderLineItemId), .text(transactionReason?.rawValue), .time(knownSince),
-            .integer(price), .text(currency),
-        ]
-    }
-
-    fileprivate init(_ row: inout RowReader, originalTransactionId: String) throws {
-        let transactionId = try row.text()
-        guard let source = Source(rawValue: try row.number()) else {
-            throw SQLiteErrors.damaged("The ledger names an unknown kind of document")
-        }
-        self.init(
-            source: source, provenance: try row.provenance(), transactionId: transactionId,
-            originalTransactionId: originalTransactionId, productId: try row.text())
-        type = try row.textIfAny().map(Open.init)
-        subscriptionGroup = try row.textIfAny()
-        purchaseDate = try row.timeIfAny()
-        expiresDate = try row.timeIfAny()
-        quantity = try row.number()
-        isUpgraded = try row.flag()
-        revocation = try Revocation(&row)
-        ownership = try row.textIfAny().map(Open.init)
-        appAccountToken = try row.textIfAny()
-        offerType = try row.numberIfAny().map(Open.init)
-        webOrderLineItemId = try row.textIfAny()
-        transactionReason = try row.textIfAny().map(Open.init)
-        knownSince = try row.timeIfAny()
-        price = try row.integerIfAny()
-        currency = try row.textIfAny()
-    }
-}
-
-extension TransactionStatement.Revocation {
-    fileprivate init?(_ row: inout RowReader) throws {
-        let date = try row.timeIfAny()
-        let reason = try row.numberIfAny()
-        let type = try row.textIfAny()
-        let percentage = try row.numberIfAny()
-        guard let date else { return nil }
-        self.init(date: date, reason: reason.map(Open.init), type: type.map(Open.init), percentage: percentage)
-    }
-}
-
-// MARK: - Rows of chains
-
-extension ChainRecord {
-    /// As `contents` has them.
-    fileprivate var bindings: [Binding] {
-        let renewal = chain.renewal
-        return [
-            .time(erasedAt), .time(lastEventAt),
-            .text(successor), .text(chain.predecessors.list),
-            .time(renewal?.provenance.signedDate), .octets(renewal?.provenance.evidence.octets),
-            .text(renewal?.productId), .text(renewal?.autoRenewProductId), .flag(renewal?.willRenew),
-            .number(renewal?.expirationIntent?.rawValue), .flag(renewal?.isInBillingRetry),
-            .time(renewal?.gracePeriodExpiresDate), .number(renewal?.priceIncreaseStatus?.rawValue),
-            .text(renewal?.appAccountToken), .time(renewal?.renewalDate),
-        ] + ChainState.bindings(report?.state) + [
-            .flag(report?.isSubscription), .text(report?.transactionId), .time(report?.expiresDate),
-            .text(report?.revoked.list), .flag(report?.isEntitling),
-        ]
-    }
-}
-
-extension StoredChain {
-    /// Reads `chainColumns`.
-    fileprivate init(_ row: inout RowReader, _ key: ChainKey) throws {
-        number = try row.integer()
-        record = ChainRecord(key)
-        record.erasedAt = try row.timeIfAny()
-        record.lastEventAt = try row.timeIfAny()
-        record.successor = try row.textIfAny()
-        record.chain.predecessors = try row.textIfAny().map { try JSONValue.stored($0).strings } ?? []
-        if let renewal = try RenewalFact(&row, key.originalTransactionId) { record.chain.merge(renewal) }
-        record.report = try ChainReport(&row)
-        record.ownerChanges = try row.textIfAny().map { try JSONValue.stored($0).times } ?? []
-        record.owners = try row.textIfAny().map { try ChainRecord.Owner.list($0, key) } ?? []
-    }
-}
-
-extension ChainRecord.Owner {
-    /// Reads `number reason`, separated by commas.
-    fileprivate static func list(_ text: String, _ key: ChainKey) throws -> [ChainRecord.Owner] {
-        try text.utf8.split(separator: UInt8(ascii: ",")).map { owner in
-            let words = owner.split(separator: UInt8(ascii: " ")).map { String(Substring($0)) }
-            guard words.count == 2, let number = Int64(words[0]), let reason = LinkReason(rawValue: words[1]) else {
-                throw SQLiteErrors.damaged("The ledger says that the owners of a chain are \(text)")
-            }
-            return ChainRecord.Owner(Customer(number: number, bundleId: key.scope.bundleId), reason)
-        }
-    }
-}
-
-extension RenewalFact {
-    fileprivate init?(_ row: inout RowReader, _ originalTransactionId: String) throws {
-        guard let provenance = try row.provenanceIfAny() else {
-            row.skip(9)
-            return nil
-        }
-        self.init(provenance: provenance, originalTransactionId: originalTransactionId)
-        productId = try row.textIfAny()
-        autoRenewProductId = try row.textIfAny()
-        willRenew = try row.flagIfAny()
-        expirationIntent = try row.numberIfAny().map(Open.init)
-        isInBillingRetry = try row.flag()
-        gracePeriodExpiresDate = try row.timeIfAny()
-        priceIncreaseStatus = try row.numberIfAny().map(Open.init)
-        appAccountToken = try row.textIfAny()
-        renewalDate = try row.timeIfAny()
-    }
-}
-
-extension ChainReport {
-    fileprivate init?(_ row: inout RowReader) throws {
-        guard let state = try ChainState(&row) else {
-            row.skip(6)
-            return nil
-        }
-        self.init(state, isSubscription: try row.flag())
-        transactionId = try row.textIfAny()
-        expiresDate = try row.timeIfAny()
-        revoked = try row.textIfAny().map { try JSONValue.stored($0).strings } ?? []
-        isEntitling = try row.flag()
-        nextChange = try row.timeIfAny()
-    }
-}
-
-// MARK: - JSON
-
-// What few chains have is JSON in one column.
-
-extension JSONValue {
-    fileprivate static func stored(_ text: String) throws -> JSONValue {
-        guard let value = try? JSONValue(parsing: text.utf8) else {
-            throw SQLiteErrors.damaged("A row of the ledger has no JSON in the place of JSON")
-        }
-        return value
-    }
-
-    fileprivate var time: Timestamp? { integer.map(Timestamp.init(milliseconds:)) }
-
-    fileprivate var times: [Timestamp] { array?.compactMap(\.time) ?? [] }
-
-    fileprivate var strings: Set<String> { Set(array?.compactMap(\.string) ?? []) }
-}
-
-extension Set<String> {
-    /// A JSON array in order, so that the same set is the same text; `nil` if it is empty, as it mostly is.
-    fileprivate var list: String? { isEmpty ? nil : JSONValue.array(sorted().map { .string($0) }).compactText }
-}
-
-extension Timestamp {
-    fileprivate var json: JSONValue { .number("\(milliseconds)") }
 }

@@ -40,7 +40,7 @@ public struct TransactionFact: Hashable, Sendable {
 
     /// The rule: what the newer of the two says holds. Where that is the receipt, the signed transaction still speaks about
     /// what receipts have no words for: the group, the account, who owns it, an upgrade, why it was revoked.
-    public var current: TransactionStatement? {
+    package var current: TransactionStatement? {
         guard let receipt else { return signed }
         guard let signed else { return receipt }
         let isReceiptNewer = receipt.provenance.signedDate > signed.provenance.signedDate
