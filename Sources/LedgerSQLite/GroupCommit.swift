@@ -51,6 +51,9 @@ final class GroupCommit: Sendable {
     /// How many transactions were committed.
     var commits: Int { state.withLock { $0.commits } }
 
+    /// How many writes wait for the group that is on its way.
+    var waiting: Int { state.withLock { $0.waiting.count } }
+
     /// - Returns: Whether nobody is writing, so that the caller has to see that ``writeNext(to:)`` runs.
     func add(_ write: Write) -> Bool {
         state.withLock { state in

@@ -389,6 +389,9 @@ extension SQLiteLedgerStorage {
     /// How many transactions were committed.
     package var commits: Int { groups.commits }
 
+    /// How many writes wait for the one that is going on.
+    package var waiting: Int { groups.waiting }
+
     /// Runs SQL on the connection that writes.
     package func execute(_ sql: String) async throws {
         try await connection.withLock { $0.database }.writeWithoutTransaction { try $0.execute(sql: sql) }
