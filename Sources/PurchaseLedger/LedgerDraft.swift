@@ -101,6 +101,7 @@ extension LedgerDraft {
     mutating func moveEvidence(from old: ChainKey, to new: ChainKey) {
         for (key, target) in movedEvidence where target == old { movedEvidence[key] = new }
         movedEvidence[old] = new
+        movedEvidence[new] = nil
     }
 
     /// The chains of a customer that were loaded, in the order of their ids.

@@ -23,6 +23,11 @@ extension LedgerDraft {
         let named = document.predecessors.sorted { $0.key < $1.key }.map { name, previous in
             (ChainKey(previous, in: document.scope), ChainKey(name, in: document.scope))
         }
+        for (old, new) in named where resolved(old) == old && resolved(new) == old {
+            // Dates had suggested the opposite.
+            migrate(old, to: new)
+            migrated.insert(new)
+        }
         for (old, new) in named + document.statements.compactMap({ renamed($0, in: document.scope) }) {
             let (old, new) = (resolved(old), resolved(new))
             guard old != new else { continue }
@@ -34,7 +39,7 @@ extension LedgerDraft {
     }
 
     /// The older and the newer chain of a transaction, if this gives it another original id than what is known of it. From a migration
-    /// on everything is signed with the new id, so that it is in the newer documents.
+    /// on every transaction is signed with the new id, so that it is in the newer ones. Receipts decide only among themselves.
     private mutating func renamed(
         _ statement: TransactionStatement, in scope: LedgerScope
     ) -> (old: ChainKey, new: ChainKey)? {
@@ -43,21 +48,28 @@ extension LedgerDraft {
         let named = ChainKey(statement.originalTransactionId, in: scope)
         let transaction = TransactionKey(statement.transactionId, in: scope)
         guard let known = chain(of: transaction), known != named else { return nil }
-        let statements = record(resolved(known)).chain.transactions.values.lazy.flatMap(\.statements)
-        return statements.allSatisfy { $0.provenance < statement.provenance } ? (known, named) : (named, known)
+        let facts = record(resolved(known)).chain.transactions.values
+        let (signed, receipts) = (facts.compactMap(\.signed), facts.compactMap(\.receipt))
+        let others = statement.source == .signedTransaction || !signed.isEmpty ? signed : receipts
+        let isNewer =
+            (statement.source == .signedTransaction || signed.isEmpty)
+            && others.allSatisfy { $0.provenance < statement.provenance }
+        return isNewer ? (known, named) : (named, known)
     }
 
     private mutating func migrate(_ old: ChainKey, to new: ChainKey) {
         var (before, after) = (record(old), record(new))
         publishDue(&before)
         publishDue(&after)
+        after.successor = nil
         after.chain.takeOver(before.chain)
+        after.chain.predecessors.remove(new.originalTransactionId)
         after.ownerChanges = (before.ownerChanges + after.ownerChanges).suffix(OwnerChanges.limit)
         for owner in before.owners { link(&after, to: owner.customer, owner.reason) }
         publishMigration(&before, to: new)
         put(before)
         // All earlier names lead to the newest, so that none is followed twice.
-        for name in before.chain.predecessors.union([old.originalTransactionId]) {
+        for name in after.chain.predecessors {
             let known = loadedRecord(ChainKey(name, in: old.scope))
             var moved = ChainRecord(known.key)
             moved.successor = new.originalTransactionId

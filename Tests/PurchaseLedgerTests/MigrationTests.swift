@@ -242,4 +242,26 @@ import Testing
         let rebuilt = try await other.rebuild(by: signed.verifier, at: Facts.day(12))
         #expect(rebuilt.faults.isEmpty && rebuilt.differing.isEmpty)
     }
+
+    @Test func `what names the id before decides, whatever the dates of other documents suggest`() async throws {
+        let signed = try SignedHistory()
+        let tokens = [
+            try signed.transaction("1", signed: 20), try signed.transaction("1", original: "100", signed: 5),
+            try Self.link(signed, "1", "100"),
+        ]
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let ledger = Self.ledger()
+            for place in order {
+                _ = try await ledger.record(
+                    [signed.evidence(transaction: tokens[place])], claimedBy: "customer", at: Facts.day(21))
+            }
+            for id in ["1", "100"] {
+                let chain = try await ledger.chain(ChainKey(id, in: Facts.scope))
+                #expect(chain?.key.originalTransactionId == "100", "\(order)")
+                #expect(chain?.transactions.keys.sorted() == ["1", "t100"] && chain?.predecessors == ["1"], "\(order)")
+            }
+            let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(22))
+            #expect(rebuilt.faults.isEmpty && rebuilt.differing.isEmpty, "\(order)")
+        }
+    }
 }
