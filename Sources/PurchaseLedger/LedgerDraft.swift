@@ -12,7 +12,6 @@ struct LedgerDraft {
     private var customers: [Customer: CustomerRecord]
     private var ids: [CustomerID: Customer]
     private var names: Set<Provenance>
-    private var transactions: [TransactionKey: ChainKey]
     private var erasedChains: Set<ChainKey> = []
     private var movedEvidence: [ChainKey: ChainKey] = [:]
     private var documents: [NewDocument] = []
@@ -27,7 +26,6 @@ struct LedgerDraft {
         self.rules = rules
         self.now = now
         (chains, customers, ids, names) = (snapshot.chains, snapshot.customers, snapshot.ids, snapshot.names)
-        transactions = snapshot.transactions
     }
 
     /// Decides by what `body` does to a draft.
@@ -81,16 +79,6 @@ extension LedgerDraft {
 
     mutating func put(_ record: ChainRecord) { chains[record.key] = record }
 
-    /// The chain that a transaction was in when it was loaded, or is since a document said so.
-    func chain(of transaction: TransactionKey) -> ChainKey? { transactions[transaction] }
-
-    /// Notes in which chain a document's transactions are, for the documents that are recorded after it.
-    mutating func note(_ statements: [TransactionStatement], in chain: ChainKey) {
-        for statement in statements {
-            transactions[TransactionKey(statement.transactionId, in: chain.scope)] = chain
-        }
-    }
-
     /// As ``record(_:)``. A chain that was not asked for is loaded before this is decided.
     mutating func loadedRecord(_ key: ChainKey) -> ChainRecord {
         if chains[key] == nil, !loaded.query.chains.contains(key) { missing.chains.insert(key) }
@@ -101,7 +89,6 @@ extension LedgerDraft {
     mutating func moveEvidence(from old: ChainKey, to new: ChainKey) {
         for (key, target) in movedEvidence where target == old { movedEvidence[key] = new }
         movedEvidence[old] = new
-        movedEvidence[new] = nil
     }
 
     /// The chains of a customer that were loaded, in the order of their ids.

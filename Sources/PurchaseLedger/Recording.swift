@@ -17,8 +17,6 @@ struct Recording: Sendable {
         query.names = Set(query.arriving.map(\.provenance))
         for document in documents {
             query.chains.formUnion(document.chains)
-            query.transactions.formUnion(
-                document.statements.map { TransactionKey($0.transactionId, in: document.scope) })
             query.chains.formUnion(document.predecessors.values.map { ChainKey($0, in: document.scope) })
             query.customers.formUnion(document.accounts)
         }
@@ -131,7 +129,6 @@ extension LedgerDraft {
         let signed = min(document.signedDate ?? now, now)
         publishDue(&record, before: signed)
         document.merge(into: &record.chain)
-        note(document.statements.filter { record.chain.transactions[$0.transactionId] != nil }, in: key)
         // All documents together decide who owns a purchase, so that their order does not matter.
         var whole = record.chain
         if claimant != nil {

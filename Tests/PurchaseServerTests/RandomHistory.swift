@@ -362,24 +362,14 @@ private struct RandomStore {
         case 4: payload.appAccountToken = nil
         case 5: payload.appAccountToken = pick(RandomHistory.accounts).uppercased()
         case 6: payload.quantity = Int.random(in: 1...10, using: &random)
-        default: return migrate(index, about)
+        // Migrated: the same transaction in another chain.
+        default: payload.originalTransactionId = pick(purchases).transactions[0].originalTransactionId
         }
         purchases[index].transactions[about] = payload
         if happens(oneOf: 2) { purchases[index].renewal?.appAccountToken = payload.appAccountToken }
         tell(index, about, pick(["METADATA_UPDATE", "MIGRATION", "EXPIRED", "DID_RENEW"]), nil)
         // Half the time it was not true.
         if happens(oneOf: 2) { purchases[index] = truth }
-    }
-
-    /// From a new instant on everything about a purchase has another original id.
-    private mutating func migrate(_ index: Int, _ about: Int) {
-        now = now.later(days: 0.01)
-        let id = newId()
-        for place in purchases[index].transactions.indices {
-            purchases[index].transactions[place].originalTransactionId = id
-        }
-        purchases[index].renewal?.originalTransactionId = id
-        tell(index, about, "MIGRATION", nil)
     }
 
     // MARK: Documents
