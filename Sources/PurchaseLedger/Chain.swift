@@ -12,7 +12,7 @@ public struct Chain: Hashable, Sendable {
     public private(set) var renewal: RenewalFact?
     /// By transaction id, without names: facts whose documents were erased. They show nothing, but what they take back stays taken
     /// back if a document of the purchase is presented again.
-    public var residue: [String: TransactionFact] = [:]
+    public package(set) var residue: [String: TransactionFact] = [:]
 
     public init(_ key: ChainKey) {
         self.key = key
