@@ -160,8 +160,8 @@ private struct JSONReader {
         var members: [JSONValue.Member] = []
         skipWhiteSpace()
         if take("}") { return .object(members) }
-        // Apple's payloads have 20 to 40, and what is inside of them a dozen at most.
-        members.reserveCapacity(depth == 0 ? 40 : 12)
+        // Apple's payloads have 20 to 40 members. Inner objects reserve nothing: a document may have 200,000 of one member.
+        if depth == 0 { members.reserveCapacity(40) }
         repeat {
             skipWhiteSpace()
             guard next == UInt8(ascii: "\"") else { throw error("Expected the name of a member") }
