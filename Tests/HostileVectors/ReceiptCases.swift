@@ -621,9 +621,3 @@ enum ReceiptCases {
                 .otherEnvironment),
         ] as [Case]
 }
-
-extension [UInt8] {
-    func chunks(of size: Int) -> [[UInt8]] {
-        stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
-    }
-}

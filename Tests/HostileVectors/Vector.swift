@@ -105,3 +105,8 @@ extension Vector {
         }
     }
 }
+
+/// Why a vector cannot be made.
+struct VectorError: Error, CustomStringConvertible {
+    var description: String
+}

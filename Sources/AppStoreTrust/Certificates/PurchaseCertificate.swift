@@ -80,15 +80,6 @@ struct PurchaseCertificate {
         [1, 2, 840, 113549, 1, 1, 11]: .sha256WithRSAEncryption,
     ]
 
-    /// An AlgorithmIdentifier, whose parameters are NULL or absent for RSA (RFC 4055 section 5).
-    private static func algorithm(_ nodes: inout ASN1NodeCollection.Iterator) throws -> ASN1ObjectIdentifier {
-        try DER.sequence(nodes.required(), identifier: .sequence) { fields in
-            let algorithm = try ASN1ObjectIdentifier(derEncoded: &fields)
-            _ = fields.next()
-            return algorithm
-        }
-    }
-
     private static func key(
         _ subjectPublicKeyInfo: ArraySlice<UInt8>
     ) throws(VerificationError) -> _RSA.Signing.PublicKey {
@@ -119,7 +110,7 @@ struct PurchaseCertificate {
                 try Int(derEncoded: version)
             }
             _ = fields.next()  // The serial number.
-            algorithm = try PurchaseCertificate.algorithm(&fields)
+            algorithm = try fields.algorithm()
             issuer = try DistinguishedName(derEncoded: fields.required())
             validity = try DER.sequence(fields.required(), identifier: .sequence) { dates in
                 try CertificateValidity(from: Self.time(&dates), until: Self.time(&dates))
@@ -141,21 +132,9 @@ struct PurchaseCertificate {
                 } else {
                     Timestamp(try GeneralizedTime(derEncoded: node))
                 }
-            guard let time else { throw FieldError.notADate }
+            guard let time else { throw ASN1Error.invalidASN1Object(reason: "A date is not in the calendar.") }
             return time
         }
-    }
-}
-
-private enum FieldError: Error {
-    case missing
-    case notADate
-}
-
-extension ASN1NodeCollection.Iterator {
-    fileprivate mutating func required() throws -> ASN1Node {
-        guard let node = next() else { throw FieldError.missing }
-        return node
     }
 }
 

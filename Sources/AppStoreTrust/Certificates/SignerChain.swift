@@ -2,14 +2,7 @@
 
 import AppStoreModel
 import ReceiptCoding
-import SwiftASN1
 @_spi(DisableValidityCheck) package import X509
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The certificates of a signer that lead to a trusted root by Apple's rules.
 ///
@@ -103,101 +96,5 @@ extension TrustRoots {
             RFC5280Policy.withValidityCheckDisabled()
         }
         return await verifier.validate(leaf: leaf, intermediates: CertificateStore(intermediates))
-    }
-}
-
-/// The extensions by which Apple tells the App Store's own signers from all others: anybody with a developer certificate
-/// from Apple has a chain to Apple's root.
-struct SignerMarks: Sendable {
-    let leaf: ASN1ObjectIdentifier
-    let intermediate: ASN1ObjectIdentifier
-
-    /// Of tokens, app receipts and version 3 transaction receipts.
-    static let appStore = SignerMarks(
-        leaf: [1, 2, 840, 113635, 100, 6, 11, 1], intermediate: [1, 2, 840, 113635, 100, 6, 2, 1])
-
-    /// Of version 2 transaction receipts, under Apple's iTunes Store authority.
-    static let iTunesStore = SignerMarks(
-        leaf: [1, 2, 840, 113635, 100, 6, 5, 1], intermediate: [1, 2, 840, 113635, 100, 6, 2, 2])
-
-    func require(onLeaf leaf: Certificate, onIntermediate intermediate: Certificate) throws(VerificationError) {
-        try Self.require(self.leaf, leaf.extensions.map(\.oid), leaf.commonName, "App Store signers")
-        try require(onIntermediate: intermediate)
-    }
-
-    func require(onIntermediate intermediate: Certificate) throws(VerificationError) {
-        try Self.require(
-            self.intermediate, intermediate.extensions.map(\.oid), intermediate.commonName,
-            "Apple's intermediates that issue App Store signers")
-    }
-
-    static func require(
-        _ mark: ASN1ObjectIdentifier, _ found: [ASN1ObjectIdentifier], _ name: String, _ holders: String
-    ) throws(VerificationError) {
-        guard found.contains(mark) else {
-            throw VerificationError(
-                .untrustedChain, "The certificate “\(name)” lacks the mark of \(holders) (\(mark)).")
-        }
-    }
-}
-
-/// From when to when a certificate is valid, to the second and including both ends (RFC 5280 section 4.1.2.5).
-struct CertificateValidity: Sendable {
-    let from: Timestamp
-    let until: Timestamp
-
-    func require(_ instant: Timestamp, of name: @autoclosure () -> String) throws(VerificationError) {
-        guard instant >= from, instant.milliseconds < until.milliseconds + 1000 else {
-            throw VerificationError(
-                .certificateExpired,
-                "The certificate “\(name())” is valid from \(from.iso8601) to \(until.iso8601), not at \(instant.iso8601)."
-            )
-        }
-    }
-}
-
-extension Certificate {
-    /// Reads a certificate from a document.
-    ///
-    /// - Throws: `malformed`.
-    init(from der: some Collection<UInt8>, _ name: String) throws(VerificationError) {
-        do {
-            try self.init(canonical: Array(der))
-        } catch {
-            throw VerificationError(.malformed, "The \(name) is no X.509 certificate.", cause: error)
-        }
-    }
-
-    var validity: CertificateValidity {
-        CertificateValidity(from: Timestamp(notValidBefore), until: Timestamp(notValidAfter))
-    }
-
-    var der: [UInt8] {
-        var serializer = DER.Serializer()
-        // Cannot fail: a certificate is read from its bytes, and keeps them.
-        try? serializer.serialize(self)
-        return serializer.serializedBytes
-    }
-
-    /// The subject's common name, for people only: Apple changes it, and anybody can write it.
-    var commonName: String { subject.commonName }
-}
-
-extension DistinguishedName {
-    var commonName: String {
-        for name in self {
-            for attribute in name where attribute.type == .RDNAttributeType.commonName {
-                return String(describing: attribute.value)
-            }
-        }
-        return String(describing: self)
-    }
-}
-
-extension Timestamp {
-    /// A certificate's date. ASN.1 ends with the year 9999, so it always fits; whatever else there might be is clamped.
-    fileprivate init(_ date: Date) {
-        let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
-        self.init(milliseconds: Int64(exactly: milliseconds) ?? (milliseconds < 0 ? 0 : .max - 1000))
     }
 }

@@ -118,28 +118,6 @@ extension SignedClaims {
     }
 }
 
-/// A signer of receipts, and how receipts name it.
-package struct ReceiptSigner: Sendable {
-    fileprivate let chain: SignerChain
-    private let issuer: [UInt8]
-    private let serialNumber: [UInt8]
-
-    fileprivate init(_ signer: SignedReceipt.Signer, _ chain: SignerChain) {
-        self.chain = chain
-        issuer = Array(signer.issuer)
-        serialNumber = Array(signer.serialNumber)
-    }
-
-    /// Whether a receipt names this signer and brings its certificates first, as the App Store's receipts do. Its chain is then
-    /// the first that would be tried.
-    fileprivate func isNamedFirst(in receipt: SignedReceipt) -> Bool {
-        let certificates = chain.encodedCertificates.prefix(chain.judged.count)
-        return receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)
-            && receipt.certificates.count >= certificates.count
-            && zip(certificates, receipt.certificates).allSatisfy { $0.isSame(as: $1) }
-    }
-}
-
 /// A receipt whose container has the form that the App Store gives it. Nothing in it is trusted.
 private struct UnverifiedReceipt {
     let container: SignedReceipt

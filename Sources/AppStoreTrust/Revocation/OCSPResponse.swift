@@ -37,6 +37,21 @@ struct OCSPResponse {
     let certificates: [Certificate]
 }
 
+/// Why a response of a responder says nothing about a certificate.
+package struct OCSPFault: Error, Equatable {
+    /// The most Unicode scalars of a reason. A sentence has less; the rest of a longer one is something that it quotes.
+    private static let reasonLimit = 300
+
+    /// A sentence.
+    package let reason: String
+
+    init(_ reason: String) {
+        self.reason =
+            reason.utf8.count <= Self.reasonLimit
+            ? reason : "\(String(reason.unicodeScalars.prefix(Self.reasonLimit)))…"
+    }
+}
+
 extension OCSPResponse {
     /// Reads the DER of an `OCSPResponse`.
     @inline(never)
@@ -173,20 +188,6 @@ extension OCSPResponse.Statement.Status {
 }
 
 extension ASN1NodeCollection.Iterator {
-    fileprivate mutating func required() throws -> ASN1Node {
-        guard let node = next() else { throw OCSPFault("The answer is no OCSP response: a part of it is missing.") }
-        return node
-    }
-
-    /// Reads an `AlgorithmIdentifier`. The algorithms that are used here have no parameters, or NULL.
-    mutating func algorithm() throws -> ASN1ObjectIdentifier {
-        try DER.sequence(required(), identifier: .sequence) { nodes in
-            let algorithm = try ASN1ObjectIdentifier(derEncoded: &nodes)
-            _ = nodes.next()
-            return algorithm
-        }
-    }
-
     /// None is needed (RFC 6960 section 4.4), unless it is critical: then the answer is not to be used by who does not know it.
     fileprivate mutating func skipExtensions() throws {
         let extensions = try DER.optionalExplicitlyTagged(&self, tagNumber: 1, tagClass: .contextSpecific) { node in

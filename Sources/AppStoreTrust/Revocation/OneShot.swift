@@ -5,7 +5,7 @@ import Synchronization
 /// A value that comes once, and that any number of tasks wait for.
 ///
 /// Unlike the value of a `Task`, it can be waited for by tasks that stop waiting when they are cancelled.
-final class Promise<Value: Sendable>: Sendable {
+final class OneShot<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?
         var waiting: [Int: CheckedContinuation<Value?, Never>] = [:]
@@ -15,7 +15,7 @@ final class Promise<Value: Sendable>: Sendable {
     private let state = Mutex(State())
 
     /// Gives the value to all who wait and will wait. The first value counts, later ones change nothing.
-    func fulfill(_ value: Value) {
+    func set(_ value: Value) {
         let waiting = state.withLock { state in
             guard state.value == nil else { return [Int: CheckedContinuation<Value?, Never>]() }
             state.value = value

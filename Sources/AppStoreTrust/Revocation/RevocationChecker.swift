@@ -63,12 +63,12 @@ public final class RevocationChecker: Sendable {
         let call = Task.detached { [self] in
             let answer = await ask(inquiry)
             let status = memory.withLock { $0.settle(inquiry, answer) }
-            inquiry.status.fulfill(status)
+            inquiry.status.set(status)
         }
         // Comes after an answer too, and then changes nothing.
         Task.detached { [self] in
             try? await clock.sleep(for: patience)
-            inquiry.status.fulfill(.unknown("\(inquiry.responder) did not answer within \(patience)."))
+            inquiry.status.set(.unknown("\(inquiry.responder) did not answer within \(patience)."))
             try? await clock.sleep(for: deadline - patience)
             memory.withLock { $0.giveUp(inquiry, "\(inquiry.responder) did not answer within \(deadline).") }
             call.cancel()
@@ -86,27 +86,19 @@ public final class RevocationChecker: Sendable {
     }
 }
 
-/// One question on its way to a responder.
-final class RevocationInquiry: Sendable {
-    let question: OCSPQuestion
-    let responder: String
-    /// The time at which it was sent, by the caller's clock.
-    let sent: Timestamp
-    /// What those are told who wait. Not what is known in the end, which may come when nobody waits any longer.
-    let status = Promise<RevocationStatus>()
-
-    init(_ question: OCSPQuestion, to responder: String, at now: Timestamp) {
-        self.question = question
-        self.responder = responder
-        sent = now
-    }
-
-    @inline(never)
-    fileprivate func read(_ response: [UInt8]) -> Result<OCSPAnswer, OCSPFault> {
-        do throws(OCSPFault) {
-            return .success(try question.answer(in: response, at: sent))
-        } catch {
-            return .failure(error)
-        }
-    }
+/// The way to a responder: what ``RevocationChecker`` needs of a network.
+public protocol OCSPTransport: Sendable {
+    /// Sends a request to a responder and returns what it answers (RFC 6960 appendix A).
+    ///
+    /// By HTTP that is a POST with content type `application/ocsp-request`, of which status 200 brings an answer. The
+    /// transport need not keep time nor understand anything: the task is cancelled when the time is over, and the answer
+    /// is checked. It should not follow redirects, since anybody between may send them, nor collect more than
+    /// ``RevocationChecker/responseLimit``.
+    ///
+    /// - Parameters:
+    ///   - request: The DER of an `OCSPRequest`.
+    ///   - responder: The address in the certificate, of the scheme `http` or `https`.
+    /// - Returns: The bytes of the answer.
+    /// - Throws: Anything, where there is no answer.
+    func answer(to request: [UInt8], from responder: String) async throws -> [UInt8]
 }

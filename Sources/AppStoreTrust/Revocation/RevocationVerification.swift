@@ -1,50 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreModel
-
-/// Whether an ``AppStoreVerifier`` asks if the certificates of a signer were revoked.
-///
-/// Meant for documents that are fresh. Responders forget about certificates that have run out, so those of documents from
-/// years ago are likely to be unknown.
-public enum RevocationPolicy: Sendable {
-    /// Nobody is asked. What the App Store's own libraries call offline.
-    case notChecked
-
-    /// The responders that leaf and intermediate name are asked, after the signature was found right: nobody but the App
-    /// Store's own signers can make us open a connection.
-    ///
-    /// A certificate that was revoked is refused with `certificateRevoked`, whatever the document's date: who has stolen a
-    /// key writes the dates too. One of which nothing is known is refused with `revocationUnknown`, or accepted where
-    /// `acceptsUnknown` says so.
-    case checked(by: RevocationChecker, acceptsUnknown: Bool)
-}
-
-/// What is known about the revocation of a certificate.
-public enum RevocationStatus: Hashable, Sendable {
-    /// The issuer knows the certificate and has not revoked it.
-    case good
-    /// The issuer took the certificate back.
-    case revoked(at: Timestamp)
-    /// Nobody said anything that could be believed, and why that is so: a sentence.
-    case unknown(String)
-}
-
-/// The way to a responder: what ``RevocationChecker`` needs of a network.
-public protocol OCSPTransport: Sendable {
-    /// Sends a request to a responder and returns what it answers (RFC 6960 appendix A).
-    ///
-    /// By HTTP that is a POST with content type `application/ocsp-request`, of which status 200 brings an answer. The
-    /// transport need not keep time nor understand anything: the task is cancelled when the time is over, and the answer
-    /// is checked. It should not follow redirects, since anybody between may send them, nor collect more than
-    /// ``RevocationChecker/responseLimit``.
-    ///
-    /// - Parameters:
-    ///   - request: The DER of an `OCSPRequest`.
-    ///   - responder: The address in the certificate, of the scheme `http` or `https`.
-    /// - Returns: The bytes of the answer.
-    /// - Throws: Anything, where there is no answer.
-    func answer(to request: [UInt8], from responder: String) async throws -> [UInt8]
-}
+import AppStoreModel
 
 extension AppStoreVerifier {
     /// Checks that no certificate of a signer was revoked, where that is asked for. The root is trusted by configuration,

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+extension [UInt8] {
+    /// These bytes with the first occurrence of some replaced; the same where there is none.
+    func replacingFirst(_ found: [UInt8], with new: [UInt8]) -> [UInt8] {
+        guard let range = firstRange(of: found) else { return self }
+        return self[..<range.lowerBound] + new + self[range.upperBound...]
+    }
+
+    /// A big-endian number less a smaller one of the same length.
+    func subtracting(_ other: [UInt8]) -> [UInt8] {
+        var borrow = 0
+        return zip(self, other).reversed().map { left, right in
+            let difference = Int(left) - Int(right) - borrow
+            borrow = difference < 0 ? 1 : 0
+            return UInt8((difference + 256) % 256)
+        }.reversed()
+    }
+
+    func chunks(of size: Int) -> [[UInt8]] {
+        stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// All vectors, by the name of their file.
+public enum HostileVectors {
+    /// Makes them anew: other keys and signatures than the last time, but the same faults.
+    public static func make() throws -> [String: VectorFile] {
+        let world = try World()
+        let trust = try world.trust
+        let families: [(name: String, about: String, cases: [Case])] = [
+            ("tokens", "Compact JWS, asked for as transactions.", TokenCases.all),
+            ("notifications", "Version 2 notifications with the tokens inside of them.", NotificationCases.all),
+            ("receipts", "PKCS#7 app receipts.", ReceiptCases.all),
+            ("transaction-receipts", "Old transaction receipts.", TransactionReceiptCases.all),
+        ]
+        var files: [String: VectorFile] = [:]
+        for family in families {
+            let vectors = try family.cases.map { try $0.vector(world) }
+            let used = Set(vectors.map(\.trust))
+            files[family.name] = VectorFile(
+                about: family.about + " Made by `make vectors`; nothing of Apple's is inside.",
+                trust: trust.filter { used.contains($0.key) }, vectors: vectors)
+        }
+        return files
+    }
+}
