@@ -52,13 +52,13 @@ package struct ChainPlan: Sendable {
 
     fileprivate init(
         _ intermediate: CertificatePlan, under root: CertificatePlan,
-        signing leaf: (subject: String, mark: ASN1ObjectIdentifier, key: SigningKey), _ from: Timestamp,
+        signing leaf: (subject: String, marker: ASN1ObjectIdentifier, key: SigningKey), _ from: Timestamp,
         _ until: Timestamp
     ) {
         self.root = root
         self.intermediate = intermediate
         self.leaf = CertificatePlan(
-            subject: leaf.subject, issuer: intermediate.subject, from: from, until: until, marks: [leaf.mark],
+            subject: leaf.subject, issuer: intermediate.subject, from: from, until: until, markerOIDs: [leaf.marker],
             constraints: .notCertificateAuthority, key: leaf.key, issuerKey: intermediate.key)
     }
 
@@ -79,10 +79,11 @@ extension CertificatePlan {
     }
 
     /// An intermediate under this root.
-    fileprivate func issues(_ subject: String, _ mark: ASN1ObjectIdentifier, _ key: SigningKey) -> CertificatePlan {
+    fileprivate func issues(_ subject: String, _ marker: ASN1ObjectIdentifier, _ key: SigningKey) -> CertificatePlan {
         CertificatePlan(
             subject: subject, issuer: self.subject, from: from.advanced(byDays: 3000),
-            until: until.advanced(byDays: -100), marks: [mark], constraints: .isCertificateAuthority(maxPathLength: 0),
+            until: until.advanced(byDays: -100), markerOIDs: [marker],
+            constraints: .isCertificateAuthority(maxPathLength: 0),
             key: key, issuerKey: self.key)
     }
 }

@@ -15,9 +15,9 @@ package struct CertificatePlan: Sendable {
     /// Random where there is none.
     package var serialNumber: [UInt8]?
     /// Apple's marks: extensions that are there or not, whose value is NULL.
-    package var marks: [ASN1ObjectIdentifier] = []
+    package var markerOIDs: [ASN1ObjectIdentifier] = []
     /// Critical extensions that nobody knows.
-    package var demands: [ASN1ObjectIdentifier] = []
+    package var unknownExtensions: [ASN1ObjectIdentifier] = []
     package var constraints: BasicConstraints
     /// Where to ask whether it was revoked.
     package var ocspResponder: String?
@@ -28,14 +28,14 @@ package struct CertificatePlan: Sendable {
     package var issuerKey: SigningKey
 
     package init(
-        subject: String, issuer: String, from: Timestamp, until: Timestamp, marks: [ASN1ObjectIdentifier] = [],
+        subject: String, issuer: String, from: Timestamp, until: Timestamp, markerOIDs: [ASN1ObjectIdentifier] = [],
         constraints: BasicConstraints, key: SigningKey, issuerKey: SigningKey
     ) {
         self.subject = subject
         self.issuer = issuer
         self.from = from
         self.until = until
-        self.marks = marks
+        self.markerOIDs = markerOIDs
         self.constraints = constraints
         self.key = key
         self.issuerKey = issuerKey
@@ -63,11 +63,11 @@ package struct CertificatePlan: Sendable {
                 method: .ocspServer, location: .uniformResourceIdentifier(ocspResponder))
             try extensions.append(Certificate.Extension(AuthorityInformationAccess([access]), critical: false))
         }
-        for mark in marks {
-            try extensions.append(Certificate.Extension(oid: mark, critical: false, value: [0x05, 0x00]))
+        for marker in markerOIDs {
+            try extensions.append(Certificate.Extension(oid: marker, critical: false, value: [0x05, 0x00]))
         }
-        for demand in demands {
-            try extensions.append(Certificate.Extension(oid: demand, critical: true, value: [0x05, 0x00]))
+        for unknown in unknownExtensions {
+            try extensions.append(Certificate.Extension(oid: unknown, critical: true, value: [0x05, 0x00]))
         }
         return extensions
     }

@@ -4,7 +4,7 @@ import AppStoreModel
 
 extension AppStoreVerifier {
     /// This verifier, which says of what it checks that it is a part of something larger.
-    func telling(of part: String) -> AppStoreVerifier {
+    func reporting(on part: String) -> AppStoreVerifier {
         guard let onCheck else { return self }
         var verifier = self
         verifier.onCheck = { check in

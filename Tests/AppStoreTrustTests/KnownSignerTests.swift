@@ -73,7 +73,7 @@ import Testing
         var plan = try ReceiptPlan(receipt.encoded, by: authority.receipts)
         for _ in 0..<2 { _ = try await verifier.verify(receipt: plan.signed(), at: Self.now) }
         var unmarked = authority.receipts.intermediate
-        unmarked.marks = []
+        unmarked.markerOIDs = []
         plan.certificates[1] = try [UInt8](der: unmarked.issue())
         let error = await #expect(throws: VerificationError.self) {
             try await verifier.verify(receipt: plan.signed(), at: Self.now)

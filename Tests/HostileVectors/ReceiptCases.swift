@@ -250,17 +250,17 @@ enum ReceiptCases {
                 "leaf-without-mark", "A leaf that Apple's authority issued for something else.", .untrustedChain,
                 conflicts: acceptsAnyMark
             ) { chain, _ in
-                chain.leaf.marks = []
+                chain.leaf.markerOIDs = []
             },
             chain(
                 "intermediate-without-mark", "An intermediate without the mark.", .untrustedChain,
                 conflicts: acceptsAnyMark
             ) { chain, _ in
-                chain.intermediate.marks = []
+                chain.intermediate.markerOIDs = []
             },
             chain("intermediate-wwdr-g2", "The mark of WWDR G2.", .untrustedChain, conflicts: acceptsAnyMark) {
                 chain, _ in
-                chain.intermediate.marks = [.worldwideDeveloperRelationsG2]
+                chain.intermediate.markerOIDs = [.worldwideDeveloperRelationsG2]
             },
             chain("intermediate-no-authority", "An intermediate that may not issue certificates.", .untrustedChain) {
                 chain, _ in
@@ -270,17 +270,17 @@ enum ReceiptCases {
                 "leaf-unknown-demand", "A leaf with a critical extension that nobody knows.", .untrustedChain,
                 source: "RFC 5280 section 4.2"
             ) { chain, _ in
-                chain.leaf.demands = [[1, 3, 6, 1, 4, 1, 99999, 1]]
+                chain.leaf.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
             chain("self-made", "A chain of the same names that anybody can make.", .untrustedChain) { chain, world in
                 chain = world.other.receipts
             },
             chain("marks-exchanged", "Each mark on the other certificate.", .untrustedChain) { chain, _ in
-                swap(&chain.leaf.marks, &chain.intermediate.marks)
+                swap(&chain.leaf.markerOIDs, &chain.intermediate.markerOIDs)
             },
             chain("itunes-store-marks", "The marks of transaction receipts' signers.", .untrustedChain) { chain, _ in
-                chain.leaf.marks = [.purchaseReceiptSigning]
-                chain.intermediate.marks = [.iTunesStoreAuthority]
+                chain.leaf.markerOIDs = [.purchaseReceiptSigning]
+                chain.intermediate.markerOIDs = [.iTunesStoreAuthority]
             },
             chain(
                 "rotated", "Another signer and intermediate under the same root, as Apple changes them.", nil,

@@ -236,30 +236,30 @@ enum TokenCases {
                 "leaf-without-mark", "A leaf that Apple's authority issued for something else.", .untrustedChain,
                 source: forgery, conflicts: acceptsAnyMark
             ) { chain, _ in
-                chain.leaf.marks = []
+                chain.leaf.markerOIDs = []
             },
             chain(
                 "intermediate-without-mark", "An intermediate without the mark.", .untrustedChain, source: forgery,
                 conflicts: acceptsAnyMark
             ) { chain, _ in
-                chain.intermediate.marks = []
+                chain.intermediate.markerOIDs = []
             },
             chain(
                 "intermediate-wwdr-g2", "The mark of WWDR G2, which issues developers' own certificates.",
                 .untrustedChain, source: forgery, conflicts: acceptsAnyMark
             ) { chain, _ in
-                chain.intermediate.marks = [.worldwideDeveloperRelationsG2]
+                chain.intermediate.markerOIDs = [.worldwideDeveloperRelationsG2]
             },
             chain("marks-exchanged", "Each mark on the other certificate.", .untrustedChain, source: forgery) {
                 chain, _ in
-                swap(&chain.leaf.marks, &chain.intermediate.marks)
+                swap(&chain.leaf.markerOIDs, &chain.intermediate.markerOIDs)
             },
             chain(
                 "itunes-store-marks", "The marks of transaction receipts' signers.", .untrustedChain,
                 source: "legacy-receipts G"
             ) { chain, _ in
-                chain.leaf.marks = [.purchaseReceiptSigning]
-                chain.intermediate.marks = [.iTunesStoreAuthority]
+                chain.leaf.markerOIDs = [.purchaseReceiptSigning]
+                chain.intermediate.markerOIDs = [.iTunesStoreAuthority]
             },
             chain(
                 "self-made", "A chain of the same names that anybody can make.", .untrustedChain, source: forgery,
@@ -298,14 +298,14 @@ enum TokenCases {
                         reason: "They do not look at basic constraints.")
                 ]
             ) { chain, _ in
-                chain.intermediate.marks += chain.leaf.marks
+                chain.intermediate.markerOIDs += chain.leaf.markerOIDs
                 chain.intermediate.constraints = .notCertificateAuthority
             },
             chain(
                 "leaf-unknown-demand", "A leaf with a critical extension that nobody knows.", .untrustedChain,
                 source: "RFC 5280 section 4.2"
             ) { chain, _ in
-                chain.leaf.demands = [[1, 3, 6, 1, 4, 1, 99999, 1]]
+                chain.leaf.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
             token(
                 "leaf-algorithms-differ", "A leaf that says SHA-256 where it is signed, and is signed with SHA-384.",

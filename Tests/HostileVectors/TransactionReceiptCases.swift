@@ -130,15 +130,17 @@ enum TransactionReceiptCases {
                 plan.purchaseInfo[0].value = "com.evil"
                 plan.purchaseInfo.append(("bid-", "com.example"))
             },
-            leaf("without-mark", "A leaf that Apple's authority issued for something else.") { $0.marks = [] },
-            leaf("app-receipt-mark", "Version 2 by a signer of app receipts.") { $0.marks = [.appStoreReceiptSigning] },
+            leaf("without-mark", "A leaf that Apple's authority issued for something else.") { $0.markerOIDs = [] },
+            leaf("app-receipt-mark", "Version 2 by a signer of app receipts.") {
+                $0.markerOIDs = [.appStoreReceiptSigning]
+            },
             leaf("purchase-mark", "Version 3 by a signer of version 2.", version: 3) {
-                $0.marks = [.purchaseReceiptSigning]
+                $0.markerOIDs = [.purchaseReceiptSigning]
             },
             leaf(
                 "unknown-demand", "A leaf with a critical extension that nobody knows.", source: "RFC 5280 section 4.2"
             ) {
-                $0.demands = [[1, 3, 6, 1, 4, 1, 99999, 1]]
+                $0.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
             receipt("leaf-of-other-intermediate", "Version 2 by a signer whom WWDR issued.", .untrustedChain) {
                 plan, world in

@@ -68,7 +68,7 @@ struct World {
                 "intermediate without authority": purchases(
                     try broken { $0.constraints = .notCertificateAuthority }),
                 "intermediate of developers": purchases(
-                    try broken { $0.marks = [.worldwideDeveloperRelations] }),
+                    try broken { $0.markerOIDs = [.worldwideDeveloperRelations] }),
                 "intermediate that ended": purchases(
                     try broken { $0.until = Timestamp(milliseconds: Self.issued.milliseconds - Self.day) }),
                 "intermediate of another authority": purchases(

@@ -202,12 +202,12 @@ import Testing
     static let forgeries = [
         Forgery("pitfall 44: a chain to the root whose signer is not marked for the App Store", "untrustedChain") {
             var authority = $0
-            authority.tokens.leaf.marks = []
+            authority.tokens.leaf.markerOIDs = []
             return try notification(signedBy: authority)
         },
         Forgery("pitfall 44: a chain to the root over an authority that is not marked", "untrustedChain") {
             var authority = $0
-            authority.tokens.intermediate.marks = []
+            authority.tokens.intermediate.markerOIDs = []
             return try notification(signedBy: authority)
         },
         Forgery("pitfall 44: a signer that was not valid yet when it signed", "certificateExpired") {

@@ -50,8 +50,8 @@ struct PurchaseCertificate {
 
     /// Checks that `issuer` signed this certificate and that it may sign purchases.
     @inline(never)
-    func requireIssuer(_ issuer: Certificate, marks: SignerMarks) throws(VerificationError) {
-        try marks.require(onIntermediate: issuer)
+    func requireIssuer(_ issuer: Certificate, markerOIDs: MarkerOIDs) throws(VerificationError) {
+        try markerOIDs.require(onIntermediate: issuer)
         guard case .isCertificateAuthority? = try? issuer.extensions.basicConstraints,
             (try? issuer.extensions.keyUsage).map({ $0?.keyCertSign != false }) == true
         else {
@@ -65,8 +65,8 @@ struct PurchaseCertificate {
 
     /// Checks the mark, and that no extension demands what nobody here does (RFC 5280 section 4.2).
     @inline(never)
-    func requireMark(_ marks: SignerMarks) throws(VerificationError) {
-        try SignerMarks.require(marks.leaf, extensions.map(\.oid), subject.commonName, "App Store signers")
+    func requireMarker(_ markerOIDs: MarkerOIDs) throws(VerificationError) {
+        try MarkerOIDs.require(markerOIDs.leaf, extensions.map(\.oid), subject.commonName, "App Store signers")
         let known: [ASN1ObjectIdentifier] = [.X509ExtensionID.basicConstraints, .X509ExtensionID.keyUsage]
         for demand in extensions where demand.critical && !known.contains(demand.oid) {
             throw VerificationError(

@@ -34,7 +34,7 @@ package final class SignerChain: Sendable {
     package static func check(
         leaf: Certificate, intermediate: Certificate, roots: TrustRoots
     ) async throws(VerificationError) -> SignerChain {
-        try SignerMarks.appStore.require(onLeaf: leaf, onIntermediate: intermediate)
+        try MarkerOIDs.appStore.require(onLeaf: leaf, onIntermediate: intermediate)
         let result = await roots.validate(leaf, intermediates: [intermediate])
         return try SignerChain(result, leaf: leaf, intermediate: intermediate)
     }

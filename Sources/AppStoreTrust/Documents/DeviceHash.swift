@@ -7,7 +7,7 @@ public import ReceiptCoding
 /// What identifies a device to its receipts: on iOS the 16 bytes of `identifierForVendor`, on macOS the 6 bytes of the
 /// primary MAC address.
 public struct DeviceIdentifier: Hashable, Sendable {
-    let octets: [UInt8]
+    let bytes: [UInt8]
 
     /// Reads a UUID or a MAC address in hexadecimal, with or without `-` or `:`. `nil` for anything else.
     public init?(_ text: String) {
@@ -17,7 +17,7 @@ public struct DeviceIdentifier: Hashable, Sendable {
             digits.append(UInt8(digit))
         }
         guard digits.count == 32 || digits.count == 12 else { return nil }
-        octets = stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+        bytes = stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
     }
 }
 
@@ -29,7 +29,7 @@ extension Verified<AppReceipt> {
     ///   identifier until it refreshes its receipt.
     public func requireDevice(_ device: DeviceIdentifier) throws(VerificationError) {
         var hash = Insecure.SHA1()
-        hash.update(data: device.octets)
+        hash.update(data: device.bytes)
         hash.update(data: payload.opaqueValue)
         hash.update(data: payload.bundleIdOctets)
         // The digest's own comparison takes the same time wherever the first difference is.

@@ -51,7 +51,7 @@ extension AppStoreVerifier {
     ) async throws(VerificationError) -> Verified<Payload>? {
         guard let jws else { return nil }
         do {
-            return try await telling(of: path).verify(jws.utf8, as: Payload.self, at: now)
+            return try await reporting(on: path).verify(jws.utf8, as: Payload.self, at: now)
         } catch {
             var outer = VerificationError(error.code, "In \(path): \(error.message)", cause: error.cause)
             outer.origin = error.origin

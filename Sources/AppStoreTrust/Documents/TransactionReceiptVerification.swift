@@ -86,7 +86,7 @@ extension AppStoreVerifier {
     private func issuers(
         of receipt: UnverifiedTransactionReceipt, at instant: Timestamp
     ) async throws(VerificationError) -> Issuers {
-        try receipt.requireMark()
+        try receipt.requireMarker()
         let candidates = intermediates.certificates.filter { $0.subject == receipt.certificate.issuer }
         var firstError: VerificationError?
         for candidate in candidates {
@@ -156,14 +156,14 @@ private struct UnverifiedTransactionReceipt {
         }
     }
 
-    private var marks: SignerMarks { signature.version == 2 ? .iTunesStore : .appStore }
+    private var markerOIDs: MarkerOIDs { signature.version == 2 ? .iTunesStore : .appStore }
 
     @inline(never)
-    func requireMark() throws(VerificationError) { try certificate.requireMark(marks) }
+    func requireMarker() throws(VerificationError) { try certificate.requireMarker(markerOIDs) }
 
     @inline(never)
     func requireIssuer(_ issuer: Certificate) throws(VerificationError) {
-        try certificate.requireIssuer(issuer, marks: marks)
+        try certificate.requireIssuer(issuer, markerOIDs: markerOIDs)
     }
 
     @inline(never)

@@ -98,14 +98,14 @@ extension OCSPQuestion {
     /// Whether the issuer itself appointed the holder of this certificate to answer for it. Whether the delegate's
     /// certificate was revoked in turn is not asked: the issuer limits that by its dates (section 4.2.2.2.1).
     private func isDelegate(_ certificate: Certificate, at now: Timestamp) -> Bool {
-        certificate.issuer == issuer.subject && certificate.mayAnswer && certificate.isValid(at: now)
+        certificate.issuer == issuer.subject && certificate.maySignResponses && certificate.isValid(at: now)
             && issuer.publicKey.isValidSignature(certificate.signature, for: certificate)
     }
 }
 
 extension Certificate {
     /// Whether the certificate is one for the signing of OCSP responses, and nothing in it says otherwise.
-    fileprivate var mayAnswer: Bool {
+    fileprivate var maySignResponses: Bool {
         let known: [ASN1ObjectIdentifier] = [
             .X509ExtensionID.basicConstraints, .X509ExtensionID.keyUsage, .X509ExtensionID.extendedKeyUsage,
         ]

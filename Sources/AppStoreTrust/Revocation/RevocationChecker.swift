@@ -16,7 +16,7 @@ public final class RevocationChecker: Sendable {
     private let patience: Duration
     private let deadline: Duration
     private let clock: any Clock<Duration>
-    private let memory = Mutex(RevocationMemory())
+    private let cache = Mutex(RevocationCache())
 
     /// - Parameters:
     ///   - transport: The way to responders.
@@ -45,15 +45,15 @@ public final class RevocationChecker: Sendable {
         for finding in findings {
             switch finding {
             case .known(let status): statuses.append(status)
-            case .asked(let inquiry):
+            case .pending(let inquiry):
                 statuses.append(await inquiry.status.value() ?? .unknown("Nobody waited for the answer."))
             }
         }
         return statuses
     }
 
-    private func find(_ question: OCSPQuestion, at now: Timestamp) -> RevocationMemory.Finding {
-        let (finding, new) = memory.withLock { $0.find(question, at: now) }
+    private func find(_ question: OCSPQuestion, at now: Timestamp) -> RevocationCache.Finding {
+        let (finding, new) = cache.withLock { $0.find(question, at: now) }
         if let new { run(new) }
         return finding
     }
@@ -62,7 +62,7 @@ public final class RevocationChecker: Sendable {
     private func run(_ inquiry: RevocationInquiry) {
         let call = Task.detached { [self] in
             let answer = await ask(inquiry)
-            let status = memory.withLock { $0.settle(inquiry, answer) }
+            let status = cache.withLock { $0.settle(inquiry, answer) }
             inquiry.status.set(status)
         }
         // Comes after an answer too, and then changes nothing.
@@ -70,7 +70,7 @@ public final class RevocationChecker: Sendable {
             try? await clock.sleep(for: patience)
             inquiry.status.set(.unknown("\(inquiry.responder) did not answer within \(patience)."))
             try? await clock.sleep(for: deadline - patience)
-            memory.withLock { $0.giveUp(inquiry, "\(inquiry.responder) did not answer within \(deadline).") }
+            cache.withLock { $0.giveUp(inquiry, "\(inquiry.responder) did not answer within \(deadline).") }
             call.cancel()
         }
     }

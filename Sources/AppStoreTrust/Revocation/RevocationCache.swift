@@ -5,12 +5,12 @@ import X509
 
 /// What is known about the revocation of certificates, and what is being asked. Decides what is to be asked, but asks
 /// nothing itself.
-struct RevocationMemory {
+struct RevocationCache {
     /// What a question leads to.
     enum Finding {
         case known(RevocationStatus)
         /// A question on its way, for whose answer one can wait.
-        case asked(RevocationInquiry)
+        case pending(RevocationInquiry)
     }
 
     /// The most certificates that something is remembered about. Only those are asked about whose signature was right, and
@@ -47,7 +47,7 @@ struct RevocationMemory {
             guard answer.isAging(at: now), entry.inquiry == nil, !isResting else { return (.known(status), nil) }
             return (.known(status), begin(question, at: now).new)
         }
-        if let inquiry = entry.inquiry { return (.asked(inquiry), nil) }
+        if let inquiry = entry.inquiry { return (.pending(inquiry), nil) }
         if isResting, let failure = entry.failure { return (.known(.unknown(failure.reason)), nil) }
         return begin(question, at: now)
     }
@@ -60,7 +60,7 @@ struct RevocationMemory {
         guard makeRoom(for: key) else { return refuse("More than \(Self.certificateLimit) are being asked about.") }
         let inquiry = RevocationInquiry(question, to: responder, at: now)
         entries[key, default: Entry()].inquiry = inquiry
-        return (.asked(inquiry), inquiry)
+        return (.pending(inquiry), inquiry)
     }
 
     /// Takes in what came of a question.
@@ -109,7 +109,7 @@ struct RevocationMemory {
     }
 }
 
-extension RevocationMemory.Entry {
+extension RevocationCache.Entry {
     /// Keeps an answer, unless it knows nothing newer than the one that is there: a cache in between may have given it.
     fileprivate mutating func take(_ new: OCSPAnswer, sent: Timestamp) {
         if let answer, !new.isRevoked, answer.isRevoked || new.until <= answer.until {
