@@ -3,7 +3,13 @@
 
 import PackageDescription
 
-// A package of its own, so that nobody who uses the library downloads what only measuring needs.
+// Limits and ServerLoad use declarations that are `package` in the library, so they count as part of the package beside them.
+// SwiftPM calls that package by its folder's name.
+let folder = Context.packageDirectory.split(separator: "/").dropLast().last ?? ""
+let packageName = String(folder.lowercased().map { $0.isLetter || $0.isNumber ? $0 : "_" })
+let settings: [SwiftSetting] = [.unsafeFlags(["-package-name", packageName])]
+
+// A package of its own, so that users of the library do not download what only measuring needs.
 let package = Package(
     name: "QuittanceBenchmarks",
     platforms: [.macOS(.v15)],
@@ -48,7 +54,8 @@ let package = Package(
                 .product(name: "ReceiptCoding", package: "quittance"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
-            ]
+            ],
+            packageAccess: false, swiftSettings: settings
         ),
         .executableTarget(
             name: "ServerLoad",
@@ -63,7 +70,8 @@ let package = Package(
                 .product(name: "PurchaseLedger", package: "quittance"),
                 .product(name: "PurchaseServer", package: "quittance"),
                 .product(name: "X509", package: "swift-certificates"),
-            ]
+            ],
+            packageAccess: false, swiftSettings: settings
         ),
         .target(name: "Goals"),
         .target(name: "Allocator"),

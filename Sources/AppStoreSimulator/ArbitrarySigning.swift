@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Signatures over anything: what a verifier makes of the strangest that the App Store could sign, only an authority can try.
+// Signs arbitrary bytes: benchmarks give a verifier documents that the App Store would never sign.
 
 extension CertificateAuthority {
     /// Signs any bytes as the payload of a token.
     ///
-    /// - Parameter members: JSON members, each with a comma behind it, to stand before the header's own.
-    public func sign(tokenPayload payload: [UInt8], headerMembers members: String = "") throws -> String {
+    /// - Parameter members: JSON members to insert before the header's own, each followed by a comma.
+    package func sign(tokenPayload payload: [UInt8], headerMembers members: String = "") throws -> String {
         var plan = try TokenPlan("", by: tokens)
         plan.payload = payload
         plan.header = "{" + members + plan.plainHeader.dropFirst()
         return try plan.signed()
     }
 
-    /// A signer of many tokens.
+    /// Creates a signer of many tokens with one header.
     ///
-    /// - Parameter members: As above.
-    public func tokenSigner(headerMembers members: String = "") throws -> TokenSigner {
+    /// - Parameter members: JSON members to insert before the header's own, each followed by a comma.
+    package func tokenSigner(headerMembers members: String = "") throws -> TokenSigner {
         var plan = try TokenPlan("", by: tokens)
         plan.header = "{" + members + plan.plainHeader.dropFirst()
         return TokenSigner(plan: plan)
@@ -24,8 +24,8 @@ extension CertificateAuthority {
 
     /// Signs any bytes as the payload of an app receipt.
     ///
-    /// - Parameter certificates: Certificates as DER that the receipt brings along besides the signer's chain.
-    public func sign(receiptPayload payload: [UInt8], bringing certificates: [[UInt8]] = []) throws -> [UInt8] {
+    /// - Parameter certificates: Certificates as DER to insert before the signer's chain.
+    package func sign(receiptPayload payload: [UInt8], bringing certificates: [[UInt8]] = []) throws -> [UInt8] {
         var plan = try ReceiptPlan(payload, by: receipts)
         plan.certificates = certificates + plan.certificates
         return try plan.signed()
@@ -34,19 +34,20 @@ extension CertificateAuthority {
     /// Signs any purchase as an old transaction receipt.
     ///
     /// - Parameter version: 2 or 3.
-    public func sign(
+    package func sign(
         transactionReceipt purchaseInfo: [(key: String, value: String)], version: UInt8 = 3
     ) throws -> [UInt8] {
         try TransactionReceiptPlan(version: version, purchaseInfo, by: self).signed()
     }
 }
 
-/// Signs any bytes as the payload of tokens that all have one header, as the App Store's do. An authority issues its
-/// certificates anew for each.
-public struct TokenSigner: Sendable {
+/// Signs any bytes as the payload of tokens that share one header, as the App Store's do. The authority's own methods
+/// issue new certificates for each token.
+package struct TokenSigner: Sendable {
     fileprivate let plan: TokenPlan
 
-    public func sign(_ payload: [UInt8]) throws -> String {
+    /// Signs any bytes as the payload of a token.
+    package func sign(_ payload: [UInt8]) throws -> String {
         var plan = plan
         plan.payload = payload
         return try plan.signed()
