@@ -11,7 +11,7 @@ let settings: [SwiftSetting] = [
 
 let package = Package(
     name: "quittance",
-    platforms: [.macOS(.v15)],
+    platforms: [.macOS(.v15), .iOS(.v18), .macCatalyst(.v18), .tvOS(.v18), .visionOS(.v2), .watchOS(.v11)],
     products: [
         .library(name: "AppStoreModel", targets: ["AppStoreModel"]),
         .library(name: "ReceiptCoding", targets: ["ReceiptCoding"]),
