@@ -4,9 +4,10 @@ public import AppStoreModel
 import SwiftASN1
 package import X509
 
-/// A certificate authority shaped like Apple's: what it signs is genuine to whoever trusts its roots, and to nobody else.
+/// A certificate authority with the structure of Apple's, for tests: only verifiers that trust its roots accept what it
+/// signs.
 ///
-/// There is nothing in it of Apple's, and its certificates say so in their names. Keys are new every time.
+/// It contains nothing of Apple's, as its certificates' names say. Every instance has new keys.
 public struct CertificateAuthority: Sendable {
     /// The signer of tokens: P-384, P-384, P-256.
     package var tokens: ChainPlan
@@ -15,7 +16,10 @@ public struct CertificateAuthority: Sendable {
     /// The signer of version 2 transaction receipts: RSA-2048, RSA-2048, RSA-1024.
     package var purchases: ChainPlan
 
-    /// - Parameter from: When its signers' certificates begin, which hold for two years; authorities hold longer.
+    /// Creates an authority with new keys.
+    ///
+    /// - Parameter from: The start of its signers' certificates, which are valid for two years. Authorities are valid
+    ///   longer.
     public init(from: Timestamp) throws {
         let end = from.advanced(byDays: 730)
         let tokenRoot = CertificatePlan.root("Quittance Simulator Root CA - EC", .newP384(), from)
@@ -33,18 +37,18 @@ public struct CertificateAuthority: Sendable {
             signing: ("Simulated purchase receipts", .purchaseReceiptSigning, try .newRSA(bits: 1024)), from, end)
     }
 
-    /// The two roots as DER, the one of tokens and the one of receipts.
+    /// The roots of tokens and of receipts, as DER.
     public var roots: [[UInt8]] {
         get throws { try [tokens.root, receipts.root].map { try [UInt8](der: $0.issue()) } }
     }
 
-    /// The intermediates as DER that transaction receipts leave out: of version 2 and of version 3.
+    /// The intermediates of version 2 and version 3 transaction receipts, as DER. The receipts do not contain them.
     public var intermediates: [[UInt8]] {
         get throws { try [purchases.intermediate, receipts.intermediate].map { try [UInt8](der: $0.issue()) } }
     }
 }
 
-/// The three certificates behind a signature.
+/// The three certificates of a signer's chain.
 package struct ChainPlan: Sendable {
     package var root: CertificatePlan
     package var intermediate: CertificatePlan
@@ -73,12 +77,12 @@ extension CertificatePlan {
         var plan = CertificatePlan(
             subject: subject, issuer: subject, from: from.advanced(byDays: -3650), until: from.advanced(byDays: 7300),
             constraints: .isCertificateAuthority(maxPathLength: nil), key: key, issuerKey: key)
-        // One number, so that receipts bring along the very root that is trusted, as the App Store's do.
+        // One serial number, so that receipts contain exactly the trusted root, as the App Store's do.
         plan.serialNumber = Array(Certificate.SerialNumber().bytes)
         return plan
     }
 
-    /// An intermediate under this root.
+    /// The plan of an intermediate that this root issues.
     fileprivate func issues(_ subject: String, _ marker: ASN1ObjectIdentifier, _ key: SigningKey) -> CertificatePlan {
         CertificatePlan(
             subject: subject, issuer: self.subject, from: from.advanced(byDays: 3000),

@@ -5,26 +5,26 @@ import Foundation
 package import SwiftASN1
 package import X509
 
-/// A certificate before it is issued, every part of which can be got wrong.
+/// A certificate before it is issued. Tests can make any part invalid.
 package struct CertificatePlan: Sendable {
     package var subject: String
     package var issuer: String
-    /// From the first instant to the last, to the second.
+    /// The first and the last second in which it is valid.
     package var from: Timestamp
     package var until: Timestamp
-    /// Random where there is none.
+    /// Random if `nil`.
     package var serialNumber: [UInt8]?
-    /// Apple's marks: extensions that are there or not, whose value is NULL.
+    /// Apple's marker OIDs: extensions with the value NULL.
     package var markerOIDs: [ASN1ObjectIdentifier] = []
-    /// Critical extensions that nobody knows.
+    /// Critical extensions that no verifier knows.
     package var unknownExtensions: [ASN1ObjectIdentifier] = []
     package var constraints: BasicConstraints
-    /// Where to ask whether it was revoked.
+    /// The address of the OCSP responder that it names.
     package var ocspResponder: String?
-    /// Whether its key usage says that it signs documents; by default what is no authority does.
+    /// Whether its key usage has digitalSignature. If `nil`, only certificates other than authorities have it.
     package var signsDocuments: Bool?
     package var key: SigningKey
-    /// Whose signature it bears.
+    /// The key that signs it.
     package var issuerKey: SigningKey
 
     package init(
@@ -41,6 +41,7 @@ package struct CertificatePlan: Sendable {
         self.issuerKey = issuerKey
     }
 
+    /// Signs the certificate.
     package func issue() throws -> Certificate {
         try Certificate(
             version: .v3,
@@ -79,7 +80,7 @@ package struct CertificatePlan: Sendable {
             digitalSignature: signsDocuments ?? !isAuthority, keyCertSign: isAuthority, cRLSign: isAuthority)
     }
 
-    /// Apple's form of a name, under an organization that is not Apple.
+    /// A name in Apple's form, of an organization that is not Apple.
     private static func name(_ commonName: String) throws -> DistinguishedName {
         try DistinguishedName {
             CommonName(commonName)
@@ -104,14 +105,14 @@ extension Date {
 }
 
 extension ASN1ObjectIdentifier {
-    /// On the certificates that sign tokens and app receipts.
+    /// Marks the certificates that sign tokens and app receipts.
     package static let appStoreReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 11, 1]
-    /// On the intermediate certificates of Apple Worldwide Developer Relations that issue them.
+    /// Marks the intermediates of Apple Worldwide Developer Relations that issue those.
     package static let worldwideDeveloperRelations: Self = [1, 2, 840, 113635, 100, 6, 2, 1]
-    /// On the certificates that signed version 2 transaction receipts.
+    /// Marks the certificates that signed version 2 transaction receipts.
     package static let purchaseReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 5, 1]
-    /// On the intermediate certificate that issued those.
+    /// Marks the intermediate that issued those.
     package static let iTunesStoreAuthority: Self = [1, 2, 840, 113635, 100, 6, 2, 2]
-    /// On an intermediate that is Apple's, but for developers' own keys.
+    /// Marks an intermediate of Apple's that issues developers' own certificates.
     package static let worldwideDeveloperRelationsG2: Self = [1, 2, 840, 113635, 100, 6, 2, 15]
 }

@@ -5,27 +5,28 @@ package import ReceiptCoding
 import SwiftASN1
 package import X509
 
-/// An app receipt before it is signed, every part of which can be got wrong.
+/// An app receipt before it is signed. Tests can make any part invalid.
 package struct ReceiptPlan: Sendable {
-    /// The digest that the App Store signs, by its identifier.
+    /// The OID of the digest that is signed.
     package var digest = OID.sha256
     package var signatureAlgorithm = OID.rsaEncryption
-    /// What the certificates' set holds, each as DER.
+    /// The certificates in the container, each as DER.
     package var certificates: [[UInt8]]
-    /// Issuer and serial number by which the signer is found, as DER.
+    /// Issuer and serial number of the signer, as DER.
     package var signer: [UInt8]
     package var payload: [UInt8]
-    /// What holds the payload, where that is not one octet string.
+    /// The encoded content, if it is not one OCTET STRING with the payload.
     package var content: [UInt8]?
-    /// What is signed, where that is not the payload.
+    /// The bytes to sign, if not the payload.
     package var signedBytes: [UInt8]?
-    /// DER between digest algorithm and signature algorithm.
+    /// DER to insert between digest algorithm and signature algorithm.
     package var signedAttributes: [UInt8] = []
+    /// How often the signer is listed.
     package var signers = 1
     package var key: SigningKey
-    /// What becomes of the right signature.
+    /// Changes the valid signature.
     package var signature: @Sendable ([UInt8]) -> [UInt8] = { $0 }
-    /// What becomes of the finished receipt.
+    /// Changes the finished receipt.
     package var document: @Sendable ([UInt8]) -> [UInt8] = { $0 }
 
     package init(_ payload: [UInt8], by chain: ChainPlan) throws {
@@ -43,7 +44,7 @@ package struct ReceiptPlan: Sendable {
         return try DEREncoding.sequence(certificate.issuer.der, DEREncoding.element(0x02, positive))
     }
 
-    /// The receipt as the App Store would build it, with whatever is wrong with it.
+    /// Signs the receipt in the App Store's form, with all planned faults.
     package func signed() throws -> [UInt8] {
         let signerInfo = SignedReceipt.signerInfo(
             signer: signer, digest: digest, signedAttributes: signedAttributes,

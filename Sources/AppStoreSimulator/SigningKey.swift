@@ -14,7 +14,9 @@ package enum SigningKey: Sendable {
     package static func newP256() -> SigningKey { .p256(P256.Signing.PrivateKey()) }
     package static func newP384() -> SigningKey { .p384(P384.Signing.PrivateKey()) }
 
-    /// - Parameter bits: 2048, or 1024 as the signers of the oldest transaction receipts had.
+    /// Creates an RSA key.
+    ///
+    /// - Parameter bits: 2048, or 1024 as in the certificates that signed the oldest transaction receipts.
     package static func newRSA(bits: Int = 2048) throws -> SigningKey {
         .rsa(try _RSA.Signing.PrivateKey(unsafeKeySize: .init(bitCount: bits)))
     }
@@ -35,7 +37,7 @@ package enum SigningKey: Sendable {
         }
     }
 
-    /// What it signs certificates with, as Apple's authorities do.
+    /// The algorithm with which Apple's authorities sign certificates with such a key.
     var certificateAlgorithm: Certificate.SignatureAlgorithm {
         switch self {
         case .p256: .ecdsaWithSHA256
@@ -57,8 +59,9 @@ package enum SigningKey: Sendable {
     }
 }
 
-/// Why the simulator cannot do what it was asked to.
+/// Why the simulator cannot sign.
 public struct SimulatorError: Error, CustomStringConvertible {
+    /// The reason, for people.
     public let description: String
 
     init(_ description: String) {

@@ -3,18 +3,19 @@
 public import AppStoreModel
 import Foundation
 
-/// A compact JWS before it is signed, every part of which can be got wrong.
+/// A compact JWS before it is signed. Tests can make any part invalid.
 package struct TokenPlan: Sendable {
+    /// `alg` of the header.
     package var algorithm = "ES256"
     /// `x5c`: leaf, intermediate, root, each as DER.
     package var chain: [[UInt8]]
-    /// The header in place of the one made of `algorithm` and `chain`.
+    /// The header as JSON; if `nil`, it consists of `algorithm` and `chain`.
     package var header: String?
     package var payload: [UInt8]
     package var key: SigningKey
-    /// What becomes of the right signature.
+    /// Changes the valid signature.
     package var signature: @Sendable ([UInt8]) throws -> [UInt8] = { $0 }
-    /// What becomes of the finished token.
+    /// Changes the finished token.
     package var text: @Sendable (String) throws -> String = { $0 }
 
     package init(_ payload: String, by signer: ChainPlan) throws {
@@ -23,13 +24,14 @@ package struct TokenPlan: Sendable {
         key = signer.leaf.key
     }
 
-    /// The token as the App Store would have it, with whatever is wrong with it.
+    /// Signs the token in the App Store's form, with all planned faults.
     package func signed() throws -> String {
         let input = "\(Self.base64URL(Array((header ?? plainHeader).utf8))).\(Self.base64URL(payload))"
         let signature = try signature(key.es256(Array(input.utf8)))
         return try text("\(input).\(Self.base64URL(signature))")
     }
 
+    /// The header of `algorithm` and `chain`.
     package var plainHeader: String {
         let x5c = chain.map { #""\#(Data($0).base64EncodedString())""# }.joined(separator: ",")
         return #"{"alg":"\#(algorithm)","x5c":[\#(x5c)]}"#
@@ -43,7 +45,7 @@ package struct TokenPlan: Sendable {
 extension CertificateAuthority {
     /// Signs a payload as the App Store does: a compact JWS with ES256 and the chain in `x5c`.
     ///
-    /// - Throws: What encoding the payload throws.
+    /// - Throws: The error of encoding the payload.
     public func sign(_ payload: some Encodable & SignedPayload) throws -> String {
         try TokenPlan(JSONValue(encoding: payload).compactText, by: tokens).signed()
     }

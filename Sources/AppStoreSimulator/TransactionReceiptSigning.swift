@@ -4,21 +4,23 @@ import Crypto
 import Foundation
 import X509
 
-/// An old transaction receipt before it is signed, every part of which can be got wrong.
+/// An old transaction receipt before it is signed. Tests can make any part invalid.
 package struct TransactionReceiptPlan: Sendable {
     package var version: UInt8
     package var purchaseInfo: [(key: String, value: String)]
-    /// What is signed, where that is not version and purchase info.
+    /// The bytes to sign, if not version and purchase info.
     package var signedBytes: [UInt8]?
     /// The signer's certificate as DER.
     package var certificate: [UInt8]
     package var key: SigningKey
-    /// What becomes of the right signature blob.
+    /// Changes the valid signature blob.
     package var blob: @Sendable ([UInt8]) -> [UInt8] = { $0 }
-    /// What stands outside of what is signed.
+    /// The unsigned entries.
     package var otherEntries = [("environment", "Sandbox"), ("pod", "100"), ("signing-status", "0")]
 
-    /// - Parameter version: 2 (2012 to 2015, RSA-1024) or 3 (since, RSA-2048).
+    /// Plans a receipt of a purchase.
+    ///
+    /// - Parameter version: 2 (2012 to 2015, RSA-1024) or 3 (since then, RSA-2048).
     package init(
         version: UInt8, _ purchaseInfo: [(key: String, value: String)], by authority: CertificateAuthority
     ) throws {
@@ -29,7 +31,7 @@ package struct TransactionReceiptPlan: Sendable {
         key = chain.leaf.key
     }
 
-    /// The property list, as apps got it.
+    /// Signs the receipt: the property list in the form that apps got.
     package func signed() throws -> [UInt8] {
         let info = Array(Self.propertyList(purchaseInfo).utf8)
         let signature = try key.rsa(Insecure.SHA1.hash(data: signedBytes ?? [version] + info))

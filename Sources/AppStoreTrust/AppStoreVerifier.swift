@@ -3,14 +3,14 @@
 public import AppStoreModel
 import ReceiptCoding
 
-/// Checks what the App Store signed, and is the only maker of ``Verified``.
+/// Verifies what the App Store signed. Only a verifier creates ``Verified`` values.
 ///
-/// Says beforehand which roots, apps and environments it trusts; nothing in a document changes that. It has no clock, and
-/// opens no connection but through the ``RevocationChecker`` that it is given.
+/// The caller fixes the trusted roots, apps and environments; a document cannot change them. The verifier has no clock.
+/// It opens connections only through the ``RevocationChecker`` that the caller gives it.
 public struct AppStoreVerifier: Sendable {
     /// The certificates that may anchor a signer's chain.
     ///
-    /// What was learnt about signers under other roots is forgotten when they change.
+    /// Setting this clears the cache of known signers, whose chains lead to the old roots.
     public var roots: TrustRoots {
         didSet {
             knownTokenSigners = KnownSigners()
@@ -18,14 +18,14 @@ public struct AppStoreVerifier: Sendable {
         }
     }
 
-    /// Certificates that may stand between a transaction receipt's signer and a root, since such receipts leave them out.
-    /// They are trusted for nothing: each must lead to a root.
+    /// Intermediate certificates for transaction receipts, which do not contain them. They are not trusted: each must
+    /// lead to a root.
     public var intermediates = Intermediates()
 
-    /// By the encoded header of a token, which is signed with the token.
+    /// Keyed by a token's encoded header, which the token's signature covers.
     package private(set) var knownTokenSigners = KnownSigners<[UInt8], SignerChain>()
 
-    /// By what is signed of the certificates.
+    /// Keyed by the `tbsCertificate` of each certificate, which its issuer's signature covers.
     package private(set) var knownReceiptSigners = KnownSigners<[[UInt8]], ReceiptSigner>()
 
     /// The apps that are accepted.
@@ -34,12 +34,18 @@ public struct AppStoreVerifier: Sendable {
     /// The environments that are accepted.
     public var environments: Set<Environment>
 
-    /// Whether certificates are asked about that may have been revoked.
+    /// Whether to check certificates for revocation. Off by default.
     public var revocation: RevocationPolicy = .notChecked
 
-    /// Told of every check that a document passed, in order; the one that it did not pass is the error.
+    /// Called for every check that a document passes, in order. The check that fails is thrown as the error.
     public var onCheck: (@Sendable (VerificationCheck) -> Void)?
 
+    /// Creates a verifier that checks no revocation.
+    ///
+    /// - Parameters:
+    ///   - apps: The apps to accept.
+    ///   - environments: The environments to accept.
+    ///   - roots: The certificates that may anchor a signer's chain.
     public init(apps: AcceptedApps, environments: Set<Environment>, roots: TrustRoots = .apple) {
         self.apps = apps
         self.environments = environments
@@ -49,19 +55,22 @@ public struct AppStoreVerifier: Sendable {
 
 /// The apps whose purchases a verifier accepts.
 public enum AcceptedApps: Sendable {
-    /// Whatever app it is. Whoever asks for this compares the bundle id afterwards, as callers of verifyReceipt must.
+    /// Any app. The caller must compare the bundle id itself, as callers of verifyReceipt must.
     case any
+    /// These apps alone.
     case only([AppIdentity])
 }
 
-/// An app, as the App Store knows it.
+/// An app, as the App Store identifies it.
 public struct AppIdentity: Hashable, Sendable {
     /// The bundle id, such as `com.example.notes`.
     public var bundleId: String
 
-    /// The app's Apple ID. Compared where a production document brings one along; `nil` to leave that out.
+    /// The app's Apple ID, compared if a production document contains one. `nil` skips that comparison, except for
+    /// documents that name their app only by its Apple ID.
     public var appAppleId: Int64?
 
+    /// Creates the identity of an app.
     public init(bundleId: String, appAppleId: Int64? = nil) {
         self.bundleId = bundleId
         self.appAppleId = appAppleId
@@ -69,9 +78,9 @@ public struct AppIdentity: Hashable, Sendable {
 }
 
 extension AppStoreVerifier {
-    /// Compares what a genuine document says about its app and environment with what is accepted, in this order.
+    /// Checks the app, then the environment, that a genuine document names.
     ///
-    /// - Returns: The environment, which is one of the accepted ones.
+    /// - Returns: The environment, one of the accepted ones.
     func requireAccepted(
         _ claims: SignedClaims, _ kind: SignedKind, from chain: SignerChain
     ) throws(VerificationError) -> Environment {
@@ -98,6 +107,7 @@ extension AppStoreVerifier {
         return known
     }
 
+    /// Checks the app that a genuine document names.
     func requireApp(_ claims: SignedClaims, _ kind: SignedKind) throws(VerificationError) {
         let found = claims.bundleId ?? "no bundle id in this kind of document"
         guard case .only(let accepted) = apps else { return passed(.app, "any app", found: found) }
@@ -121,9 +131,9 @@ extension AppStoreVerifier {
                 throw VerificationError(.otherApp, "The document \(found), accepted is \(expected).")
             }
         }
-        // Sandbox documents have another number or none.
+        // Sandbox documents have another Apple ID or none.
         guard claims.environment?.known == .production, claims.appAppleId != nil || kind.namesAppleId else { return }
-        // Where nothing else names the app, an app whose number is not known here is no match.
+        // A retention request names its app by the Apple ID alone: an app without one is no match.
         let isMatch = candidates.contains { app in
             app.appAppleId.map { $0 == claims.appAppleId } ?? (kind != .retentionRequest)
         }
@@ -137,6 +147,6 @@ extension AppStoreVerifier {
 }
 
 extension String {
-    /// Whether two texts have the same bytes. Swift takes texts for equal that only look the same.
+    /// Whether two strings have the same bytes. Swift's `==` also accepts canonically equivalent strings.
     func isSameText(as other: String?) -> Bool { other.map { utf8.elementsEqual($0.utf8) } ?? false }
 }

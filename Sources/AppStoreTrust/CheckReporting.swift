@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Reports every check that a document passes to the verifier's `onCheck`.
+
 import AppStoreModel
 
 extension AppStoreVerifier {
-    /// This verifier, which says of what it checks that it is a part of something larger.
+    /// This verifier, which reports its checks as those of `part` of a larger document.
     func reporting(on part: String) -> AppStoreVerifier {
         guard let onCheck else { return self }
         var verifier = self
@@ -15,7 +17,7 @@ extension AppStoreVerifier {
         return verifier
     }
 
-    /// Tells whoever watches that a check was passed.
+    /// Reports a check that the document passed. Texts are made only if `onCheck` is set.
     func passed(
         _ subject: VerificationCheck.Subject, _ expected: @autoclosure () -> String, found: @autoclosure () -> String
     ) {
@@ -30,7 +32,8 @@ extension AppStoreVerifier {
     func passedChain(_ chain: SignerChain) {
         passed(
             .chain,
-            chain.isSelfSigned ? "a trusted root itself" : "three certificates with Apple's marks to a trusted root",
+            chain.isSelfSigned
+                ? "a trusted root itself" : "three certificates with Apple's marker OIDs to a trusted root",
             found: ([chain.leaf] + chain.issuers).map { "“\($0.commonName)”" }.joined(separator: " ← "))
     }
 
@@ -41,11 +44,11 @@ extension AppStoreVerifier {
             passed(
                 .dates,
                 "“\(certificate.commonName)” valid from \(validity.from.iso8601) to \(validity.until.iso8601)",
-                found: isSigned ? instant.iso8601 : "no date of its own, judged at \(instant.iso8601)")
+                found: isSigned ? instant.iso8601 : "no date of its own, checked at \(instant.iso8601)")
         }
     }
 
     func passedSignature(_ chain: SignerChain, _ algorithm: String) {
-        passed(.signature, "\(algorithm) by “\(chain.leaf.commonName)”", found: "right")
+        passed(.signature, "\(algorithm) by “\(chain.leaf.commonName)”", found: "valid")
     }
 }

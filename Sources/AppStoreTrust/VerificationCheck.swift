@@ -1,41 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// One thing that a verifier looked at and found right: what it expected, and what it found.
+/// A check that a document passed: what the verifier expected, and what it found.
 ///
-/// For people who want to see why a document was accepted, or how far it came before a ``VerificationError`` ended it.
+/// For people who want to see why a document was accepted, or which checks it passed before a ``VerificationError``.
 public struct VerificationCheck: Hashable, Sendable {
-    /// What was looked at, in the order in which it is.
+    /// What the verifier checked, in the order of the checks.
     @nonexhaustive
     public enum Subject: String, CaseIterable, Sendable {
-        /// The document can be taken apart.
+        /// The document has the expected parts.
         case form
-        /// It is signed with an algorithm that the App Store uses.
+        /// The document is signed with an algorithm that the App Store uses.
         case algorithm
         /// The signer's certificates lead to a trusted root.
         case chain
-        /// They were valid when the document was signed.
+        /// Those certificates were valid when the document was signed.
         case dates
-        /// The signature is of this document by this signer.
+        /// This signer signed this document.
         case signature
-        /// The signer's certificates were not revoked.
+        /// The signer's certificates are not revoked.
         case revocation
-        /// It is the kind of document that was asked for.
+        /// The document is of the expected kind.
         case kind
-        /// It is about an accepted app.
+        /// The document is about an accepted app.
         case app
-        /// It is from an accepted environment.
+        /// The document is from an accepted environment.
         case environment
-        /// All of it can be read.
+        /// The payload can be read.
         case contents
-        /// Its parts are about one purchase.
+        /// The parts of the document are about one purchase.
         case purchase
-        /// It was issued to the device that was named.
+        /// The document was issued to the device that the caller named.
         case device
     }
 
+    /// What the verifier checked.
     public var subject: Subject
-    /// Where in the document, such as `data.signedTransactionInfo`; `nil` for the document itself.
+    /// The part of the document, such as `data.signedTransactionInfo`; `nil` for the document itself.
     public var part: String?
+    /// What the verifier expected, for people.
     public var expected: String
+    /// What it found, for people.
     public var found: String
 }

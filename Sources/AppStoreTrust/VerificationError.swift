@@ -4,68 +4,73 @@ import AppStoreModel
 
 /// Why a signed document was not accepted.
 public struct VerificationError: Error, Sendable {
-    /// What to do about it. Listed in the order in which it is decided: the first that applies is reported.
+    /// What is wrong with the document. Listed in the order of the checks: the first check that fails is reported.
     ///
-    /// One exception: a receipt's payload must be read to see its app, so for receipts `unreadable` is decided after
-    /// `invalidSignature`.
+    /// One exception: the verifier must read a receipt's payload to see its app. For receipts, `unreadable` therefore
+    /// comes before `otherApp`.
     @nonexhaustive
     public enum Code: String, CaseIterable, Sendable {
-        /// The bytes are no document of this form: find out what was really sent.
+        /// The bytes are not a document of this form: find out what the client really sent.
         case malformed
-        /// Signed with an algorithm that the App Store does not use: it is not from there.
+        /// The document is signed with an algorithm that the App Store does not use: it is from another signer.
         case unsupportedAlgorithm
-        /// The signer's certificates do not lead to a trusted root with Apple's marks: forged, or signed by Xcode.
+        /// The signer's certificates lead to no trusted root, or lack Apple's marker OIDs: a forgery, or signed by
+        /// Xcode.
         case untrustedChain
         /// A certificate was not valid when the document was signed.
         case certificateExpired
-        /// The signature does not match: the document was changed, or put together.
+        /// The signature does not match: the document was changed after it was signed, or assembled from parts.
         case invalidSignature
-        /// A certificate of the signer was revoked: whoever signed this, it need not have been the App Store. Decided only
-        /// where the verifier checks revocation.
+        /// A certificate of the signer was revoked: a thief of its key may have signed this. Checked only
+        /// if the verifier checks revocation.
         case certificateRevoked
-        /// Nothing is known about the revocation of a certificate, and the verifier does not accept that: try again later.
+        /// The revocation status of a certificate is unknown, and the verifier does not accept that: retry later.
         case revocationUnknown
-        /// Genuine, but a document of another kind than asked for: pass it where it belongs.
+        /// Genuine, but another kind of document than the caller expected: pass it to the method for that kind.
         case otherKind
-        /// Genuine, but about an app that is not accepted here.
+        /// Genuine, but about an app that the verifier does not accept.
         case otherApp
-        /// Genuine, but from an environment that is not accepted here.
+        /// Genuine, but from an environment that the verifier does not accept.
         case otherEnvironment
-        /// Genuine, but this version cannot read it: report it as a fault.
+        /// Genuine, but this version cannot read it: report it as a bug.
         case unreadable
-        /// Genuine, but put together of parts that belong to different purchases.
+        /// Genuine, but its parts belong to different purchases.
         case otherPurchase
-        /// Genuine, but not issued to the device that was named.
+        /// Genuine, but issued to another device than the caller named.
         case otherDevice
     }
 
+    /// What is wrong, for programs.
     public var code: Code
-    /// A sentence with evidence: what was expected and what was found. Never holds the document itself.
+    /// What is wrong, for people: a sentence with what was expected and what was found. Never contains the document.
     public var message: String
-    /// What a part of the check reported, where there is more than the message.
+    /// The underlying error, if there is one.
     public var cause: (any Error)?
-    /// The app and environment that a genuine document names; `nil` if it was refused before they were read.
+    /// The app and environment that a genuine document names; `nil` if the verifier refused it before it read them.
     public var origin: Origin?
 
-    /// What a document says of where it comes from. Its signature is valid.
+    /// The app and environment that a document with a valid signature names.
     public struct Origin: Hashable, Sendable {
+        /// The app's bundle id, as in the document.
         public var bundleId: String?
-        /// As it is in the document, also if it is no known environment.
+        /// The environment as in the document, even if this version does not know it.
         public var environment: String?
     }
 
-    /// Whether the same document may pass later, with no change on either side.
+    /// Whether the same document may pass later without any change.
     public var isRetryable: Bool { code == .revocationUnknown }
 
+    /// Creates an error. `message` is cut at `Limits.message` bytes.
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
         self.code = code
-        // Evidence may quote a document, which may be of any length.
+        // The message may quote a document of any length.
         self.message = message.utf8.count <= Limits.message ? message : message.clipped
         self.cause = cause
     }
 }
 
 extension VerificationError {
+    /// This error with the app and environment of the document, unless it has them already.
     func from(_ bundleId: String?, _ environment: String?) -> VerificationError {
         var error = self
         error.origin = error.origin ?? Origin(bundleId: bundleId, environment: environment)
@@ -74,12 +79,12 @@ extension VerificationError {
 }
 
 extension String {
-    /// At most as much as a message may have. In Unicode scalars, since a single character may have any number of those.
+    /// The first `Limits.message` Unicode scalars. Not characters: one character may have any number of scalars.
     var clipped: String { String(String.UnicodeScalarView(unicodeScalars.prefix(Limits.message))) + "…" }
 }
 
 extension VerificationError.Code {
-    /// What was looked at when this was found.
+    /// The check that failed.
     public var subject: VerificationCheck.Subject {
         switch self {
         case .malformed: .form

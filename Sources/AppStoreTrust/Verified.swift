@@ -3,29 +3,32 @@
 public import AppStoreModel
 package import Crypto
 
-/// A payload whose signature, signer and app were checked. Only ``AppStoreVerifier`` makes one.
+/// A payload whose signature, signer, app and environment were verified. Only ``AppStoreVerifier`` creates one.
 public struct Verified<Payload: Sendable>: Sendable {
+    /// What the App Store signed.
     public let payload: Payload
 
+    /// What kind of document it is.
     public let kind: SignedKind
 
-    /// The document to keep: it verifies again. A token is exactly as received. A receipt is in canonical form, with what was
-    /// verified and nothing else: payload, signature, and the certificates of the chain, whose root is the verifier's own. For
-    /// receipts as the App Store writes them these are the received bytes too.
+    /// The document to store: it passes verification again. A token is exactly as received.
+    ///
+    /// A receipt is in canonical form: payload, signature, and the certificates of the verified chain with the
+    /// verifier's own root. The App Store writes its receipts in this form, so that they are stored as received.
     public let document: [UInt8]
 
     /// One of the accepted environments.
     public let environment: Environment
 
-    /// One of the accepted apps. `nil` for the kinds that name none, renewal info and retention requests: bind those to
-    /// a verified transaction by their `originalTransactionId`.
+    /// One of the accepted apps. `nil` for renewal info and retention requests, which name no app: bind them to a
+    /// verified transaction by their `originalTransactionId`.
     public let bundleId: String?
 
-    /// When it was signed: the instant at which its certificates were judged. `nil` where the document does not say, and
-    /// they were judged at the time that the caller gave.
+    /// When it was signed: the instant at which its certificates had to be valid. `nil` if the document has no date:
+    /// the instant was then the caller's `now`.
     public let signedDate: Timestamp?
 
-    /// Of a token: its parts, and the SHA-256 of what is signed, with which the signature was checked.
+    /// Tokens only: the parts, and the SHA-256 of the signing input, so that callers need not compute it again.
     package let token: (jws: JWS, digest: SHA256Digest)?
 
     init(
@@ -41,7 +44,7 @@ public struct Verified<Payload: Sendable>: Sendable {
         self.signedDate = signedDate
     }
 
-    /// The same document with its payload read as something else.
+    /// The same document with its payload as another type.
     func map<Other>(
         _ transform: (Payload) throws(VerificationError) -> Other
     ) throws(VerificationError) -> Verified<Other> {

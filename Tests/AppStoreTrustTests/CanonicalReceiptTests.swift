@@ -9,11 +9,12 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// What is kept of a receipt: payload, certificates and signature in the App Store's own container, and nothing else.
+/// The canonical document of a receipt: payload, certificates and signature in the App Store's container, and nothing
+/// else.
 @Suite struct CanonicalReceiptTests {
     private static let now = Timestamp(milliseconds: 1_700_000_500_000)
 
-    /// Apple's, and the two certificates of Xcode, under whichever root they need.
+    /// Receipts of the App Store.
     private static let genuine = [
         "receipts/sandbox-2025-sha256-2-purchases.b64", "receipts/sandbox-2020-sha1-187-purchases.b64",
         "receipts/sandbox-2018-sha1-120-purchases.b64", "receipts/sandbox-2014-sha1-2-purchases.b64",
@@ -41,7 +42,7 @@ import Testing
         )
     }
 
-    /// The documents that are kept of a receipt in all its wrappings, by the wrappings' names.
+    /// The canonical documents of a receipt in all wrappings, with the names of the wrappings.
     private static func kept(
         _ receipt: [UInt8], _ verifier: AppStoreVerifier
     ) async throws -> [(name: String, document: [UInt8])] {
@@ -55,13 +56,13 @@ import Testing
     }
 
     @Test(.enabled(if: TestData.isThere, "\(TestData.whyNot)"), arguments: genuine)
-    func `a receipt of the App Store is kept as it is`(file: String) async throws {
+    func `the document of a receipt from the App Store is the receipt as received`(file: String) async throws {
         let receipt = try TestData.receipt(file)
         #expect(try await Self.verifier().verify(receipt: receipt, at: Self.now).document == receipt)
     }
 
     @Test(.enabled(if: TestData.isThere, "\(TestData.whyNot)"), arguments: genuine + xcode)
-    func `the kept document verifies again, says the same and is kept as it is`(file: String) async throws {
+    func `the canonical document passes verification again and does not change`(file: String) async throws {
         let verifier = try Self.verifier()
         let first = try await verifier.verify(receipt: try TestData.receipt(file), at: Self.now)
         let second = try await verifier.verify(receipt: first.document, at: Self.now)
@@ -70,11 +71,11 @@ import Testing
         #expect(second.environment == first.environment)
     }
 
-    /// The small ones of each era.
+    /// The small receipts of each era.
     @Test(
         .enabled(if: TestData.isThere, "\(TestData.whyNot)"),
         arguments: [genuine[0], genuine[3], genuine[5], genuine[6], xcode[0]])
-    func `however a receipt is wrapped, the same document is kept`(file: String) async throws {
+    func `a receipt has one canonical document in every wrapping`(file: String) async throws {
         let verifier = try Self.verifier()
         let receipt = try TestData.receipt(file)
         let plain = try await verifier.verify(receipt: receipt, at: Self.now).document
@@ -83,13 +84,13 @@ import Testing
         }
     }
 
-    @Test func `a receipt of the simulator is kept as it was signed, however it is wrapped`() async throws {
+    @Test func `a receipt of the simulator is canonical, and so is its document in every wrapping`() async throws {
         let (receipt, verifier) = try Self.simulated()
         for (name, document) in try await Self.kept(receipt, verifier) { #expect(document == receipt, "\(name)") }
     }
 
     @Test(.enabled(if: TestData.isThere && OpenSSL.program != nil, "needs the program openssl, and \(TestData.whyNot)"))
-    func `OpenSSL finds the kept documents signed`() async throws {
+    func `OpenSSL accepts the canonical documents`() async throws {
         let verifier = try Self.verifier()
         for file in Self.genuine + Self.xcode {
             let isXcode = file.contains("xcode")
@@ -98,7 +99,7 @@ import Testing
             let document = try await verifier.verify(receipt: try TestData.receipt(file), at: Self.now).document
             let found = try OpenSSL.signedContent(document, root: rootCertificate)
             #expect(found == Array(try SignedReceipt(decoding: document).payload), "\(file)")
-            // OpenSSL does look.
+            // OpenSSL checks the signature.
             var forged = document
             forged[document.count - 1] ^= 1
             #expect(try OpenSSL.signedContent(forged, root: rootCertificate) == nil)
@@ -106,7 +107,7 @@ import Testing
     }
 }
 
-/// The program as a judge of its own.
+/// OpenSSL's command line program, an independent verifier.
 private enum OpenSSL {
     static let program: String? = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":")
         .map { "\($0)/openssl" }.first(where: FileManager.default.isExecutableFile)

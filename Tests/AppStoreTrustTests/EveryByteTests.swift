@@ -7,7 +7,7 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// Whatever byte of a genuine document is changed, it is refused, or the change was outside of all that says something.
+/// Changes every byte of genuine documents: the result is refused, or the byte had no meaning.
 @Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct EveryByteTests {
     private static let now = Timestamp(milliseconds: 1_795_000_000_000)
     private static let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox, .production])
@@ -16,7 +16,7 @@ import Testing
         let receipt = try TestData.receipt("receipts/sandbox-2025-sha256-2-purchases.b64")
         let genuine = try await Self.verifier.verify(receipt: receipt, at: Self.now)
         let container = try SignedReceipt(decoding: receipt)
-        // What is signed, and by what: no change there may pass.
+        // No change of the payload, the signature or the signer's certificates may pass.
         var covered = IndexSet()
         for part in [container.payload, container.signer.signature] + container.certificates.prefix(2) {
             covered.insert(integersIn: part.startIndex..<part.endIndex)
@@ -38,7 +38,7 @@ import Testing
             (try? await Self.verifier.verify(jws: changed, at: Self.now)) != nil
         }
         #expect(try await Self.survivors(of: token, isAccepted).isEmpty)
-        // The last letter of each part holds bits that say nothing; every other value of it is tried.
+        // The last letter of each part has unused bits, so every other value of it is tried.
         let ends = token.indices.filter { $0 + 1 == token.count || token[$0 + 1] == UInt8(ascii: ".") }
         #expect(ends.count == 3)
         for (position, value) in ends.flatMap({ end in (UInt8.min...UInt8.max).map { (end, $0) } })
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    /// The changes of a byte that are tried: the lowest bit, which is the gentlest, and all bits; in a soak, every one.
+    /// The changes of a byte: the lowest bit alone and all bits; in a soak, every combination.
     private static let masks: [UInt8] =
         ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] == nil ? [0x01, 0xff] : Array(0x01...0xff)
 
@@ -73,7 +73,7 @@ import Testing
                 group.addTask {
                     var accepted = IndexSet()
                     for position in stride(from: worker, to: document.count, by: workers) {
-                        await Task.yield()  // Other tests want their turn too.
+                        await Task.yield()  // Lets other tests run.
                         for mask in Self.masks {
                             var changed = document
                             changed[position] ^= mask

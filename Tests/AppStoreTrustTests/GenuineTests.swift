@@ -10,7 +10,7 @@ import TestData
 import Testing
 import X509
 
-/// All that lies in the data folder, under its own name.
+/// Verifies the genuine documents in the data folder.
 @Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct GenuineTests {
     static let now = Timestamp(milliseconds: 1_795_000_000_000)
 
@@ -49,7 +49,7 @@ import X509
             ("receipts/not-a-receipt.bin", "com.example", .production, .malformed),
             ("jws/transactionInfo", "com.example", .sandbox, .malformed),
         ] as [(String, String, Environment, VerificationError.Code?)])
-    func receipt(
+    func `a genuine receipt has the expected result`(
         file: String, bundleId: String, environment: Environment, expected: VerificationError.Code?
     ) async throws {
         let receipt = try TestData.receipt(file)
@@ -78,7 +78,9 @@ import X509
             ("jws/xcode-signed-renewal-info", .renewalInfo, .untrustedChain),
             ("jws/xcode-signed-app-transaction", .appTransaction, .untrustedChain),
         ] as [(String, SignedKind, VerificationError.Code?)])
-    func `token under Apple's roots`(file: String, kind: SignedKind, expected: VerificationError.Code?) async throws {
+    func `a genuine token has the expected result under Apple's roots`(
+        file: String, kind: SignedKind, expected: VerificationError.Code?
+    ) async throws {
         let token = try TestData.bytes(file)
         let verifier = AppStoreVerifier(apps: .any, environments: Set(Environment.allCases))
         let code = await Self.code { () async throws(VerificationError) in
@@ -98,7 +100,9 @@ import X509
             ("jws/apple-sandbox-renewal-2023.jws", .renewalInfo, .untrustedChain),
             ("jws/xcode-signed-transaction", .transaction, .untrustedChain),
         ] as [(String, SignedKind, VerificationError.Code?)])
-    func `token under the mocks' root`(file: String, kind: SignedKind, expected: VerificationError.Code?) async throws {
+    func `a token of Apple's mocks has the expected result under the mocks' root`(
+        file: String, kind: SignedKind, expected: VerificationError.Code?
+    ) async throws {
         let token = try TestData.bytes(file)
         for root in ["jws/certs/testCA.der", "jws/certs/testCA.pem"] {
             let verifier = AppStoreVerifier(
@@ -111,14 +115,16 @@ import X509
         }
     }
 
-    /// The certificates of Apple's own libraries' tests, each with one thing wrong.
+    /// The certificates in the tests of Apple's libraries, each with one fault.
     @Test(arguments: [
         ("testLeaf", "testIntermediate", true), ("testInvalidOIDLeaf", "testIntermediate", false),
         ("testLeaf", "testInvalidOIDIntermediate", false),
         ("testInvalidIntermediateLeaf", "testInvalidOIDIntermediate", false),
         ("testIntermediate", "testLeaf", false), ("testLeaf", "testLeaf", false),
     ])
-    func `chain`(leaf: String, intermediate: String, isTrusted: Bool) async throws {
+    func `a chain is trusted only with both marker OIDs in their places`(
+        leaf: String, intermediate: String, isTrusted: Bool
+    ) async throws {
         let roots = try TrustRoots(reading: TestData.bytes("jws/certs/testCA.pem"))
         let leaf = try Self.certificate("jws/certs/\(leaf).pem")
         let intermediate = try Self.certificate("jws/certs/\(intermediate).pem")
@@ -128,7 +134,7 @@ import X509
         #expect(code == (isTrusted ? nil : .untrustedChain))
     }
 
-    /// G2 leads to Apple's root G3, but with the mark of Apple Pay.
+    /// WWDR G2 leads to Apple's root G3, but has the marker OID of Apple Pay.
     @Test func `Apple's intermediate for Apple Pay is refused`() async throws {
         let g2 = try Certificate(derEncoded: TestData.bytes("intermediates/AppleWWDRCAG2.cer"))
         let token = try JWS(TestData.bytes("jws/apple-sandbox-renewal-2023.jws"))
@@ -146,7 +152,7 @@ import X509
             ("receipts/xcode-ber-1-purchase.b64", "com.example.naturelab.backyardbirds.example"),
             ("receipts/xcode-ber-no-purchase.b64", "com.example.naturelab.backyardbirds.example"),
         ])
-    func `Xcode's receipts are right where its certificate is a root, and for nothing but Xcode`(
+    func `Xcode's receipts are valid if its certificate is a root, for the environment Xcode alone`(
         file: String, bundleId: String
     ) async throws {
         let roots = try TrustRoots(reading: TestData.bytes("intermediates/StoreKitTestCertificate.cer"))
@@ -162,7 +168,7 @@ import X509
     }
 
     @Test(arguments: ["transaction", "renewal-info", "app-transaction"])
-    func `Xcode's tokens are right where their certificate is a root`(file: String) async throws {
+    func `Xcode's tokens are valid if their certificate is a root`(file: String) async throws {
         let token = try TestData.bytes("jws/xcode-signed-\(file)")
         let certificate = try #require(Base64.decode(JWS(token).header().x5c[0].utf8))
         let verifier = AppStoreVerifier(
@@ -174,7 +180,7 @@ import X509
     }
 
     @Test(arguments: ["v2-a", "v2-b"])
-    func `old transaction receipts verify at the time of purchase, whatever environment they name`(
+    func `old transaction receipts are valid at the time of purchase, whatever environment they name`(
         file: String
     ) async throws {
         let document = try TestData.receipt("transaction-receipts/\(file).b64")
@@ -217,7 +223,9 @@ import X509
         ("receipts/mac-production-2017-sha1.der", "6c:40:08:b5:94:5e", true),
         ("receipts/mac-production-2017-sha1.der", "6c:40:08:b5:94:5f", false),
     ])
-    func `device hash`(file: String, device: String, matches: Bool) async throws {
+    func `the device hash matches only the device of the receipt`(
+        file: String, device: String, matches: Bool
+    ) async throws {
         let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox, .production])
         let receipt = try await verifier.verify(receipt: try TestData.receipt(file), at: Self.now)
         let device = try #require(DeviceIdentifier(device))
@@ -232,6 +240,7 @@ import X509
     }
 }
 
+/// Reads root certificates and device identifiers.
 @Suite struct AppleRootsTests {
     @Test func `the embedded roots have the fingerprints that Apple publishes`() throws {
         let fingerprints = try TrustRoots.apple.certificates.map { root in
@@ -250,7 +259,7 @@ import X509
     @Test(arguments: [
         "", "x", "-----BEGIN CERTIFICATE-----", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
     ])
-    func `a file without a certificate is no root`(text: String) {
+    func `a file without a certificate is refused as a root`(text: String) {
         let error = #expect(throws: VerificationError.self) { try TrustRoots(reading: text.utf8) }
         #expect(error?.code == .malformed)
     }
@@ -258,7 +267,7 @@ import X509
     @Test(arguments: [
         "", "1", "00:11:22:33:44", "zz:zz:zz:zz:zz:zz", "956328D9-CC6A-47F4-BE40-6953FB0AB6C", "００:11:22:33:44:55",
     ])
-    func `what is no UUID and no MAC address is no device`(text: String) {
+    func `a text other than a UUID or a MAC address is refused as a device`(text: String) {
         #expect(DeviceIdentifier(text) == nil)
     }
 }

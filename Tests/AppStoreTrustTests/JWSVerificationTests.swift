@@ -6,7 +6,7 @@ import AppStoreTrust
 import Foundation
 import Testing
 
-/// What comes out of tokens that are right; what is wrong with others, the vectors tell.
+/// The results of valid tokens. The vectors cover invalid ones.
 @Suite struct JWSVerificationTests {
     private static let payload =
         #"{"transactionId":"1","originalTransactionId":"1","bundleId":"com.example","environment":"Sandbox","#
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `a verified token keeps its text, its date and what nobody knows of it`() async throws {
+    @Test func `a verified token keeps its text, its date and its unknown members`() async throws {
         let token = try Self.sign(Self.payload)
         let verified = try await Self.verifier.verify(token, as: JWSTransactionDecodedPayload.self, at: Self.now)
         #expect(verified.document == token)
@@ -38,7 +38,7 @@ import Testing
         #expect(verified.bundleId == "com.example")
     }
 
-    /// What each kind says about its app, and where.
+    /// Each kind of document names its app and environment in other members.
     @Test(
         arguments: [
             (#"{"notificationType":"TEST","data":{"bundleId":"com.example","environment":"Sandbox"}}"#, nil),
@@ -72,7 +72,7 @@ import Testing
             (#"{"environment":"Sandbox","autoRenewStatus":1}"#, nil),
             (#"{"environment":"Production","autoRenewStatus":1}"#, .otherEnvironment),
         ] as [(String, VerificationError.Code?)])
-    func `every kind is compared with the accepted app and environment`(
+    func `the app and environment of every kind must be accepted`(
         payload: String, expected: VerificationError.Code?
     ) async throws {
         let now = Timestamp(milliseconds: 1_700_000_500_000)

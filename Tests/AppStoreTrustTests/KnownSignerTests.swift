@@ -8,7 +8,7 @@ import HostileVectors
 import ReceiptCoding
 import Testing
 
-/// A signer that is known costs less, and is asked no less.
+/// The cache of known signers saves work, but no check.
 @Suite struct KnownSignerTests {
     private static let now = Timestamp(milliseconds: 1_700_000_500_000)
     private static let payload = #"{"environment":"Sandbox","autoRenewStatus":1,"signedDate":1700000500000}"#
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func `a token of a known signer is judged like the first`() async throws {
+    @Test func `a token of a known signer passes the same checks as the first`() async throws {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
         let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
         let chain = try TokenPlan("", by: authority.tokens).chain
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `a signer is not known before a signature of its was right`() async throws {
+    @Test func `a signer is known only after a valid signature`() async throws {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
         let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
         var plan = try TokenPlan(Self.payload, by: authority.tokens)
@@ -53,7 +53,7 @@ import Testing
         for _ in 0..<2 { #expect(await Self.code(verifier, token) == .invalidSignature) }
     }
 
-    @Test func `other roots forget what was known`() async throws {
+    @Test func `setting other roots clears the known signers`() async throws {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
         var verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
         let token = Array(try TokenPlan(Self.payload, by: authority.tokens).signed().utf8)
@@ -64,7 +64,7 @@ import Testing
         #expect(await Self.code(verifier, token) == nil)
     }
 
-    @Test func `a known signer of receipts is no leave to change the envelope`() async throws {
+    @Test func `a known signer of receipts does not excuse a changed container`() async throws {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
         let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
         var receipt = AppReceipt()
@@ -81,10 +81,10 @@ import Testing
         #expect(error?.code == .untrustedChain)
     }
 
-    @Test func `more signers than are remembered are all accepted, from many threads`() async throws {
+    @Test func `more signers than the cache holds are all accepted, from many threads`() async throws {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
         let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
-        // Each certificate is issued anew, with another serial number, so each header is another.
+        // Each token gets newly issued certificates with other serial numbers, and therefore another header.
         let tokens = try (0..<70).map { _ in Array(try TokenPlan(Self.payload, by: authority.tokens).signed().utf8) }
         let accepted = await withTaskGroup(of: Int.self) { group in
             for token in tokens + tokens {
@@ -95,7 +95,7 @@ import Testing
         #expect(accepted == 140)
     }
 
-    /// A receipt whose leaf has an ECDSA signature, so that it has every form that a certificate may have.
+    /// A receipt whose leaf has an ECDSA signature, which has two valid forms.
     private static func receiptPlan() throws -> (plan: ReceiptPlan, verifier: AppStoreVerifier) {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
         var chain = authority.receipts
@@ -110,7 +110,7 @@ import Testing
         )
     }
 
-    @Test func `a signer's certificates in other words add no known signer`() async throws {
+    @Test func `re-encoded certificates of a signer add no known signer`() async throws {
         let (plan, verifier) = try Self.receiptPlan()
         _ = try await verifier.verify(receipt: plan.signed(), at: Self.now)
         let known = verifier.knownReceiptSigners.keys
@@ -129,9 +129,9 @@ import Testing
         #expect(verifier.knownReceiptSigners.keys == known)
     }
 
-    @Test func `what is kept of a receipt does not depend on the signers that are known`() async throws {
+    @Test func `the document of a receipt does not depend on the known signers`() async throws {
         let (plan, verifier) = try Self.receiptPlan()
-        // Two intermediates with one name and key, of which either may stand in front.
+        // Two forms of the leaf, either of which may come first.
         var exchanged = plan
         exchanged.certificates[1] = try CertificateRewriting.withOtherSignature(plan.certificates[0])
         exchanged.certificates[0] = plan.certificates[1]
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test func `a full list drops the signer that was used least recently`() {
+    @Test func `a full cache drops the least recently used signer`() {
         let known = KnownSigners<Int, String>()
         for number in 1...Limits.knownSigners { known.remember("signer \(number)", as: number) }
         #expect(known.signer { key, _ in key == 1 } == "signer 1")

@@ -7,7 +7,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// What comes out of notifications that are right; what is wrong with others, the vectors tell.
+/// The results of valid notifications. The vectors cover invalid ones.
 @Suite struct NotificationVerificationTests {
     private static let now = Timestamp(milliseconds: 1_700_000_500_000)
 
@@ -33,33 +33,35 @@ import Testing
         return try authority.sign(payload)
     }
 
-    @Test func `a notification comes with its parts, and every check of each was told in order`() async throws {
+    @Test func `a notification is returned with its parts, and every check is reported in order`() async throws {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
         var verifier = AppStoreVerifier(
             apps: .only([AppIdentity(bundleId: "com.example")]), environments: [.sandbox], roots: try authority.trust)
-        let told = Told()
-        verifier.onCheck = { told.add($0) }
+        let recorder = CheckRecorder()
+        verifier.onCheck = { recorder.record($0) }
         let token = try Self.notification(authority)
         let verified = try await verifier.verify(notification: token.utf8, at: Self.now)
         #expect(verified.notification.payload.notificationType == .didRenew)
         #expect(verified.transaction?.payload.transactionId == "2")
         #expect(verified.renewalInfo?.payload.autoRenewStatus == .on)
 
-        let token0 = [
+        let subjects = [
             "form", "algorithm", "chain", "dates", "dates", "signature", "kind", "app", "environment", "contents",
         ]
         let parts = ["data.signedTransactionInfo", "data.signedRenewalInfo"]
         #expect(
-            told.checks.map { [$0.part ?? "", $0.subject.rawValue] }
-                == token0.map { ["", $0] } + parts.flatMap { part in token0.map { [part, $0] } } + [["", "purchase"]])
+            recorder.checks.map { [$0.part ?? "", $0.subject.rawValue] }
+                == subjects.map { ["", $0] } + parts.flatMap { part in subjects.map { [part, $0] } } + [
+                    ["", "purchase"]
+                ])
     }
 
-    @Test func `a fault in a part says in which, after all that was right`() async throws {
+    @Test func `an error in a part names the part, after the checks that passed`() async throws {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
         var verifier = AppStoreVerifier(
             apps: .only([AppIdentity(bundleId: "com.example")]), environments: [.sandbox], roots: try authority.trust)
-        let told = Told()
-        verifier.onCheck = { told.add($0) }
+        let recorder = CheckRecorder()
+        verifier.onCheck = { recorder.record($0) }
         let payload =
             #"{"notificationType":"TEST","signedDate":1700000500000,"data":{"bundleId":"com.example","#
             + #""environment":"Sandbox","signedTransactionInfo":"x"}}"#
@@ -69,13 +71,13 @@ import Testing
         }
         #expect(error?.code == .malformed)
         #expect(error?.message.hasPrefix("In data.signedTransactionInfo: ") == true)
-        #expect(told.checks.last?.subject == .contents)
-        #expect(told.checks.allSatisfy { $0.part == nil })
+        #expect(recorder.checks.last?.subject == .contents)
+        #expect(recorder.checks.allSatisfy { $0.part == nil })
     }
 
-    private final class Told: Sendable {
+    private final class CheckRecorder: Sendable {
         private let list = Mutex<[VerificationCheck]>([])
         var checks: [VerificationCheck] { list.withLock { $0 } }
-        func add(_ check: VerificationCheck) { list.withLock { $0.append(check) } }
+        func record(_ check: VerificationCheck) { list.withLock { $0.append(check) } }
     }
 }

@@ -11,12 +11,12 @@ import TestData
 import Testing
 import X509
 
-/// What a response says about a certificate, and whether it may be believed.
+/// Which OCSP responses are valid, and what status they give.
 @Suite struct OCSPTests {
-    /// One change to a response that would be right without it.
+    /// One change to a valid response.
     struct Change: Sendable, CustomTestStringConvertible {
         var testDescription: String
-        /// What is answered, or a part of the reason why nothing is.
+        /// The status, or a part of the reason why there is none.
         var expected: Expected
         var make: @Sendable (inout TestResponse, RevocableChain) throws -> Void
 
@@ -76,15 +76,15 @@ import X509
         // TestResponse.now is 22:21:40.
         Change("from five minutes ahead", .good) { response, _ in response.thisUpdate = "20231114222640Z" },
         Change("from the future", fault: "from the future") { response, _ in response.thisUpdate = "20231114222641Z" },
-        Change("good for one more second", .good) { response, _ in response.nextUpdate = "20231114222141Z" },
-        Change("expired this very second", fault: "was good until") { response, _ in
+        Change("valid for one more second", .good) { response, _ in response.nextUpdate = "20231114222141Z" },
+        Change("expired this very second", fault: "was valid until") { response, _ in
             response.nextUpdate = "20231114222140Z"
         },
-        Change("revoked, but expired", fault: "was good until") { response, _ in
+        Change("revoked, but expired", fault: "was valid until") { response, _ in
             response.certificateStatus = .revoked("20231114220000Z")
             response.nextUpdate = "20231114222140Z"
         },
-        Change("undated, an hour old", fault: "was good until") { response, _ in
+        Change("undated, an hour old", fault: "was valid until") { response, _ in
             (response.thisUpdate, response.nextUpdate) = ("20231114212140Z", nil)
         },
         Change("undated, a second less than an hour old", .good) { response, _ in
@@ -99,23 +99,24 @@ import X509
 
     static let signers = [
         Change("the issuer, named by its key", .good) { response, _ in response.isResponderNamedByKey = true },
-        Change("somebody else in the issuer's name", fault: "signed neither") { response, _ in
+        Change("another key in the issuer's name", fault: "signed neither") { response, _ in
             response.signer = P384.Signing.PrivateKey()
         },
         Change("the issuer under another name", fault: "signed neither") { response, chain in
             response.responder = chain.leaf
         },
-        Change("something else by the issuer", fault: "signed neither") { response, _ in response.signedBytes = [1, 2]
+        Change("other bytes signed by the issuer", fault: "signed neither") { response, _ in
+            response.signedBytes = [1, 2]
         },
         Change("the issuer of the issuer", fault: "signed neither") { response, chain in
             response.signer = chain.rootKey
             response.responder = chain.root
             response.certificates = [chain.root]
         },
-        Change("an algorithm that is not known", fault: "algorithm that is not known") { response, _ in
+        Change("an unknown algorithm", fault: "unknown algorithm") { response, _ in
             response.signatureAlgorithm = [1, 2, 840, 113549, 1, 1, 5]
         },
-        Change("another algorithm than it was", fault: "signed neither") { response, _ in
+        Change("another algorithm than that of the signature", fault: "signed neither") { response, _ in
             response.signatureAlgorithm = [1, 2, 840, 113549, 1, 1, 11]
         },
         Change("a delegate", .good) { response, chain in try response.delegate(chain) },
@@ -127,7 +128,7 @@ import X509
             try response.delegate(chain)
             response.certificates.insert(contentsOf: [chain.leaf, chain.root], at: 0)
         },
-        Change("a delegate that brings no certificate", fault: "signed neither") { response, chain in
+        Change("a delegate without its certificate", fault: "signed neither") { response, chain in
             try response.delegate(chain)
             response.certificates = []
         },
@@ -143,10 +144,10 @@ import X509
         Change("a delegate whose key is not for signatures", fault: "signed neither") { response, chain in
             try response.delegate(chain, keyUsage: KeyUsage(keyCertSign: true))
         },
-        Change("a delegate with a critical extension that is not known", fault: "signed neither") { response, chain in
+        Change("a delegate with an unknown critical extension", fault: "signed neither") { response, chain in
             try response.delegate(chain, extra: Certificate.Extension(oid: [1, 2, 3], critical: true, value: [5, 0]))
         },
-        Change("a delegate of somebody with the issuer's name", fault: "signed neither") { response, chain in
+        Change("a delegate of another key with the issuer's name", fault: "signed neither") { response, chain in
             try response.delegate(chain, issuerKey: P384.Signing.PrivateKey())
         },
         Change("a delegate that names another issuer", fault: "signed neither") { response, chain in
@@ -155,7 +156,7 @@ import X509
         Change("a delegate of the issuer's issuer", fault: "signed neither") { response, chain in
             try response.delegate(chain, issuer: chain.root, issuerKey: chain.rootKey)
         },
-        Change("a delegate that ran out a second ago", fault: "signed neither") { response, chain in
+        Change("a delegate that expired a second ago", fault: "signed neither") { response, chain in
             try response.delegate(chain, until: Date(timeIntervalSince1970: 1_700_000_499))
         },
         Change("a delegate in its last second", .good) { response, chain in
@@ -173,7 +174,7 @@ import X509
     ]
 
     @Test(arguments: statements + signers)
-    func `a response is believed for what it says and who signed it`(change: Change) throws {
+    func `a response is accepted for its contents and its signer`(change: Change) throws {
         let chain = try RevocableChain()
         var response = chain.leafResponse
         try change.make(&response, chain)
@@ -197,7 +198,7 @@ import X509
         }
     }
 
-    @Test func `whatever byte of a response is changed, it never says anything else`() throws {
+    @Test func `no changed byte of a response gives another answer`() throws {
         let chain = try RevocableChain()
         var response = chain.leafResponse
         response.certificateStatus = .revoked("20231114220000Z")
@@ -213,7 +214,7 @@ import X509
     }
 
     @Test(arguments: SeededRandom.seeds)
-    func `no random bytes are a response`(seed: UInt64) throws {
+    func `randomly changed responses never revoke a certificate`(seed: UInt64) throws {
         let chain = try RevocableChain()
         let genuine = try chain.leafResponse.encoded()
         var random = SeededRandom(seed: seed)
@@ -230,7 +231,7 @@ import X509
         }
     }
 
-    @Test func `a response of more than 64 KiB is not looked at`() throws {
+    @Test func `a response of more than 64 KiB is refused before it is parsed`() throws {
         let chain = try RevocableChain()
         let error = #expect(throws: OCSPFault.self) {
             try chain.question.answer(in: Array(repeating: 0x30, count: 65_537), at: TestResponse.now)
@@ -239,12 +240,12 @@ import X509
     }
 
     @Test(arguments: [Timestamp(milliseconds: .min), Timestamp(milliseconds: .max), Timestamp(milliseconds: 0)])
-    func `no time is too absurd to judge a response`(now: Timestamp) throws {
+    func `a response is refused at any absurd time`(now: Timestamp) throws {
         let chain = try RevocableChain()
         #expect(throws: OCSPFault.self) { try chain.question.answer(in: chain.leafResponse.encoded(), at: now) }
     }
 
-    @Test func `an answer for years is kept for a week, and renewed before it ends`() throws {
+    @Test func `an answer dated for years is valid for a week, and renewed before it expires`() throws {
         let chain = try RevocableChain()
         var response = chain.leafResponse
         response.nextUpdate = "20991231235959Z"
@@ -258,7 +259,7 @@ import X509
 extension TestResponse {
     private static let issued = Date(timeIntervalSince1970: 1_700_000_000)
 
-    /// Lets somebody else sign whom the issuer appointed.
+    /// Lets a delegate of the issuer sign.
     fileprivate mutating func delegate(
         _ chain: RevocableChain, issuer: Certificate? = nil, issuerKey: P384.Signing.PrivateKey? = nil,
         purposes: [ExtendedKeyUsage.Usage] = [.ocspSigning], keyUsage: KeyUsage = KeyUsage(digitalSignature: true),

@@ -7,9 +7,9 @@ import Foundation
 import ReceiptCoding
 import Testing
 
-/// What comes out of receipts that are right; what is wrong with others, the vectors tell.
+/// The results of valid receipts. The vectors cover invalid ones.
 @Suite struct ReceiptVerificationTests {
-    @Test func `a receipt that the simulator signs is verified with all that it says`() async throws {
+    @Test func `a receipt of the simulator is verified with all its attributes`() async throws {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
         var receipt = AppReceipt()
         receipt.receiptType = Open(.productionSandbox)
@@ -30,7 +30,7 @@ import Testing
         #expect(verified.signedDate == receipt.receiptCreationDate)
     }
 
-    @Test func `a receipt longer than the limit is refused before it is read`() async throws {
+    @Test func `a receipt longer than the limit is refused before it is parsed`() async throws {
         let bytes = [UInt8](repeating: 0x30, count: Limits.receipt + 1)
         let error = #expect(throws: ReceiptDecodingError.self) { try SignedReceipt(decoding: bytes) }
         #expect(error?.message.contains("more than") == true)

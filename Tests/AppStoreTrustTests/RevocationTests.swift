@@ -9,8 +9,8 @@ import SwiftASN1
 import Testing
 import X509
 
-/// What is asked of responders, when, and what callers see of it. Patience is an hour if no test should need it, and so is the
-/// time limit, which only ends a test that waits in vain.
+/// When the checker asks responders, and what callers get. Patience is an hour in tests that do not depend on it. The
+/// time limit of an hour only ends a test that would wait forever.
 @Suite(.timeLimit(.minutes(60))) struct RevocationTests {
     private static let now = TestResponse.now
     private static let payload = #"{"environment":"Sandbox","autoRenewStatus":1,"signedDate":1700000500000}"#
@@ -36,7 +36,7 @@ import X509
 
     // MARK: Verification
 
-    @Test func `a signer that is good is asked about once, for a thousand documents`() async throws {
+    @Test func `a thousand documents of a signer cause one request for each certificate`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport(chain)
         let verifier = try chain.verifier(Self.patient(transport))
@@ -50,7 +50,7 @@ import X509
     }
 
     @Test(arguments: [RevocableChain.leafResponder, RevocableChain.intermediateResponder])
-    func `a revoked certificate is refused, whatever is accepted and however old the document`(
+    func `a revoked certificate is refused under every policy and however old the document`(
         revoked: String
     ) async throws {
         let chain = try RevocableChain()
@@ -67,7 +67,7 @@ import X509
         }
     }
 
-    @Test func `a known signer is asked about like any other`() async throws {
+    @Test func `a known signer is checked for revocation like any other`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport { responder, _ in
             var response = chain.response(of: responder)
@@ -81,7 +81,7 @@ import X509
         #expect(await Self.code(verifier, token) == .certificateRevoked)
     }
 
-    @Test func `revoked comes before unknown`() async throws {
+    @Test func `revoked outranks unknown`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport { responder, _ in
             guard responder == RevocableChain.intermediateResponder else { throw CocoaError(.fileNoSuchFile) }
@@ -93,7 +93,7 @@ import X509
         #expect(await Self.code(verifier, try chain.sign(Self.payload)) == .certificateRevoked)
     }
 
-    @Test func `what is not known is refused or accepted, as the caller says`() async throws {
+    @Test func `an unknown status is refused or accepted as the policy says`() async throws {
         let chain = try RevocableChain()
         let checker = Self.patient(TestTransport { _, _ in throw CocoaError(.fileNoSuchFile) })
         let token = try chain.sign(Self.payload)
@@ -106,7 +106,7 @@ import X509
         _ = try await chain.verifier(checker, acceptsUnknown: true).verify(jws: token, at: Self.now)
     }
 
-    @Test func `only what is not known is worth another try`() {
+    @Test func `only an unknown revocation status is retryable`() {
         let retryable = VerificationError.Code.allCases.filter { VerificationError($0, "").isRetryable }
         #expect(retryable == [.revocationUnknown])
     }
@@ -122,7 +122,7 @@ import X509
         #expect(Array(codes[(signature + 1)...].prefix(3)) == [.certificateRevoked, .revocationUnknown, .otherKind])
     }
 
-    @Test func `nothing is asked about who did not sign`() async throws {
+    @Test func `no request is sent before the signature is valid`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport(chain)
         let verifier = try chain.verifier(Self.patient(transport))
@@ -134,16 +134,16 @@ import X509
         #expect(transport.count == 0)
     }
 
-    @Test func `nothing is asked unless the caller says so`() async throws {
+    @Test func `no request is sent unless the policy asks for it`() async throws {
         let chain = try RevocableChain()
         #expect(await Self.code(try chain.verifier(nil), try chain.sign(Self.payload)) == nil)
         guard case .notChecked = try chain.verifier(nil).revocation else {
-            Issue.record("A verifier asks without having been told to.")
+            Issue.record("A new verifier checks revocation.")
             return
         }
     }
 
-    @Test func `a certificate that names no responder is unknown`() async throws {
+    @Test func `a certificate that names no responder has an unknown status`() async throws {
         let chain = try RevocableChain(leafResponder: nil)
         let transport = TestTransport(chain)
         let token = try chain.sign(Self.payload)
@@ -167,7 +167,7 @@ import X509
         #expect(transport.count == (isAsked ? 1 : 0))
     }
 
-    @Test func `the signer of a receipt is asked about too`() async throws {
+    @Test func `the signer of a receipt is checked for revocation too`() async throws {
         let chain = try RevocableChain()
         var plan = chain.plan
         plan.leaf.key = try .newRSA()
@@ -196,14 +196,14 @@ import X509
         #expect(error?.code == .certificateRevoked)
     }
 
-    // MARK: What is remembered
+    // MARK: The cache
 
     @Test func `an answer is used until its nextUpdate and not a moment longer`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport { _, count in
             var response = chain.leafResponse
             if count > 1 { response.certificateStatus = .revoked("20231114220000Z") }
-            // Good until 22:21:50, ten seconds from now.
+            // Valid until 22:21:50, ten seconds from now.
             response.nextUpdate = count > 1 ? "20231115100000Z" : "20231114222150Z"
             return try response.encoded()
         }
@@ -216,7 +216,7 @@ import X509
         #expect(transport.count == 2)
     }
 
-    @Test func `what is revoked stays so, and nobody is asked again`() async throws {
+    @Test func `a revoked certificate stays revoked without another request`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport { _, _ in
             var response = chain.leafResponse
@@ -229,7 +229,7 @@ import X509
         #expect(transport.count == 1)
     }
 
-    @Test func `the next answer is fetched ahead of time, while the known one is used`() async throws {
+    @Test func `the next answer is requested ahead of time, while the cached one is used`() async throws {
         let chain = try RevocableChain()
         let gate = Gate()
         let transport = TestTransport { _, count in
@@ -242,7 +242,7 @@ import X509
         }
         let checker = Self.patient(transport)
         #expect(await checker.statuses([chain.question], at: Self.now) == [.good])
-        // The answer is good for 11:38:20, of which the last quarter begins after 8:43:45.
+        // The answer is valid for 11:38:20, and its last quarter begins after 8:43:45.
         #expect(await checker.statuses([chain.question], at: Self.later(8 * 3600 + 43 * 60)) == [.good])
         #expect(transport.count == 1)
         for _ in 0..<100 {
@@ -254,7 +254,7 @@ import X509
         #expect(transport.count == 2)
     }
 
-    @Test func `a renewal that fails displaces nothing, and is not tried for each document`() async throws {
+    @Test func `a failed renewal keeps the answer, and is not retried for each document`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport { _, count in
             guard count == 1 else { throw CocoaError(.fileNoSuchFile) }
@@ -264,7 +264,7 @@ import X509
         for second in Array<Int64>(repeating: 0, count: 10) + Array(repeating: 9 * 3600, count: 100) {
             #expect(await checker.statuses([chain.question], at: Self.later(second)) == [.good])
         }
-        // Beyond its end it is not used any longer; by then both failures are known.
+        // The answer is not used after its end. By then both failures are stored.
         guard await checker.statuses([chain.question], at: Self.later(12 * 3600))[0].reason != nil else {
             Issue.record("An answer was used after its end.")
             return
@@ -272,7 +272,7 @@ import X509
         #expect((2...3).contains(transport.count))
     }
 
-    @Test func `a renewal that knows nothing newer is not tried for each document`() async throws {
+    @Test func `a renewal without a newer answer is not retried for each document`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport(chain)
         let checker = Self.patient(transport)
@@ -284,7 +284,7 @@ import X509
         #expect(transport.count <= 2)
     }
 
-    @Test func `a renewal that knows less displaces nothing`() async throws {
+    @Test func `an older answer does not replace a newer one`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport { _, count in
             var response = chain.leafResponse
@@ -299,18 +299,18 @@ import X509
             #expect(await checker.statuses([chain.question], at: Self.later(9 * 3600)) == [.good])
         }
         try await Task.sleep(for: .milliseconds(50))
-        // 7:36:40, when only the first answer is still good.
+        // 7:36:40, when only the first answer is still valid.
         #expect(await checker.statuses([chain.question], at: Self.later(9 * 3600 + 900)) == [.good])
     }
 
-    @Test func `of many certificates the oldest good ones are forgotten, but none that was revoked`() async throws {
+    @Test func `a full cache drops the good answer that expires first, but no revocation`() async throws {
         let chain = try RevocableChain()
         let questions = try (0..<258).map { _ in
             OCSPQuestion(
                 about: try chain.plan.leaf.issue(), issuedBy: chain.intermediate)
         }
         let certificates = questions.map(\.certificate)
-        // The transport is asked one by one, and about the certificates in this order.
+        // The requests come one by one, in the order of the certificates.
         let transport = TestTransport { _, count in
             var response = chain.leafResponse
             response.certificate = certificates[(count - 1) % certificates.count]
@@ -329,7 +329,8 @@ import X509
 
     // MARK: Responders and transports that fail
 
-    @Test func `many callers at a time make one question, and a dead responder is left alone for a while`() async throws
+    @Test func `concurrent callers share one request, and a dead responder is not asked again for a while`()
+        async throws
     {
         let chain = try RevocableChain()
         let gate = Gate()
@@ -353,7 +354,7 @@ import X509
         #expect(transport.count == 2)
     }
 
-    @Test func `one caller who goes away does not take the answer from the others`() async throws {
+    @Test func `a cancelled caller does not cancel the request of the others`() async throws {
         let chain = try RevocableChain()
         let gate = Gate()
         let transport = TestTransport { _, _ in
@@ -363,17 +364,17 @@ import X509
         let checker = Self.patient(transport)
         let first = Task { await checker.statuses([chain.question], at: Self.now) }
         let second = Task { await checker.statuses([chain.question], at: Self.now) }
-        // By then both are likely to wait.
+        // By then both probably wait; the test is valid if they do not.
         while transport.count < 1 { try await Task.sleep(for: .milliseconds(1)) }
         try await Task.sleep(for: .milliseconds(50))
         first.cancel()
-        #expect(await first.value == [.unknown("Nobody waited for the answer.")])
+        #expect(await first.value == [.unknown("The wait for the answer was cancelled.")])
         gate.open()
         #expect(await second.value == [.good])
         #expect(transport.count == 1)
     }
 
-    @Test func `a slow responder makes nobody wait for long, and still serves who comes later`() async throws {
+    @Test func `a slow responder does not delay callers for long, and still serves later ones`() async throws {
         let chain = try RevocableChain()
         let gate = Gate()
         let transport = TestTransport { _, _ in
@@ -392,10 +393,10 @@ import X509
         #expect(transport.count == 1)
     }
 
-    @Test func `a transport that never returns is asked a few times and then no more`() async throws {
+    @Test func `a transport that never returns gets a bounded number of requests`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport { _, _ in
-            // Nor does it heed cancellation.
+            // It ignores cancellation too.
             await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
             return []
         }
@@ -404,19 +405,19 @@ import X509
         var second: Int64 = 0
         while true {
             guard let reason = await checker.statuses([chain.question], at: Self.later(second))[0].reason else {
-                Issue.record("Something is known that nobody said.")
+                Issue.record("A status is known without a response.")
                 return
             }
-            if reason.contains("never came to an end") { break }
+            if reason.contains("never ended") { break }
             second += 30
             try await Task.sleep(for: .milliseconds(1))
         }
         #expect(transport.count == 16)
     }
 
-    @Test func `a question that is given up is cancelled, and leaves room for the next`() async throws {
+    @Test func `a request past its deadline is cancelled, and allows the next`() async throws {
         let chain = try RevocableChain()
-        // More questions than may be left behind unfinished.
+        // More requests than may be left unfinished.
         let clock = HurriedClock()
         let transport = TestTransport { _, count in
             if count <= 40 {
@@ -436,30 +437,30 @@ import X509
     }
 
     @Test(arguments: [0, 1, 1000, 65_537, 10_000_000])
-    func `a transport that brings garbage does no harm`(count: Int) async throws {
+    func `garbage from a transport gives an unknown status`(count: Int) async throws {
         let chain = try RevocableChain()
         let checker = Self.patient(TestTransport { _, _ in [UInt8](repeating: 0x30, count: count) })
         guard await checker.statuses([chain.question], at: Self.now)[0].reason != nil else {
-            Issue.record("Garbage was believed.")
+            Issue.record("Garbage was accepted.")
             return
         }
     }
 
-    @Test func `a reason is never long, whatever a transport throws`() async throws {
+    @Test func `a reason is short, whatever a transport throws`() async throws {
         let chain = try RevocableChain()
         struct Long: Error, CustomStringConvertible {
             let description = String(repeating: "long ", count: 100_000)
         }
         let checker = Self.patient(TestTransport { _, _ in throw Long() })
         guard let reason = await checker.statuses([chain.question], at: Self.now)[0].reason else {
-            Issue.record("An error was believed.")
+            Issue.record("An error was accepted as an answer.")
             return
         }
         #expect(reason.count < 400)
     }
 
     @Test(arguments: [Timestamp(milliseconds: .min), Timestamp(milliseconds: .max)])
-    func `no clock is too wrong`(now: Timestamp) async throws {
+    func `a wrong clock gives an unknown status, and no trap`(now: Timestamp) async throws {
         let chain = try RevocableChain()
         let checker = Self.patient(TestTransport(chain))
         for instant in [now, Self.now, now, Timestamp(milliseconds: 0)] {
@@ -470,7 +471,7 @@ import X509
 }
 
 extension RevocationStatus {
-    /// Why nothing is known.
+    /// The reason of an unknown status.
     fileprivate var reason: String? {
         if case .unknown(let reason) = self { reason } else { nil }
     }

@@ -3,8 +3,9 @@
 import AppStoreSimulator
 import AppStoreTrust
 
+/// Lets a verifier trust a simulated authority.
 extension CertificateAuthority {
-    /// Its roots, for a verifier.
+    /// Its roots.
     var trust: TrustRoots {
         get throws {
             let roots = try roots.map { try TrustRoots(reading: $0) }

@@ -10,7 +10,7 @@ import SwiftASN1
 import Synchronization
 import X509
 
-/// An OCSP response as a responder would build and sign it, whose every part can be got wrong.
+/// An OCSP response before a responder signs it. Tests can make any part invalid.
 struct TestResponse {
     enum Status {
         case good
@@ -18,7 +18,7 @@ struct TestResponse {
         case unknown
     }
 
-    /// 2023-11-14T22:21:40Z, at which all is right.
+    /// 2023-11-14T22:21:40Z, when an unchanged response is valid.
     static let now = Timestamp(milliseconds: 1_700_000_500_000)
 
     var status: UInt8 = 0
@@ -33,11 +33,11 @@ struct TestResponse {
     var responseExtensions: [UInt8] = []
     var signatureAlgorithm: ASN1ObjectIdentifier = [1, 2, 840, 10045, 4, 3, 3]
     var signer: P384.Signing.PrivateKey
-    /// Whose signature the response says it is.
+    /// The signer that the response names.
     var responder: Certificate
     var isResponderNamedByKey = false
     var certificates: [Certificate] = []
-    /// Signed in the place of what there is.
+    /// The bytes to sign, if not the response data.
     var signedBytes: [UInt8]?
 
     init(about certificate: Certificate, issuedBy issuer: Certificate, signedWith signer: P384.Signing.PrivateKey) {
@@ -101,7 +101,7 @@ struct TestResponse {
     private static func sha1(_ bytes: ArraySlice<UInt8>) -> [UInt8] { Array(Insecure.SHA1.hash(data: bytes)) }
 }
 
-/// A chain of certificates that name responders, and the questions about them. Its keys are new every time.
+/// A chain of certificates that name responders, with new keys every time.
 struct RevocableChain {
     static let leafResponder = "http://leaf.example/ocsp"
     static let intermediateResponder = "http://intermediate.example/ocsp"
@@ -161,22 +161,24 @@ struct RevocableChain {
     }
 }
 
-/// A network in memory, which counts what it is asked.
+/// A transport in memory that counts its requests.
 final class TestTransport: OCSPTransport {
     private let requests = Mutex<[String]>([])
     private let respond: @Sendable (_ responder: String, _ count: Int) async throws -> [UInt8]
 
-    /// - Parameter respond: Answers the request with this number, counted from 1.
+    /// Creates a transport.
+    ///
+    /// - Parameter respond: Answers a request. `count` is its number, from 1.
     init(_ respond: @escaping @Sendable (_ responder: String, _ count: Int) async throws -> [UInt8]) {
         self.respond = respond
     }
 
-    /// Answers for a chain, all of whose certificates are good.
+    /// Creates a transport that answers `good` for the certificates of a chain.
     convenience init(_ chain: RevocableChain) {
         self.init { responder, _ in try chain.response(of: responder).encoded() }
     }
 
-    /// How often it was asked.
+    /// The number of requests.
     var count: Int { requests.withLock(\.count) }
 
     func answer(to request: [UInt8], from responder: String) async throws -> [UInt8] {
@@ -188,17 +190,17 @@ final class TestTransport: OCSPTransport {
     }
 }
 
-/// A gate that is closed until it is opened.
+/// A gate that tasks pass after it is opened.
 final class Gate: Sendable {
     private let stream = AsyncStream<Void>.makeStream()
 
     func open() { stream.continuation.finish() }
 
-    /// Also returns when the task is cancelled. For one task at a time.
+    /// Waits until the gate is open or the task is cancelled. For one task at a time.
     func pass() async { for await _ in stream.stream {} }
 }
 
-/// A clock on which every wait is over at once, until it stops. Then no wait ends, however slow the machine is.
+/// A clock on which every sleep ends at once until `stop`. After that no sleep ends, however slow the machine is.
 final class HurriedClock: Clock {
     typealias Duration = Swift.Duration
 

@@ -5,7 +5,7 @@ import Foundation
 import HostileVectors
 import Testing
 
-/// The hostile suite: `Tests/Vectors`, as others may run it too.
+/// Runs the vectors in `Tests/Vectors`, as other projects can.
 @Suite struct VectorTests {
     static let files = ["tokens", "notifications", "receipts", "transaction-receipts"]
 
@@ -15,13 +15,13 @@ import Testing
         return try JSONDecoder().decode(VectorFile.self, from: data)
     }
 
-    /// What came out otherwise than it should, an unexpected pass as well.
+    /// The vectors with another result than expected, including unexpected success.
     private static func surprises(_ file: VectorFile) async throws -> [String] {
         let verifiers = try file.trust.mapValues { try $0.verifier }
         var surprises: [String] = []
         for vector in file.vectors {
             guard let verifier = verifiers[vector.trust] else { return ["no trust called \(vector.trust)"] }
-            // Once with a signer that is new, once with one that is known by then.
+            // Once with a new signer, once with a known one.
             for attempt in 1...2 {
                 let outcome = try await vector.outcome(verifier)
                 guard outcome != vector.expected else { continue }
@@ -31,27 +31,28 @@ import Testing
         return surprises
     }
 
-    @Test(arguments: files) func `every vector comes out as it should`(file: String) async throws {
+    @Test(arguments: files) func `every vector has the expected result`(file: String) async throws {
         let surprises = try await Self.surprises(Self.committed(file))
         #expect(surprises == [])
     }
 
-    @Test func `the vectors are those that the command makes, and new ones come out the same`() async throws {
+    @Test func `the committed vectors are those of the command, and new ones have the same results`() async throws {
         let made = try HostileVectors.make()
         #expect(Set(made.keys) == Set(Self.files))
         for (name, file) in made {
             let committed = try Self.committed(name)
             #expect(
-                file.vectors.map(\.claim) == committed.vectors.map(\.claim), "make vectors, and look at what changed")
+                file.vectors.map(\.claim) == committed.vectors.map(\.claim),
+                "run `make vectors` and review the difference")
             let surprises = try await Self.surprises(file)
             #expect(surprises == [])
         }
     }
 
-    @Test func `every code has a vector that it is expected of, and every vector an id of its own`() throws {
+    @Test func `every code is expected of some vector, and ids are unique`() throws {
         let vectors = try Self.files.flatMap { try Self.committed($0).vectors }
         #expect(Set(vectors.map(\.id)).count == vectors.count)
-        // Which device it was issued to, and what a responder says about its signer, no document decides.
+        // A document alone decides neither about its device nor about the revocation of its signer.
         let elsewhere: Set<VerificationError.Code> = [.otherDevice, .certificateRevoked, .revocationUnknown]
         let expected = Set(VerificationError.Code.allCases).subtracting(elsewhere).map(\.rawValue)
         #expect(Set(vectors.map(\.expected)) == Set(expected + ["verified"]))

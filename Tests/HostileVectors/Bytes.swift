@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+/// Changes to bytes that several families of vectors need.
 extension [UInt8] {
-    /// These bytes with the first occurrence of some replaced; the same where there is none.
+    /// These bytes with the first occurrence of `found` replaced; unchanged if there is none.
     func replacingFirst(_ found: [UInt8], with new: [UInt8]) -> [UInt8] {
         guard let range = firstRange(of: found) else { return self }
         return self[..<range.lowerBound] + new + self[range.upperBound...]
@@ -17,6 +18,7 @@ extension [UInt8] {
         }.reversed()
     }
 
+    /// These bytes in chunks of `size`, the last one possibly shorter.
     func chunks(of size: Int) -> [[UInt8]] {
         stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
     }

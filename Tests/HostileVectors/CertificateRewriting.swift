@@ -5,7 +5,7 @@ import Crypto
 import ReceiptCoding
 import SwiftASN1
 
-/// A certificate in three parts, of which the issuer signed only the first.
+/// A certificate in three parts, of which the issuer signed only the first: rewrites the other two.
 public struct CertificateRewriting {
     /// `tbsCertificate`, with its header.
     var signed: [UInt8]
@@ -32,28 +32,30 @@ public struct CertificateRewriting {
 
     var encoded: [UInt8] { DEREncoding.sequence(signed, algorithm, DEREncoding.element(0x03, signature)) }
 
-    // MARK: What anybody can do to a certificate
+    // MARK: Changes that need no key
 
-    /// The certificate without the NULL that RSA's algorithms have as parameters.
+    /// The certificate without the NULL parameters of its RSA algorithm.
     public static func withoutParameters(_ certificate: [UInt8]) throws -> [UInt8] {
         var parts = try Self(certificate)
         parts.algorithm = DEREncoding.sequence(Array(parts.algorithm.dropFirst(2).dropLast(2)))
         return parts.encoded
     }
 
-    /// The certificate with its last bit declared unused. That bit must be zero: half of all certificates have such a form.
+    /// The certificate with its last bit declared unused. That bit must be zero: half of all certificates have such a
+    /// form.
     public static func withUnusedBit(_ certificate: [UInt8]) throws -> [UInt8] {
         var parts = try Self(certificate)
         parts.signature[0] = 1
         return parts.encoded
     }
 
-    /// The certificate with one more octet than its length needs.
+    /// The certificate with one byte more in its length than needed.
     public static func withLongLength(_ certificate: [UInt8]) -> [UInt8] {
         [0x30, 0x83, 0x00] + certificate.dropFirst(2)
     }
 
-    /// The certificate with the other signature of the same P-384 key: s is the order of the curve less s.
+    /// The certificate with the second valid ECDSA signature of the same P-384 key, in which s is the curve's order
+    /// minus s.
     public static func withOtherSignature(_ certificate: [UInt8]) throws -> [UInt8] {
         var parts = try Self(certificate)
         let signature = try P384.Signing.ECDSASignature(derRepresentation: parts.signature.dropFirst())
@@ -71,9 +73,9 @@ public struct CertificateRewriting {
             0x19, 0x6a, 0xcc, 0xc5, 0x29, 0x73,
         ]
 
-    // MARK: What takes the issuer's key
+    // MARK: Changes that need the issuer's key
 
-    /// The certificate with another algorithm in what is signed, and signed so.
+    /// The certificate with another algorithm in its signed part, signed again.
     static func signed(
         _ certificate: [UInt8], replacing algorithm: [UInt8], with other: [UInt8], by issuer: SigningKey
     ) throws -> [UInt8] {

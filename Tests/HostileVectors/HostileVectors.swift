@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// All vectors, by the name of their file.
+/// All vectors, keyed by the name of their file.
 public enum HostileVectors {
-    /// Makes them anew: other keys and signatures than the last time, but the same faults.
+    /// Creates all vectors with new keys and signatures, and the same faults as the last time.
     public static func make() throws -> [String: VectorFile] {
         let world = try World()
         let trust = try world.trust

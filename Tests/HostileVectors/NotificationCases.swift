@@ -5,7 +5,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import X509
 
-/// Faults of notifications: each part is genuine, and still they must belong together.
+/// Faults of notifications. Most have only genuine parts that do not belong together.
 enum NotificationCases {
     private static let transaction =
         #"{"transactionId":"2","originalTransactionId":"1","bundleId":"com.example","environment":"Sandbox","#
@@ -13,7 +13,9 @@ enum NotificationCases {
     private static let renewal =
         #"{"originalTransactionId":"1","autoRenewStatus":1,"environment":"Sandbox","signedDate":1700000500000}"#
 
-    /// - Parameter signsWithOther: Whether somebody else signs the parts.
+    /// A notification with tokens inside; `breaking` changes its payload.
+    ///
+    /// - Parameter signsWithOther: Whether the untrusted authority signs the parts.
     private static func parts(
         _ id: String, _ description: String, _ expected: VerificationError.Code?,
         transaction: String? = transaction, renewal: String? = renewal, appTransaction: String? = nil,
@@ -48,7 +50,7 @@ enum NotificationCases {
 
     private static let app = #"{"receiptType":"Sandbox","bundleId":"com.example","receiptCreationDate":1700000500000}"#
 
-    /// A notification about nothing but itself, which `breaking` has changed.
+    /// A notification without tokens inside, which `breaking` has changed.
     private static func outer(
         _ id: String, _ description: String, _ expected: VerificationError.Code?,
         _ breaking: @escaping @Sendable (inout TokenPlan, World) throws -> Void
@@ -68,8 +70,10 @@ enum NotificationCases {
     static let all = [
         parts("genuine", "As the App Store sends it.", nil),
         parts("no-renewal-info", "A transaction alone.", nil, renewal: nil),
-        parts("no-parts", "Neither, as for TEST.", nil, transaction: nil, renewal: nil),
-        parts("renewal-info-alone", "Renewal info that nothing binds to an app.", .otherPurchase, transaction: nil),
+        parts("no-parts", "No tokens inside, as for TEST.", nil, transaction: nil, renewal: nil),
+        parts(
+            "renewal-info-alone", "Renewal info without a transaction that binds it to an app.", .otherPurchase,
+            transaction: nil),
         parts(
             "other-subscription", "Renewal info of another subscription.", .otherPurchase,
             renewal: renewal.replacing(#"Id":"1""#, with: #"Id":"7""#)),
@@ -90,13 +94,13 @@ enum NotificationCases {
             transaction: transaction.replacing("com.example", with: "com.evil")),
         parts("parts-exchanged", "Renewal info in the transaction's place.", .otherKind, transaction: renewal),
         parts(
-            "parts-of-other-signer", "Parts that somebody else signed.", .untrustedChain, signsWithOther: true,
+            "parts-of-other-signer", "Parts that another authority signed.", .untrustedChain, signsWithOther: true,
             conflicts: [
                 Vector.Conflict(
                     implementation: "openiap kit", actual: "verified",
                     reason: "It decodes the tokens inside without verifying them.")
             ]),
-        parts("part-not-a-token", "A transaction that is no token.", .malformed) {
+        parts("part-not-a-token", "A transaction that is not a token.", .malformed) {
             $0.replacing(#""signedTransactionInfo":""#, with: #""signedTransactionInfo":"x"#)
         },
         parts("part-unsigned", "A part whose signature was cut off.", .malformed, renewal: nil) {
@@ -119,7 +123,7 @@ enum NotificationCases {
         ) {
             $0.replacing("Sandbox", with: "Production").replacing(#""appAppleId":7,"#, with: "")
         },
-        parts("no-subject", "A notification about nothing.", .otherApp, transaction: nil, renewal: nil) {
+        parts("no-subject", "A notification without a subject.", .otherApp, transaction: nil, renewal: nil) {
             $0.replacing(#""data""#, with: #""date""#)
         },
         parts("data-null", "A subject that is null beside one that is not.", nil, transaction: nil, renewal: nil) {
@@ -145,7 +149,7 @@ enum NotificationCases {
         parts(
             "app-transaction-other-kind", "A transaction in the place of the app's purchase.", .otherKind,
             transaction: nil, renewal: nil, appTransaction: transaction),
-        outer("self-made", "A notification that anybody can make.", .untrustedChain) { plan, world in
+        outer("self-made", "A notification that another authority signed.", .untrustedChain) { plan, world in
             plan.chain = try world.other.tokens.issue().map { try [UInt8](der: $0) }
             plan.key = world.other.tokens.leaf.key
         },

@@ -8,11 +8,11 @@ import ReceiptCoding
 import SwiftASN1
 import X509
 
-/// Faults of app receipts. Each starts from a receipt as the App Store would sign it and breaks one thing.
+/// Faults of app receipts. Each case starts from a valid receipt and breaks one thing.
 enum ReceiptCases {
     static let all = containers + wrappings + signers + chains + certificates + dates + payloads + claims + xcode
 
-    /// The attributes of the receipt that all others are made from, by type.
+    /// The attributes of the valid receipt from which all cases start.
     private static let attributes: [(type: Int64, value: [UInt8])] = [
         (0, DEREncoding.utf8String("ProductionSandbox")), (2, DEREncoding.utf8String("com.example")),
         (12, DEREncoding.ia5String("2023-11-14T22:21:40Z")),
@@ -59,7 +59,7 @@ enum ReceiptCases {
             document("empty", "Nothing.", .malformed) { _ in [] },
             document("cut-off", "The last byte is missing.", .malformed) { $0.dropLast() },
             document(
-                "trailing-bytes", "Bytes behind the receipt, which the App Store ignores.", nil,
+                "trailing-bytes", "Bytes after the receipt, which the App Store ignores.", nil,
                 source: "legacy-receipts A.5"
             ) {
                 $0 + [0xde, 0xad]
@@ -74,7 +74,7 @@ enum ReceiptCases {
                 "indefinite-lengths", "The outer lengths indefinite, as Xcode writes them.", nil,
                 source: "legacy-receipts A.5"
             ) {
-                // The App Store's outer length has two octets behind the first.
+                // The App Store's outer length has three bytes, two of them after the first.
                 [0x30, 0x80] + $0.dropFirst(4) + [0, 0]
             },
             receipt("chunks", "The payload in chunks, as Xcode writes it.", nil, source: "legacy-receipts A.5") {
@@ -98,7 +98,7 @@ enum ReceiptCases {
             receipt("two-signers", "The signer twice.", .malformed, source: "legacy-receipts A.2") { plan, _ in
                 plan.signers = 2
             },
-            receipt("no-signer", "Nobody signed it.", .malformed, source: "legacy-receipts A.2") { plan, _ in
+            receipt("no-signer", "No signer.", .malformed, source: "legacy-receipts A.2") { plan, _ in
                 plan.signers = 0
             },
             receipt(
@@ -115,13 +115,13 @@ enum ReceiptCases {
             },
         ] as [Case]
 
-    /// The payload's octet string inside of constructed ones.
+    /// The payload's OCTET STRING inside constructed ones.
     private static func nested(_ payload: [UInt8], _ depth: Int) -> [UInt8] {
         Array(repeatElement([0x24, 0x80], count: depth).joined()) + DEREncoding.octetString(payload)
             + Array(repeatElement([0x00, 0x00], count: depth).joined())
     }
 
-    /// What no signature covers. All of them are kept as the same document.
+    /// Changes outside the signature. The verifier must return the same document for all of them.
     private static let wrappings = ReceiptWrapping.all(unsigned: 300).map { wrapping in
         Case(
             id: "receipt::wrapped-\(wrapping.name)", description: wrapping.description, kind: .receipt, expected: nil,
@@ -204,7 +204,7 @@ enum ReceiptCases {
                 plan.signer = padded(plan.signer)
             },
             receipt(
-                "rank-chain-before-contents", "A payload that is none, signed by somebody else.", .untrustedChain,
+                "rank-chain-before-contents", "An unreadable payload that another authority signed.", .untrustedChain,
                 source: "devsisters/go-applereceipt"
             ) { plan, world in
                 plan = try ReceiptPlan([0x30, 0x00], by: world.other.receipts)
@@ -216,7 +216,7 @@ enum ReceiptCases {
             },
         ] as [Case]
 
-    /// An issuer and serial number whose number, the last element, has a zero in front that says nothing.
+    /// An issuer and serial number with superfluous zeros in front of the number, its last element.
     private static func padded(_ signer: [UInt8]) -> [UInt8] {
         let content = Array(signer.dropFirst(signer[1] < 0x80 ? 2 : 2 + Int(signer[1] & 0x7f)))
         let nameLength = 2 + Int(content[1])
@@ -241,24 +241,24 @@ enum ReceiptCases {
     private static let acceptsAnyMark = [
         Vector.Conflict(
             implementation: "readdle/app-store-receipt-verification, devsisters/go-applereceipt, IdeasOnCanvas",
-            actual: "verified", reason: "They look for no marks on the certificates.")
+            actual: "verified", reason: "They do not check the marker OIDs.")
     ]
 
     private static let chains =
         [
             chain(
-                "leaf-without-mark", "A leaf that Apple's authority issued for something else.", .untrustedChain,
+                "leaf-without-mark", "A leaf without the marker OID, issued for another purpose.", .untrustedChain,
                 conflicts: acceptsAnyMark
             ) { chain, _ in
                 chain.leaf.markerOIDs = []
             },
             chain(
-                "intermediate-without-mark", "An intermediate without the mark.", .untrustedChain,
+                "intermediate-without-mark", "An intermediate without the marker OID.", .untrustedChain,
                 conflicts: acceptsAnyMark
             ) { chain, _ in
                 chain.intermediate.markerOIDs = []
             },
-            chain("intermediate-wwdr-g2", "The mark of WWDR G2.", .untrustedChain, conflicts: acceptsAnyMark) {
+            chain("intermediate-wwdr-g2", "The marker OID of WWDR G2.", .untrustedChain, conflicts: acceptsAnyMark) {
                 chain, _ in
                 chain.intermediate.markerOIDs = [.worldwideDeveloperRelationsG2]
             },
@@ -267,18 +267,20 @@ enum ReceiptCases {
                 chain.intermediate.constraints = .notCertificateAuthority
             },
             chain(
-                "leaf-unknown-demand", "A leaf with a critical extension that nobody knows.", .untrustedChain,
+                "leaf-unknown-demand", "A leaf with an unknown critical extension.", .untrustedChain,
                 source: "RFC 5280 section 4.2"
             ) { chain, _ in
                 chain.leaf.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
-            chain("self-made", "A chain of the same names that anybody can make.", .untrustedChain) { chain, world in
+            chain("self-made", "A chain with the same names that another authority issued.", .untrustedChain) {
+                chain, world in
                 chain = world.other.receipts
             },
-            chain("marks-exchanged", "Each mark on the other certificate.", .untrustedChain) { chain, _ in
+            chain("marks-exchanged", "Each marker OID on the other certificate.", .untrustedChain) { chain, _ in
                 swap(&chain.leaf.markerOIDs, &chain.intermediate.markerOIDs)
             },
-            chain("itunes-store-marks", "The marks of transaction receipts' signers.", .untrustedChain) { chain, _ in
+            chain("itunes-store-marks", "The marker OIDs of transaction receipts' signers.", .untrustedChain) {
+                chain, _ in
                 chain.leaf.markerOIDs = [.purchaseReceiptSigning]
                 chain.intermediate.markerOIDs = [.iTunesStoreAuthority]
             },
@@ -301,7 +303,7 @@ enum ReceiptCases {
                 plan.key = forged.key
             },
             receipt(
-                "right-root-behind-self-made", "The trusted root behind a chain that anybody can make.", .untrustedChain
+                "right-root-behind-self-made", "The trusted root behind another authority's chain.", .untrustedChain
             ) { plan, world in
                 let root = plan.certificates[2]
                 plan = try ReceiptPlan(plan.payload, by: world.other.receipts)
@@ -315,13 +317,13 @@ enum ReceiptCases {
             },
             receipt("other-order", "The certificates in another order.", nil) { plan, _ in plan.certificates.reverse()
             },
-            receipt("junk-certificate", "A certificate that is none, which nobody needs.", nil) { plan, _ in
+            receipt("junk-certificate", "An entry that is not a certificate, which must be ignored.", nil) { plan, _ in
                 plan.certificates.append(DEREncoding.sequence([0x02, 0x01, 0x00]))
             },
-            receipt("ten-certificates", "As many certificates as are read.", nil, source: "limits") { plan, _ in
+            receipt("ten-certificates", "As many certificates as allowed.", nil, source: "limits") { plan, _ in
                 plan.certificates += Array(repeating: plan.certificates[2], count: 7)
             },
-            receipt("eleven-certificates", "More certificates than are read.", .malformed, source: "limits") {
+            receipt("eleven-certificates", "More certificates than allowed.", .malformed, source: "limits") {
                 plan, _ in
                 plan.certificates += Array(repeating: plan.certificates[2], count: 8)
             },
@@ -339,7 +341,7 @@ enum ReceiptCases {
             },
         ] as [Case]
 
-    // MARK: Certificates in other words
+    // MARK: Re-encoded certificates
 
     private static let certificates =
         [
@@ -357,7 +359,7 @@ enum ReceiptCases {
                 plan.certificates[1] = try CertificateRewriting.withoutParameters(plan.certificates[1])
             },
             receipt(
-                "leaf-algorithms-differ", "A leaf that says SHA-1 where it is signed, and is signed with SHA-256.",
+                "leaf-algorithms-differ", "A leaf whose signed part names SHA-1, signed with SHA-256.",
                 .malformed, source: "RFC 5280 section 4.1.1.2"
             ) { plan, world in
                 let withRSA: [UInt8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01]
@@ -377,13 +379,13 @@ enum ReceiptCases {
                 plan.certificates[0] = try CertificateRewriting.withUnusedBit(plan.certificates[0])
             },
             receipt(
-                "leaf-long-length", "A leaf whose length has an octet more than it needs.", .malformed,
+                "leaf-long-length", "A leaf whose length has one byte more than needed.", .malformed,
                 source: "X.690 section 10.1"
             ) { plan, _ in
                 plan.certificates[0] = CertificateRewriting.withLongLength(plan.certificates[0])
             },
             receipt(
-                "rewritten-leaf-beside-genuine", "A leaf in other words in front of the genuine one.", nil,
+                "rewritten-leaf-beside-genuine", "A re-encoded leaf in front of the genuine one.", nil,
                 source: "RFC 5280 section 4.1.1.2"
             ) { plan, _ in
                 plan.certificates.insert(try CertificateRewriting.withoutParameters(plan.certificates[0]), at: 0)
@@ -426,20 +428,20 @@ enum ReceiptCases {
             dated("first-second", "Created with its leaf's first second.", "2023-11-14T22:13:20Z", nil),
             dated("last-second", "Created with its leaf's last second.", "2025-11-13T22:13:20Z", nil),
             dated("after-leaf", "Created after its leaf's last second.", "2025-11-13T22:13:21Z", .certificateExpired),
-            dated("absurd", "A date that is none, so judged now.", "yesterday", .certificateExpired),
+            dated("absurd", "An invalid date, so checked now.", "yesterday", .certificateExpired),
             dated(
-                "30-february", "A date that the calendar has not, so judged now.", "2024-02-30T00:00:00Z",
+                "30-february", "A date that is not in the calendar, so checked now.", "2024-02-30T00:00:00Z",
                 .certificateExpired),
-            dated("empty", "An empty date, so judged now.", "", .certificateExpired),
-            replacing("created-never", "No date, so judged now.", 12, nil, .certificateExpired),
+            dated("empty", "An empty date, so checked now.", "", .certificateExpired),
+            replacing("created-never", "No date, so checked now.", 12, nil, .certificateExpired),
             adding(
                 "created-empty-first", "An empty date before one from before the leaf.", in: .front, 12,
                 DEREncoding.ia5String(""), nil),
             adding(
-                "created-twice", "A second date, which the first one outweighs.", in: .front, 12,
+                "created-twice", "A second date, of which the first counts.", in: .front, 12,
                 DEREncoding.ia5String("2020-01-01T00:00:00Z"), .certificateExpired),
             adding(
-                "created-twice-behind", "A second date, which the first one outweighs.", in: .back, 12,
+                "created-twice-behind", "A second date, of which the first counts.", in: .back, 12,
                 DEREncoding.ia5String("2020-01-01T00:00:00Z"), nil),
             chain(
                 "expired-intermediate", "An intermediate that ended before the receipt was created.",
@@ -460,7 +462,7 @@ enum ReceiptCases {
 
     private enum Place { case front, back }
 
-    /// A receipt with an attribute more.
+    /// A receipt with one more attribute.
     private static func adding(
         _ id: String, _ description: String, in place: Place = .back, _ type: Int64, _ value: [UInt8],
         _ expected: VerificationError.Code?, source: String = "legacy-receipts B"
@@ -484,7 +486,7 @@ enum ReceiptCases {
         _ id: String, _ description: String, _ payload: [UInt8], _ expected: VerificationError.Code?
     ) -> Case {
         receipt(id, description, expected, source: "legacy-receipts B") { plan, world in
-            // Judged now, since it has no date.
+            // Without a date, its certificates must be valid now.
             var chain = world.authority.receipts
             chain.leaf.until = Timestamp(milliseconds: 2_000_000_000_000)
             plan = try ReceiptPlan(payload, by: chain)
@@ -512,10 +514,10 @@ enum ReceiptCases {
             receipt("attributes-10000-empty", "Ten thousand empty attributes.", nil, source: "limits") { plan, _ in
                 plan.payload = payload(attributes + Array(repeating: (99, []), count: 10_000))
             },
-            receipt("attributes-20001", "More attributes than are read.", .unreadable, source: "limits") { plan, _ in
+            receipt("attributes-20001", "More attributes than allowed.", .unreadable, source: "limits") { plan, _ in
                 plan.payload = payload(attributes + Array(repeating: (99, []), count: 20_001 - attributes.count))
             },
-            receipt("attributes-20000", "As many attributes as are read.", nil, source: "limits") { plan, _ in
+            receipt("attributes-20000", "As many attributes as allowed.", nil, source: "limits") { plan, _ in
                 plan.payload = payload(attributes + Array(repeating: (99, []), count: 20_000 - attributes.count))
             },
             adding("purchase-no-set", "A purchase that is a number.", 17, [0x02, 0x01, 0x00], .unreadable),
@@ -525,15 +527,16 @@ enum ReceiptCases {
                 DEREncoding.element(0x31, attribute(1702, [0x02, 0x01, 0x00])), .unreadable),
             adding("attribute-informing-form", "An age rating that is a number.", 10, [0x02, 0x01, 0x00], nil),
             adding(
-                "text-not-utf8", "An app version that is no UTF-8, which decides nothing.", 3, [0x0c, 0x01, 0xff], nil),
-            replacing("app-not-utf8", "An app that is no UTF-8.", 2, [0x0c, 0x01, 0xff], .unreadable),
-            receipt("octet-string-around", "The set in an octet string of its own.", nil, source: "legacy-receipts A.5")
+                "text-not-utf8", "An app version that is not UTF-8, on which no decision depends.", 3,
+                [0x0c, 0x01, 0xff], nil),
+            replacing("app-not-utf8", "A bundle id that is not UTF-8.", 2, [0x0c, 0x01, 0xff], .unreadable),
+            receipt("octet-string-around", "The set in an OCTET STRING of its own.", nil, source: "legacy-receipts A.5")
             { plan, _ in
                 plan.payload = DEREncoding.octetString(plan.payload)
             },
         ] as [Case]
 
-    // MARK: What it says
+    // MARK: Apps and environments
 
     private static let claims =
         [
@@ -550,11 +553,11 @@ enum ReceiptCases {
                 "other-environment", "From an environment that is not accepted.", 0,
                 DEREncoding.utf8String("Production"), .otherEnvironment),
             replacing(
-                "unknown-environment", "A type that is called like an environment, but is none.", 0,
+                "unknown-environment", "An unknown receipt type with the name of an environment.", 0,
                 DEREncoding.utf8String("Sandbox"), .otherEnvironment),
-            replacing("no-environment", "From nowhere.", 0, nil, .otherEnvironment),
+            replacing("no-environment", "Without an environment.", 0, nil, .otherEnvironment),
             replacing(
-                "xcode-environment", "Says that it is from Xcode.", 0, DEREncoding.utf8String("Xcode"),
+                "xcode-environment", "Claims to be from Xcode.", 0, DEREncoding.utf8String("Xcode"),
                 .otherEnvironment),
             receipt("other-apple-id", "A production receipt with another Apple ID.", .otherApp) { plan, _ in
                 plan.payload = payload(
@@ -562,7 +565,7 @@ enum ReceiptCases {
                         + Array(attributes.dropFirst()))
             },
             receipt(
-                "rank-chain-before-app", "Another app, and signed by somebody else.", .untrustedChain,
+                "rank-chain-before-app", "Another app, signed by another authority.", .untrustedChain,
                 source: "order of codes"
             ) { plan, world in
                 plan = try ReceiptPlan(payload([(2, DEREncoding.utf8String("x"))]), by: world.other.receipts)
@@ -600,7 +603,8 @@ enum ReceiptCases {
                 plan.payload = payload([(0, DEREncoding.utf8String("Xcode"))] + Array(attributes.dropFirst()))
             },
             receipt(
-                "xcode-issues-chain", "A chain that Xcode's certificate issued, with Apple's marks.", .untrustedChain,
+                "xcode-issues-chain", "A chain that Xcode's certificate issued, with Apple's marker OIDs.",
+                .untrustedChain,
                 source: "legacy-receipts A.3", trust: "xcode"
             ) { plan, world in
                 let xcode = world.xcode.receipt.plan
@@ -615,9 +619,9 @@ enum ReceiptCases {
                 "not-named", "Signed by Xcode, whose certificate is no root here.", "ProductionSandbox",
                 .untrustedChain, trust: "app"),
             xcode(
-                "production", "Signed by Xcode, but says that it is from production.", "Production", .otherEnvironment),
+                "production", "Signed by Xcode, but claims to be from production.", "Production", .otherEnvironment),
             xcode(
-                "sandbox", "Signed by Xcode, but says that it is from the sandbox.", "ProductionSandbox",
+                "sandbox", "Signed by Xcode, but claims to be from the sandbox.", "ProductionSandbox",
                 .otherEnvironment),
         ] as [Case]
 }

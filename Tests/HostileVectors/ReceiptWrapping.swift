@@ -4,15 +4,16 @@ import AppStoreModel
 import Foundation
 import ReceiptCoding
 
-/// A change to the container of a genuine receipt that needs no key, as no signature covers the container. A verifier that
-/// accepts the result must keep the same document for all of them.
+/// A change to the container of a genuine receipt. It needs no key, because no signature covers the container. A
+/// verifier that accepts the results must return the same document for all of them.
 public struct ReceiptWrapping: Sendable {
     /// As in the id of a vector.
     public var name: String
+    /// The change, a sentence.
     public var description: String
     private let change: @Sendable (inout Container) -> Void
 
-    /// The receipt, wrapped otherwise.
+    /// The receipt in its changed container.
     public func callAsFunction(_ receipt: [UInt8]) throws -> [UInt8] {
         var container = try Container(receipt)
         change(&container)
@@ -23,6 +24,8 @@ public struct ReceiptWrapping: Sendable {
         (self.name, self.description, self.change) = (name, description, change)
     }
 
+    /// All changes.
+    ///
     /// - Parameter unsigned: How many bytes each added attribute, list or parameter has.
     public static func all(unsigned: Int) -> [ReceiptWrapping] {
         elements(unsigned) + algorithms(unsigned) + certificates + lengths
@@ -32,30 +35,30 @@ public struct ReceiptWrapping: Sendable {
     private static func elements(_ unsigned: Int) -> [ReceiptWrapping] {
         let junk = Element.leaf(0x04, [UInt8](repeating: 0x55, count: unsigned))
         return [
-            ReceiptWrapping("unsigned-attributes", "Attributes that nobody signed.") {
+            ReceiptWrapping("unsigned-attributes", "Unsigned attributes.") {
                 $0.signerInfo.children.append(.parent(0xa1, [.parent(0x30, [junk])]))
             },
             ReceiptWrapping("revocation-lists", "A revocation list, which is junk.") {
                 $0.signedData.children.insert(.parent(0xa1, [.parent(0x30, [junk])]), at: 4)
             },
-            ReceiptWrapping("behind-signers", "An element behind the signers.") {
+            ReceiptWrapping("behind-signers", "An element after the signers.") {
                 $0.signedData.children.append(junk)
             },
-            ReceiptWrapping("behind-signature", "An element behind the signature.") {
+            ReceiptWrapping("behind-signature", "An element after the signature.") {
                 $0.signerInfo.children.append(junk)
             },
-            ReceiptWrapping("behind-serial-number", "An element behind the signer's serial number.") {
+            ReceiptWrapping("behind-serial-number", "An element after the signer's serial number.") {
                 $0.signerInfo.children[1].children.append(junk)
             },
-            ReceiptWrapping("behind-content", "An element behind the content.") { $0.root.children.append(junk) },
-            ReceiptWrapping("behind-payload", "An element behind the payload.") {
+            ReceiptWrapping("behind-content", "An element after the content.") { $0.root.children.append(junk) },
+            ReceiptWrapping("behind-payload", "An element after the payload.") {
                 $0.signedData.children[2].children.append(junk)
             },
             ReceiptWrapping("other-versions", "Other versions than the App Store's.") {
                 $0.signedData.children[0] = .leaf(0x02, [0x00, 0x03])
                 $0.signerInfo.children[0] = .leaf(0x02, [0x7f])
             },
-            ReceiptWrapping("trailing-bytes", "Bytes behind the receipt.") { $0.trailing = [0xde, 0xad] },
+            ReceiptWrapping("trailing-bytes", "Bytes after the receipt.") { $0.trailing = [0xde, 0xad] },
         ]
     }
 
@@ -74,7 +77,7 @@ public struct ReceiptWrapping: Sendable {
                 $0.signerInfo.children[2].children.removeLast()
                 $0.signerInfo.children[3].children.removeLast()
             },
-            ReceiptWrapping("parameters-junk", "Algorithms with parameters that say nothing.") {
+            ReceiptWrapping("parameters-junk", "Algorithms with meaningless parameters.") {
                 $0.signerInfo.children[2].children[1] = .leaf(0x04, [UInt8](repeating: 0x55, count: unsigned))
                 $0.signerInfo.children[3].children[1] = .leaf(0x04, [UInt8](repeating: 0x55, count: unsigned))
             },
@@ -89,14 +92,14 @@ public struct ReceiptWrapping: Sendable {
         ReceiptWrapping("certificates-repeated", "Each certificate three times.") {
             $0.certificates = Array(repeatElement($0.certificates, count: 3).joined())
         },
-        ReceiptWrapping("certificates-junk", "Certificates that are none, in front and behind.") {
+        ReceiptWrapping("certificates-junk", "Entries that are not certificates, in front and behind.") {
             let junk = Element.leaf(0x30, [UInt8](repeating: 0, count: Limits.certificate - 4))
             $0.certificates = [junk, junk] + $0.certificates + [junk]
         },
     ]
 
     private static let lengths = [
-        ReceiptWrapping("lengths-long", "Lengths in more octets than they need.") { $0.form = .long },
+        ReceiptWrapping("lengths-long", "Lengths with more bytes than needed.") { $0.form = .long },
         ReceiptWrapping("lengths-indefinite", "Indefinite lengths.") { $0.form = .indefinite },
         ReceiptWrapping("payload-in-chunks", "The payload in chunks, some of them empty.") {
             let payload = $0.signedData.children[2].children[1].children[0].content
@@ -119,7 +122,7 @@ private struct Container {
     var trailing: [UInt8] = []
 
     init(_ receipt: [UInt8]) throws {
-        // The canonical form of what the receipt holds, so that all of them begin alike.
+        // Every change starts from the canonical form.
         let receipt = try SignedReceipt(decoding: receipt)
         let canonical = receipt.canonical(certificates: receipt.certificates.map { Array($0) })
         guard let root = Element.parse(canonical[...], depth: 0).first else {
@@ -157,7 +160,7 @@ private struct Element: Sendable {
     var tag: UInt8
     var content: [UInt8] = []
     var children: [Element] = []
-    /// The whole element, where it must stay as it is: certificates, and what is inside of algorithms and names.
+    /// The whole element if it must stay unchanged: a certificate, or a part of an algorithm or a name.
     var whole: [UInt8]?
 
     static func leaf(_ tag: UInt8, _ content: [UInt8]) -> Element { Element(tag: tag, content: content) }
@@ -178,7 +181,7 @@ private struct Element: Sendable {
             if isOpaque {
                 element.whole = Array(rest[..<content.endIndex])
             } else if tag & 0x20 != 0 {
-                // Certificates stand below [0] at the third level, names and algorithms at the sixth.
+                // Certificates are in [0] at the third level, names and algorithms at the sixth.
                 let areOpaque = depth == 3 && tag == 0xa0 || depth >= 5
                 element.children = parse(content, depth: depth + 1, isOpaque: areOpaque)
             } else {

@@ -8,7 +8,7 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// Faults of tokens. Each starts from a token as the App Store would sign it and breaks one thing.
+/// Faults of tokens. Each case starts from a valid token and breaks one thing.
 enum TokenCases {
     static let payload =
         #"{"transactionId":"1","originalTransactionId":"1","bundleId":"com.example","environment":"Sandbox","#
@@ -42,7 +42,7 @@ enum TokenCases {
             var chain = world.authority.tokens
             try breaking(&chain, world)
             plan.chain = try chain.issue().map { try [UInt8](der: $0) }
-            // A leaf with a key that cannot sign so is held against the signature of one that can.
+            // A leaf with a key that cannot make ES256 signatures gets the signature of one that can.
             if case .p256 = chain.leaf.key { plan.key = chain.leaf.key }
         }
     }
@@ -80,11 +80,11 @@ enum TokenCases {
         text("empty-signature", "An empty signature.", .malformed, source: "RFC 7515 section 7.1") {
             "\($0[0]).\($0[1])."
         },
-        text("trailing-newline", "A line end behind the signature.", .malformed, source: "one token has one text") {
+        text("trailing-newline", "A line end after the signature.", .malformed, source: "one token has one text") {
             $0.joined(separator: ".") + "\n"
         },
         text(
-            "padding", "A signature with padding, which base64url here has not.", .malformed,
+            "padding", "A signature with padding, which JWS forbids.", .malformed,
             source: "RFC 7515 section 2"
         ) {
             $0.joined(separator: ".") + "=="
@@ -93,27 +93,28 @@ enum TokenCases {
             "\($0[0]).\($0[1]).+" + $0[2].dropFirst().replacing("-", with: "+").replacing("_", with: "/")
         },
         text(
-            "spare-bits", "Set bits behind the last byte: a second text for the same token.", .malformed,
+            "spare-bits", "Set bits after the last byte: a second text for the same token.", .malformed,
             source: "RFC 4648 section 3.5"
         ) {
-            // 64 bytes leave the last letter with four bits that say nothing.
+            // The last letter of 64 bytes has four unused bits.
             $0.joined(separator: ".").dropLast() + String(UnicodeScalar(($0[2].utf8.last ?? 0) + 1))
         },
         token(
-            "payload-not-json", "A payload that is no JSON.", .malformed, source: "Apple's form", payload: "<plist/>"),
+            "payload-not-json", "A payload that is not JSON.", .malformed, source: "Apple's form", payload: "<plist/>"),
         token(
-            "payload-array", "A payload that is an array, so without a date and judged now.", .certificateExpired,
+            "payload-array", "A payload that is an array, so without a date and checked now.", .certificateExpired,
             source: "hostile list of emindeniz99",
             payload: "[1]"),
         token(
-            "payload-scalar", "A payload that is a number, so without a date and judged now.", .certificateExpired,
+            "payload-scalar", "A payload that is a number, so without a date and checked now.", .certificateExpired,
             source: "hostile list of emindeniz99",
             payload: "1"),
         token(
-            "payload-trailing", "Something behind the payload's object.", .malformed, source: "RFC 8259 section 2",
+            "payload-trailing", "Bytes after the payload's object.", .malformed, source: "RFC 8259 section 2",
             payload: payload + "1"),
-        token("payload-not-utf8", "A payload with a byte that is no UTF-8.", .malformed, source: "RFC 8259 section 8.1")
-        { plan, _ in
+        token(
+            "payload-not-utf8", "A payload with a byte that is not UTF-8.", .malformed, source: "RFC 8259 section 8.1"
+        ) { plan, _ in
             plan.payload = Array(payload.utf8.dropLast(2)) + Array(#","x":""#.utf8) + [0xff] + Array(#""}"#.utf8)
         },
         token(
@@ -146,7 +147,7 @@ enum TokenCases {
             algorithm("none", "none"), algorithm("none-mixed-case", "nOnE"), algorithm("hs256", "HS256"),
             algorithm("es384", "ES384"), algorithm("rs256", "RS256"), algorithm("lower-case", "es256"),
             token(
-                "algorithm-none-unsigned", "Algorithm none, and the signature of nobody.", .unsupportedAlgorithm,
+                "algorithm-none-unsigned", "Algorithm none, and no valid signature.", .unsupportedAlgorithm,
                 source: "RFC 8725 section 3.1"
             ) { plan, _ in
                 plan.algorithm = "none"
@@ -184,7 +185,7 @@ enum TokenCases {
             header("array", "A header that is an array.", .malformed, source: "hostile list of emindeniz99") {
                 "[\($0)]"
             },
-            header("scalar", "A header that is a text.", .malformed, source: "hostile list of emindeniz99") { _ in
+            header("scalar", "A header that is a string.", .malformed, source: "hostile list of emindeniz99") { _ in
                 #""ES256""#
             },
             header("no-chain", "No x5c.", .malformed, source: "Apple's form") { _ in #"{"alg":"ES256"}"# },
@@ -192,27 +193,26 @@ enum TokenCases {
                 #"{"alg":"ES256","x5c":3}"#
             },
             header(
-                "chain-entry-number", "An x5c with an entry that is no text.", .malformed,
+                "chain-entry-number", "An x5c with an entry that is not a string.", .malformed,
                 source: "hostile list of emindeniz99"
             ) {
                 $0.replacing(#""x5c":["#, with: #""x5c":[7,"#)
             },
-            header("chain-entry-not-base64", "A leaf that is no base64.", .malformed, source: "RFC 7515 section 4.1.6")
+            header("chain-entry-not-base64", "A leaf that is not base64.", .malformed, source: "RFC 7515 section 4.1.6")
             {
                 $0.replacing(#""x5c":[""#, with: #""x5c":["*"#)
             },
             header(
-                "chain-entry-base64url", "Certificates in base64url, which x5c has not.", .malformed,
+                "chain-entry-base64url", "Certificates in base64url, which x5c does not use.", .malformed,
                 source: "RFC 7515 section 4.1.6"
             ) {
                 $0.replacing("+", with: "-").replacing("/", with: "_")
             },
-            header("foreign-key", "A key in the header, which nobody asked for.", nil, source: "RFC 8725 section 3.10")
-            {
+            header("foreign-key", "A key in the header, which must be ignored.", nil, source: "RFC 8725 section 3.10") {
                 $0.replacing(#"{"alg""#, with: #"{"jwk":{"kty":"EC"},"jku":"https://example.com/keys","alg""#)
             },
             token(
-                "foreign-key-signed", "Signed with a key that only the header vouches for.", .invalidSignature,
+                "foreign-key-signed", "Signed with a key that only the header names.", .invalidSignature,
                 source: "RFC 8725 section 3.10"
             ) { plan, _ in
                 plan.key = .newP256()
@@ -227,42 +227,44 @@ enum TokenCases {
     private static let acceptsAnyMark = [
         Vector.Conflict(
             implementation: "go-iap 1.9.0, richzw/appstore, agisboye/app-store-server-api", actual: "verified",
-            reason: "They look for no marks on the certificates.")
+            reason: "They do not check the marker OIDs.")
     ]
 
     private static let chains =
         [
             chain(
-                "leaf-without-mark", "A leaf that Apple's authority issued for something else.", .untrustedChain,
+                "leaf-without-mark", "A leaf without the marker OID, issued for another purpose.", .untrustedChain,
                 source: forgery, conflicts: acceptsAnyMark
             ) { chain, _ in
                 chain.leaf.markerOIDs = []
             },
             chain(
-                "intermediate-without-mark", "An intermediate without the mark.", .untrustedChain, source: forgery,
+                "intermediate-without-mark", "An intermediate without the marker OID.", .untrustedChain,
+                source: forgery,
                 conflicts: acceptsAnyMark
             ) { chain, _ in
                 chain.intermediate.markerOIDs = []
             },
             chain(
-                "intermediate-wwdr-g2", "The mark of WWDR G2, which issues developers' own certificates.",
+                "intermediate-wwdr-g2", "The marker OID of WWDR G2, which issues developers' own certificates.",
                 .untrustedChain, source: forgery, conflicts: acceptsAnyMark
             ) { chain, _ in
                 chain.intermediate.markerOIDs = [.worldwideDeveloperRelationsG2]
             },
-            chain("marks-exchanged", "Each mark on the other certificate.", .untrustedChain, source: forgery) {
+            chain("marks-exchanged", "Each marker OID on the other certificate.", .untrustedChain, source: forgery) {
                 chain, _ in
                 swap(&chain.leaf.markerOIDs, &chain.intermediate.markerOIDs)
             },
             chain(
-                "itunes-store-marks", "The marks of transaction receipts' signers.", .untrustedChain,
+                "itunes-store-marks", "The marker OIDs of transaction receipts' signers.", .untrustedChain,
                 source: "legacy-receipts G"
             ) { chain, _ in
                 chain.leaf.markerOIDs = [.purchaseReceiptSigning]
                 chain.intermediate.markerOIDs = [.iTunesStoreAuthority]
             },
             chain(
-                "self-made", "A chain of the same names that anybody can make.", .untrustedChain, source: forgery,
+                "self-made", "A chain with the same names that another authority issued.", .untrustedChain,
+                source: forgery,
                 conflicts: [
                     Vector.Conflict(
                         implementation: "readdle/app-store-server-api with its default rootCertificate",
@@ -273,7 +275,7 @@ enum TokenCases {
                 chain = world.other.tokens
             },
             token(
-                "right-root-behind-self-made", "The trusted root in the third place of a chain that anybody can make.",
+                "right-root-behind-self-made", "The trusted root in the third place of another authority's chain.",
                 .untrustedChain, source: forgery
             ) { plan, world in
                 plan.chain.replaceSubrange(
@@ -290,25 +292,25 @@ enum TokenCases {
                 plan.key = forged.key
             },
             chain(
-                "intermediate-no-authority", "An intermediate with all marks that may not issue certificates.",
+                "intermediate-no-authority", "An intermediate with all marker OIDs that may not issue certificates.",
                 .untrustedChain, source: "ruby_native, mnyify",
                 conflicts: [
                     Vector.Conflict(
                         implementation: "ruby_native, mnyify", actual: "verified",
-                        reason: "They do not look at basic constraints.")
+                        reason: "They do not check basic constraints.")
                 ]
             ) { chain, _ in
                 chain.intermediate.markerOIDs += chain.leaf.markerOIDs
                 chain.intermediate.constraints = .notCertificateAuthority
             },
             chain(
-                "leaf-unknown-demand", "A leaf with a critical extension that nobody knows.", .untrustedChain,
+                "leaf-unknown-demand", "A leaf with an unknown critical extension.", .untrustedChain,
                 source: "RFC 5280 section 4.2"
             ) { chain, _ in
                 chain.leaf.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
             token(
-                "leaf-algorithms-differ", "A leaf that says SHA-256 where it is signed, and is signed with SHA-384.",
+                "leaf-algorithms-differ", "A leaf whose signed part names SHA-256, signed with SHA-384.",
                 .malformed, source: "RFC 5280 section 4.1.1.2"
             ) { plan, world in
                 let ecdsa: [UInt8] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03]
@@ -341,11 +343,11 @@ enum TokenCases {
             token("four-certificates", "The root twice.", .untrustedChain, source: "Apple's form") { plan, _ in
                 plan.chain.append(plan.chain[2])
             },
-            token("eleven-certificates", "More certificates than are read.", .malformed, source: "limits") { plan, _ in
+            token("eleven-certificates", "More certificates than allowed.", .malformed, source: "limits") { plan, _ in
                 plan.chain += Array(repeating: plan.chain[2], count: 8)
             },
             token(
-                "third-certificate-junk", "Junk in the place of the root, which nobody asked for.", nil,
+                "third-certificate-junk", "Junk in the place of the root, which must be ignored.", nil,
                 source: "hostile list of emindeniz99"
             ) { plan, _ in
                 plan.chain[2] = [0xde, 0xad]
@@ -360,7 +362,8 @@ enum TokenCases {
 
     // MARK: The certificates
 
-    /// A token whose certificate number `index` has other bytes. It need not be signed right: it cannot be read.
+    /// A token with changed bytes in certificate number `index`. Its signature does not matter: the certificate is
+    /// unreadable.
     private static func certificate(
         _ id: String, _ description: String, _ index: Int, _ change: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) -> Case {
@@ -378,20 +381,20 @@ enum TokenCases {
     private static let certificates =
         [
             certificate("cut-off", "A leaf that ends early.", 0) { $0.dropLast() },
-            certificate("trailing-bytes", "A leaf with a byte behind it.", 0) { $0 + [0] },
+            certificate("trailing-bytes", "A leaf with a byte after it.", 0) { $0 + [0] },
             certificate("version-11", "A leaf of X.509 version 11.", 0) {
                 $0.replacingFirst([0xa0, 0x03, 0x02, 0x01, 0x02], with: [0xa0, 0x03, 0x02, 0x01, 0x0a])
             },
             certificate("duplicate-extension", "A leaf with basic constraints twice.", 0) {
                 $0.replacingFirst(keyUsage, with: basicConstraints)
             },
-            certificate("unassigned-curve", "An intermediate with a key on a curve that there is not.", 1) {
+            certificate("unassigned-curve", "An intermediate with a key on an unassigned curve.", 1) {
                 $0.replacingFirst(p384, with: [0x2b, 0x81, 0x04, 0x00, 0x7f])
             },
             certificate("broken-extensions", "A leaf whose extensions stop decoding.", 0) {
                 $0.replacingFirst([0x06, 0x03] + keyUsage, with: [0x06, 0x7f] + keyUsage)
             },
-            certificate("empty", "A leaf without a byte, as base64.", 0) { _ in [] },
+            certificate("empty", "An empty leaf.", 0) { _ in [] },
             chain(
                 "key-other-curve", "A leaf whose key is on P-384.", .unsupportedAlgorithm,
                 source: "RFC 7518 section 3.4"
@@ -428,23 +431,23 @@ enum TokenCases {
                 "signed-after-leaf", "Signed after its leaf's last second.", "1763072001000", .certificateExpired,
                 source: "RFC 5280 section 4.1.2.5"),
             dated(
-                "signed-1e300", "Signed in the year 10^289, so judged now.", "1e300", .certificateExpired,
+                "signed-1e300", "Signed in the year 10^289, so checked now.", "1e300", .certificateExpired,
                 source: "hostile list of emindeniz99"),
             dated(
                 "signed-fraction", "A date with a fraction of zero.", "1722945600000.0", nil,
                 source: "hostile list of emindeniz99"),
             dated(
-                "signed-text", "A date as text, so judged now.", #""1700000500000""#, .certificateExpired,
+                "signed-text", "A date as text, so checked now.", #""1700000500000""#, .certificateExpired,
                 source: "Apple's form"),
             dated(
-                "signed-null", "A date that is null, so judged now.", "null", .certificateExpired,
+                "signed-null", "A date that is null, so checked now.", "null", .certificateExpired,
                 source: "Apple's form"),
             dated("signed-negative", "Signed before 1970.", "-1", .certificateExpired, source: "Apple's form"),
             dated(
                 "signed-infinite", "A date beyond every number.", "1e999999999", .certificateExpired,
                 source: "RFC 8259 section 6"),
             token(
-                "signed-never", "No date, so judged now.", .certificateExpired, source: "Apple's form",
+                "signed-never", "No date, so checked now.", .certificateExpired, source: "Apple's form",
                 payload: payload.replacing("signedDate", with: "signed")),
             chain(
                 "expired-then-valid-now", "A leaf that begins after the token was signed, and is valid now.",
@@ -506,7 +509,7 @@ enum TokenCases {
             signature("short", "A byte too few.", source: "RFC 7518 section 3.4") { $0.dropLast() },
             signature("long", "A byte too many.", source: "RFC 7518 section 3.4") { $0 + [0] },
             signature("exchanged", "s and r.", source: "RFC 7518 section 3.4") { $0.suffix(32) + $0.prefix(32) },
-            token("signature-other-key", "Signed by somebody else's key.", .invalidSignature, source: "Apple's form") {
+            token("signature-other-key", "Signed with another key.", .invalidSignature, source: "Apple's form") {
                 plan, _ in
                 plan.key = .newP256()
             },
@@ -526,7 +529,7 @@ enum TokenCases {
             },
         ] as [Case]
 
-    // MARK: What it says
+    // MARK: Apps, environments and kinds
 
     private static func says(
         _ id: String, _ description: String, _ text: String, _ change: String, _ expected: VerificationError.Code?,
@@ -544,13 +547,14 @@ enum TokenCases {
                 "duplicate-environment", "Two environments, the last of which counts.", #""environment""#,
                 #""environment":"Production","environment""#, nil, source: "duplicate JSON keys"),
             says("other-app", "Of another app.", "com.example", "com.example.notes", .otherApp),
-            says("other-app-case", "Of an app in other letters.", "com.example", "com.Example", .otherApp),
+            says(
+                "other-app-case", "A bundle id in other letter case.", "com.example", "com.Example", .otherApp),
             says("no-app", "Of no app.", "bundleId", "bundle", .otherApp),
             says(
                 "other-environment", "From an environment that is not accepted.", "Sandbox", "Production",
                 .otherEnvironment),
-            says("unknown-environment", "From an environment that there is not.", "Sandbox", "Moon", .otherEnvironment),
-            says("no-environment", "From nowhere.", "environment", "place", .otherEnvironment),
+            says("unknown-environment", "From an unknown environment.", "Sandbox", "Moon", .otherEnvironment),
+            says("no-environment", "Without an environment.", "environment", "place", .otherEnvironment),
             says("xcode-environment", "From Xcode, which is not accepted.", "Sandbox", "Xcode", .otherEnvironment),
             says(
                 "field-of-other-type", "A field of another type.", #""transactionId":"1""#, #""transactionId":1"#,
@@ -569,10 +573,11 @@ enum TokenCases {
                 source: "signed-transactions A.6",
                 payload: #"{"environment":"Production","signedDate":1700000500000,"autoRenewStatus":1}"#),
             token(
-                "unknown-kind", "Nothing that the App Store is known to sign.", .otherKind, source: "Apple's form",
+                "unknown-kind", "A payload of no known kind.", .otherKind, source: "Apple's form",
                 payload: #"{"signedDate":1700000500000}"#),
             token(
-                "like-renewal-info", "What only looks like renewal info, the kind that names no app.", .otherKind,
+                "like-renewal-info", "A payload that only resembles renewal info, the kind that names no app.",
+                .otherKind,
                 source: "signed-transactions A.6",
                 payload: #"{"environment":"Sandbox","signedDate":1700000500000,"unclaim":1}"#),
         ] as [Case]
@@ -595,7 +600,8 @@ enum TokenCases {
     private static let xcode =
         [
             token(
-                "xcode-issues-chain", "A chain that Xcode's certificate issued, with Apple's marks.", .untrustedChain,
+                "xcode-issues-chain", "A chain that Xcode's certificate issued, with Apple's marker OIDs.",
+                .untrustedChain,
                 source: "signed-transactions A.4", trust: "xcode"
             ) { plan, world in
                 let xcode = world.xcode.token.plan
@@ -605,7 +611,7 @@ enum TokenCases {
                 plan.chain.append(try [UInt8](der: world.xcode.token.certificate))
             },
             token(
-                "local-testing-unsigned", "Says that it is for local testing, and is signed by nobody.",
+                "local-testing-unsigned", "Claims to be for local testing, and has no valid signature.",
                 .unsupportedAlgorithm, source: "Apple's libraries skip all checks there",
                 payload: payload.replacing("Sandbox", with: "LocalTesting"), trust: "xcode"
             ) { plan, _ in
@@ -618,8 +624,8 @@ enum TokenCases {
                 "not-named", "Signed by Xcode, whose certificate is no root here.", "Sandbox", .untrustedChain,
                 trust: "app"),
             xcode(
-                "production", "Signed by Xcode, but says that it is from production.", "Production", .otherEnvironment),
-            xcode("sandbox", "Signed by Xcode, but says that it is from the sandbox.", "Sandbox", .otherEnvironment),
+                "production", "Signed by Xcode, but claims to be from production.", "Production", .otherEnvironment),
+            xcode("sandbox", "Signed by Xcode, but claims to be from the sandbox.", "Sandbox", .otherEnvironment),
             token(
                 "xcode-other-key", "The same names as Xcode's certificate, another key.", .untrustedChain,
                 source: "signed-transactions A.4", payload: payload.replacing("Sandbox", with: "Xcode"), trust: "xcode"
@@ -683,7 +689,7 @@ enum TokenCases {
                 realtime.replacing(#""appAppleId":7,"#, with: ""), .otherApp),
         ] as [Case]
 
-    // MARK: Of two faults the one that is decided first is told
+    // MARK: Of two faults, the first in the order of the codes is reported
 
     private static let ranks =
         [

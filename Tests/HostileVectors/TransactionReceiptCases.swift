@@ -7,7 +7,7 @@ import Crypto
 import Foundation
 import SwiftASN1
 
-/// Faults of old transaction receipts. Each starts from one as the App Store would sign it and breaks one thing.
+/// Faults of old transaction receipts. Each case starts from a valid receipt and breaks one thing.
 enum TransactionReceiptCases {
     private static let purchase: [(key: String, value: String)] = [
         ("bid", "com.example"), ("product-id", "com.example.coins"), ("transaction-id", "1000000000000001"),
@@ -53,15 +53,15 @@ enum TransactionReceiptCases {
     static let all =
         [
             receipt("genuine-2", "Version 2, as until 2015.", nil),
-            receipt("genuine-3", "Version 3, as since.", nil, version: 3),
+            receipt("genuine-3", "Version 3, as issued since.", nil, version: 3),
             receipt(
-                "environment-removed", "The environment taken away, which is signed nowhere.", nil,
+                "environment-removed", "Without its environment, which is not signed.", nil,
                 source: "legacy-receipts, venice's sample"
             ) { plan, _ in
                 plan.otherEntries.removeFirst()
             },
             receipt(
-                "environment-production", "Another environment, which is signed nowhere.", nil,
+                "environment-production", "Another environment, which is not signed.", nil,
                 source: "legacy-receipts, venice's sample"
             ) { plan, _ in
                 plan.otherEntries[0].1 = "Production"
@@ -72,7 +72,7 @@ enum TransactionReceiptCases {
             receipt("version-not-signed", "The purchase signed without its version.", .invalidSignature) { plan, _ in
                 plan.signedBytes = Array("{\n\t\"bid\" = \"com.example\";\n}".utf8)
             },
-            receipt("version-1", "A version that there is not.", .malformed) { plan, _ in
+            receipt("version-1", "An unknown version.", .malformed) { plan, _ in
                 plan.blob = { [1] + $0.dropFirst() }
             },
             receipt("version-exchanged", "Version 3 in the place of 2.", .malformed) { plan, _ in
@@ -105,18 +105,20 @@ enum TransactionReceiptCases {
                 leaf.key = .newP256()
                 plan.certificate = try [UInt8](der: leaf.issue())
             },
-            receipt("no-intermediates", "The intermediate was not given.", .untrustedChain, trust: "no intermediates"),
+            receipt(
+                "no-intermediates", "The intermediate is not configured.", .untrustedChain, trust: "no intermediates"),
             receipt(
                 "intermediate-no-authority", "An intermediate that may not issue certificates.", .untrustedChain,
                 trust: "intermediate without authority"),
             receipt(
-                "intermediate-other-mark", "An intermediate with the mark of WWDR.", .untrustedChain,
+                "intermediate-other-mark", "An intermediate with the marker OID of WWDR.", .untrustedChain,
                 trust: "intermediate of developers"),
             receipt(
                 "intermediate-expired", "An intermediate that ended before the purchase.", .certificateExpired,
                 trust: "intermediate that ended"),
             receipt(
-                "intermediate-self-made", "An intermediate of the same name that anybody can make.", .untrustedChain,
+                "intermediate-self-made", "An intermediate of the same name that another authority issued.",
+                .untrustedChain,
                 trust: "intermediate of another authority"),
             receipt(
                 "intermediate-root", "The root in the place of the intermediate.", .untrustedChain,
@@ -125,12 +127,12 @@ enum TransactionReceiptCases {
                 plan, _ in
                 plan.purchaseInfo.append(("product_id", "com.evil"))
             },
-            receipt("entry-app-with-hyphen", "Another app beside one that is almost called the same entry.", .otherApp)
-            { plan, _ in
+            receipt("entry-app-with-hyphen", "Another app beside an entry of almost the same name.", .otherApp) {
+                plan, _ in
                 plan.purchaseInfo[0].value = "com.evil"
                 plan.purchaseInfo.append(("bid-", "com.example"))
             },
-            leaf("without-mark", "A leaf that Apple's authority issued for something else.") { $0.markerOIDs = [] },
+            leaf("without-mark", "A leaf without the marker OID, issued for another purpose.") { $0.markerOIDs = [] },
             leaf("app-receipt-mark", "Version 2 by a signer of app receipts.") {
                 $0.markerOIDs = [.appStoreReceiptSigning]
             },
@@ -138,11 +140,11 @@ enum TransactionReceiptCases {
                 $0.markerOIDs = [.purchaseReceiptSigning]
             },
             leaf(
-                "unknown-demand", "A leaf with a critical extension that nobody knows.", source: "RFC 5280 section 4.2"
+                "unknown-demand", "A leaf with an unknown critical extension.", source: "RFC 5280 section 4.2"
             ) {
                 $0.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
-            receipt("leaf-of-other-intermediate", "Version 2 by a signer whom WWDR issued.", .untrustedChain) {
+            receipt("leaf-of-other-intermediate", "Version 2 by a signer that WWDR issued.", .untrustedChain) {
                 plan, world in
                 var leaf = world.authority.purchases.leaf
                 (leaf.issuer, leaf.issuerKey) = (
@@ -154,7 +156,8 @@ enum TransactionReceiptCases {
                 plan.certificate = plan.certificate.replacingFirst(
                     Array("Simulated purchase".utf8), with: Array("simulated purchase".utf8))
             },
-            receipt("self-made", "A chain of the same names that anybody can make.", .untrustedChain) { plan, world in
+            receipt("self-made", "A chain with the same names that another authority issued.", .untrustedChain) {
+                plan, world in
                 plan = try TransactionReceiptPlan(version: 2, purchase, by: world.other)
             },
             entry(
@@ -163,19 +166,19 @@ enum TransactionReceiptCases {
             entry(
                 "bought-after-leaf", "Bought after its leaf's last second.", "purchase-date-ms", "1763072001000",
                 .certificateExpired),
-            entry("bought-never", "No date, so judged now.", "purchase-date-ms", nil, .certificateExpired),
+            entry("bought-never", "No date, so checked now.", "purchase-date-ms", nil, .certificateExpired),
             entry(
-                "bought-absurd", "A date that is none, so judged now.", "purchase-date-ms", "soon", .certificateExpired),
+                "bought-absurd", "An invalid date, so checked now.", "purchase-date-ms", "soon", .certificateExpired),
             entry(
                 "bought-beyond-calendar", "A date beyond every calendar.", "purchase-date-ms", "9223372036854775807",
                 .certificateExpired),
             entry("other-app", "Of another app.", "bid", "com.evil", .otherApp),
             entry("no-app", "Of no app.", "bid", nil, .otherApp),
-            entry("quantity-text", "A quantity that is no number.", "quantity", "many", .unreadable),
+            entry("quantity-text", "A quantity that is not a number.", "quantity", "many", .unreadable),
             receipt("entry-twice", "The app twice.", .malformed) { plan, _ in
                 plan.purchaseInfo.append(("bid", "com.evil"))
             },
-            receipt("trailing", "Something behind the property list.", .malformed) { plan, _ in
+            receipt("trailing", "A second property list after the first.", .malformed) { plan, _ in
                 plan.otherEntries.append(("x", "\";\n}\n{\"y\" = \""))
             },
         ] as [Case]

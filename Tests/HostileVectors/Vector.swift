@@ -4,27 +4,31 @@ import AppStoreModel
 public import AppStoreTrust
 import Foundation
 
-/// A document with at most one fault, and what a verifier must say of it: one entry of `Tests/Vectors/*.json`.
+/// A document with at most one fault, and the required outcome of its verification: one entry of
+/// `Tests/Vectors/*.json`.
 ///
-/// The form follows x509-limbo's, so that others can run these against their own verifiers.
+/// The form follows x509-limbo's, so that other projects can run these vectors against their verifiers.
 public struct Vector: Codable, Sendable {
     /// `family::fault`.
     public var id: String
+    /// The fault, a sentence.
     public var description: String
+    /// What the caller asks the verifier for.
     public var kind: Kind
     /// A token as text, a receipt as base64.
     public var input: String
-    /// The time at which a document without a date is judged, in ISO 8601.
+    /// The verifier's `now`, in ISO 8601: the instant at which certificates must be valid if the document has no date.
     public var time: String
     /// The name of an entry in the file's `trust`.
     public var trust: String
     /// `verified`, or the code of a ``VerificationError``.
     public var expected: String
-    /// Where the fault was seen or what rules it out.
+    /// Where the fault was seen, or the rule that forbids it.
     public var source: String
-    /// Who is known to answer otherwise.
+    /// Implementations that are known to give another result.
     public var conflictsWith: [Conflict]
 
+    /// A kind of document, as the caller expects it.
     public enum Kind: String, Codable, Sendable {
         /// A compact JWS, asked for as a transaction.
         case token
@@ -36,6 +40,7 @@ public struct Vector: Codable, Sendable {
         case transactionReceipt
     }
 
+    /// An implementation with another result.
     public struct Conflict: Codable, Sendable {
         public var implementation: String
         public var actual: String
@@ -43,30 +48,36 @@ public struct Vector: Codable, Sendable {
     }
 }
 
-/// What a verifier is told to accept.
+/// The configuration of a verifier: what it accepts.
 public struct VectorTrust: Codable, Sendable {
     /// DER as base64.
     public var roots: [String]
     /// DER as base64; for transaction receipts.
     public var intermediates: [String]
+    /// The accepted apps.
     public var apps: [App]
+    /// The accepted environments, in Apple's words.
     public var environments: [String]
 
+    /// An accepted app.
     public struct App: Codable, Sendable {
         public var bundleId: String
         public var appAppleId: Int64?
     }
 }
 
-/// A file of vectors.
+/// A file of `Tests/Vectors`.
 public struct VectorFile: Codable, Sendable {
+    /// What the vectors have in common, a sentence.
     public var about: String
+    /// The configurations of verifiers, keyed by name.
     public var trust: [String: VectorTrust]
+    /// The vectors of one family.
     public var vectors: [Vector]
 }
 
 extension VectorTrust {
-    /// The verifier that accepts just that.
+    /// A verifier with this configuration.
     public var verifier: AppStoreVerifier {
         get throws {
             let roots = try roots.map { try TrustRoots(reading: Data(base64Encoded: $0) ?? Data()) }
@@ -83,7 +94,7 @@ extension VectorTrust {
 }
 
 extension Vector {
-    /// What `verifier` says: `verified`, or the code of its error.
+    /// The result of `verifier`: `verified`, or the code of its error.
     public func outcome(_ verifier: AppStoreVerifier) async throws -> String {
         guard let now = Timestamp(iso8601: time) else { throw CocoaError(.formatting) }
         let isBinary = kind == .receipt || kind == .transactionReceipt
@@ -106,7 +117,7 @@ extension Vector {
     }
 }
 
-/// Why a vector cannot be made.
+/// Why a vector cannot be created.
 struct VectorError: Error, CustomStringConvertible {
     var description: String
 }

@@ -8,13 +8,13 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// The signers of all vectors, made anew every time.
+/// The signers of all vectors, with new keys every time.
 struct World {
-    /// Who is trusted.
+    /// The trusted authority.
     let authority: CertificateAuthority
-    /// Who is not, though it looks the same in all but its keys.
+    /// An untrusted authority with the same names and other keys.
     let other: CertificateAuthority
-    /// Xcode's way: a certificate that signs itself, for tokens and for receipts.
+    /// Self-signed certificates, as Xcode's, for tokens and for receipts.
     let xcode: (token: SelfSigned, receipt: SelfSigned)
 
     struct SelfSigned {
@@ -34,7 +34,7 @@ struct World {
     /// The first second of the signers' certificates, which are valid for 730 days.
     static let issued = Timestamp(milliseconds: 1_700_000_000_000)
     static let day: Int64 = 86_400_000
-    /// Long after those have expired.
+    /// An instant long after those have expired.
     static let time = "2030-03-17T17:46:40Z"
 
     init() throws {
@@ -45,7 +45,7 @@ struct World {
         )
     }
 
-    /// The verifiers that vectors are made for, by name.
+    /// The configurations of verifiers that vectors refer to, keyed by name.
     var trust: [String: VectorTrust] {
         get throws {
             let app = VectorTrust.App(bundleId: "com.example", appAppleId: 7)
@@ -55,7 +55,7 @@ struct World {
             let xcodeRoots = try [xcode.token, xcode.receipt].map {
                 Data(try [UInt8](der: $0.certificate)).base64EncodedString()
             }
-            /// Intermediates of which one part is wrong.
+            /// An intermediate with one invalid part.
             func broken(_ breaking: (inout CertificatePlan) -> Void) throws -> [String] {
                 var plan = authority.purchases.intermediate
                 breaking(&plan)
@@ -87,7 +87,7 @@ struct World {
     }
 }
 
-/// A vector before its document is made.
+/// A vector whose document is not created yet.
 struct Case: Sendable {
     var id: String
     var description: String

@@ -3,7 +3,7 @@
 import Foundation
 import HostileVectors
 
-/// Writes all vectors into the folder that is named on the command line: `make vectors`.
+/// Writes all vectors to the folder in the first argument: `make vectors`.
 @main
 struct MakeVectors {
     static func main() throws {

@@ -2,15 +2,15 @@
 
 import SwiftASN1
 
-/// The fields that X.509 and OCSP have in common.
+/// Reads the fields that X.509 certificates and OCSP responses share.
 extension ASN1NodeCollection.Iterator {
-    /// The next field.
+    /// Reads the next field, which must be there.
     mutating func required() throws -> ASN1Node {
         guard let node = next() else { throw ASN1Error.invalidASN1Object(reason: "A field is missing.") }
         return node
     }
 
-    /// Reads an `AlgorithmIdentifier`. The algorithms that are used here have no parameters, or NULL (RFC 4055 section 5).
+    /// Reads an `AlgorithmIdentifier`. Its parameters are skipped: ours have none, or NULL (RFC 4055 section 5).
     mutating func algorithm() throws -> ASN1ObjectIdentifier {
         try DER.sequence(required(), identifier: .sequence) { fields in
             let algorithm = try ASN1ObjectIdentifier(derEncoded: &fields)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Apple's three root certificates as DER in base64, from Apple's PKI page; a test pins their fingerprints.
+/// Apple's three root certificates as DER in base64, from Apple's PKI page. A test pins their fingerprints.
 enum AppleRoots {
     static let all = [appleInc, appleG2, appleG3]
 

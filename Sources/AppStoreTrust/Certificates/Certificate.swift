@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// What the verifier reads of a certificate: its DER, its common name and from when to when it is valid.
+
 import AppStoreModel
 import SwiftASN1
 import X509
@@ -10,30 +12,38 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// From when to when a certificate is valid, to the second and including both ends (RFC 5280 section 4.1.2.5).
+/// The time in which a certificate is valid: whole seconds, both ends included (RFC 5280 section 4.1.2.5).
 struct CertificateValidity: Sendable {
     let from: Timestamp
     let until: Timestamp
 
+    func contains(_ instant: Timestamp) -> Bool {
+        instant >= from && instant.milliseconds < until.milliseconds + 1000
+    }
+
+    /// Checks that the certificate called `name` is valid at `instant`.
     func require(_ instant: Timestamp, of name: @autoclosure () -> String) throws(VerificationError) {
-        guard instant >= from, instant.milliseconds < until.milliseconds + 1000 else {
+        guard contains(instant) else {
             throw VerificationError(
                 .certificateExpired,
-                "The certificate “\(name())” is valid from \(from.iso8601) to \(until.iso8601), not at \(instant.iso8601)."
+                """
+                The certificate “\(name())” is valid from \(from.iso8601) to \(until.iso8601), not at \
+                \(instant.iso8601).
+                """
             )
         }
     }
 }
 
 extension Certificate {
-    /// Reads a certificate from a document.
+    /// Reads a certificate that a document contains. `name` is what an error calls it.
     ///
     /// - Throws: `malformed`.
     init(from der: some Collection<UInt8>, _ name: String) throws(VerificationError) {
         do {
             try self.init(canonical: Array(der))
         } catch {
-            throw VerificationError(.malformed, "The \(name) is no X.509 certificate.", cause: error)
+            throw VerificationError(.malformed, "The \(name) is not an X.509 certificate.", cause: error)
         }
     }
 
@@ -43,16 +53,17 @@ extension Certificate {
 
     var der: [UInt8] {
         var serializer = DER.Serializer()
-        // Cannot fail: a certificate is read from its bytes, and keeps them.
+        // Cannot fail: a certificate that was read keeps its bytes.
         try? serializer.serialize(self)
         return serializer.serializedBytes
     }
 
-    /// The subject's common name, for people only: Apple changes it, and anybody can write it.
+    /// The subject's common name, for people only: Apple changes it, and a forger can copy it.
     var commonName: String { subject.commonName }
 }
 
 extension DistinguishedName {
+    /// The common name, or the whole name if it has none.
     var commonName: String {
         for name in self {
             for attribute in name where attribute.type == .RDNAttributeType.commonName {
@@ -64,7 +75,7 @@ extension DistinguishedName {
 }
 
 extension Timestamp {
-    /// A certificate's date. ASN.1 ends with the year 9999, so it always fits; whatever else there might be is clamped.
+    /// A certificate's date. ASN.1 dates end with the year 9999 and always fit; any other date is clamped.
     fileprivate init(_ date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
         self.init(milliseconds: Int64(exactly: milliseconds) ?? (milliseconds < 0 ? 0 : .max - 1000))

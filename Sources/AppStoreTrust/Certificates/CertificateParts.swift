@@ -3,19 +3,22 @@
 import SwiftASN1
 import X509
 
-/// The three parts of a certificate (RFC 5280 section 4.1), in the one form in which its issuer wrote them.
+/// The three parts of a certificate (RFC 5280 section 4.1) in the only encoding that is accepted, their issuer's.
 ///
-/// The issuer signs only the first part. If the rest could be written in several ways, anybody could make any number of
-/// certificates from each of Apple's. The second form of an ECDSA signature remains; receipts' certificates have RSA.
+/// The issuer signs only the first part. If the other two had several accepted encodings, a forger could make many
+/// certificates from one of Apple's. An ECDSA signature still has a second form; certificates of receipts are signed
+/// with RSA.
 struct CertificateParts {
-    /// `tbsCertificate`: what the issuer signs.
+    /// `tbsCertificate`, which the issuer signs.
     let signed: ASN1Node
-    /// `signatureAlgorithm`, which has the bytes of the algorithm inside of `signed` (RFC 5280 section 4.1.1.2).
+    /// `signatureAlgorithm`: the same bytes as the algorithm in `signed` (RFC 5280 section 4.1.1.2).
     let algorithm: ASN1Node
     /// `signatureValue`, a whole number of bytes.
     let signature: ArraySlice<UInt8>
 
-    /// - Parameter certificate: Read as DER, so that lengths and numbers have one form.
+    /// Reads the parts of a certificate.
+    ///
+    /// - Parameter certificate: Parsed as DER, in which each length and number has one encoding.
     init(_ certificate: ASN1Node) throws {
         self = try DER.sequence(certificate, identifier: .sequence) { nodes in
             guard let signed = nodes.next(), let algorithm = nodes.next() else {
@@ -34,7 +37,7 @@ struct CertificateParts {
         (self.signed, self.algorithm, self.signature) = (signed, algorithm, signature)
     }
 
-    /// `signature`, which stands behind the version, if there is one, and the serial number.
+    /// The field `signature`, after the optional version and the serial number.
     private static func algorithm(in signed: ASN1Node) throws -> ASN1Node {
         guard case .constructed(let nodes) = signed.content else { throw CertificateFormError.missingPart }
         var fields = nodes.makeIterator()
@@ -45,17 +48,18 @@ struct CertificateParts {
     }
 }
 
-/// Why a certificate has not the form in which its issuer wrote it.
+/// Why a certificate is not in the encoding of its issuer.
 enum CertificateFormError: Error {
+    /// A part is missing.
     case missingPart
-    /// The algorithm outside of what is signed is another than the one inside.
+    /// The algorithm beside the signed part differs from the one inside.
     case otherAlgorithm
-    /// The signature ends within a byte.
+    /// The signature is not a whole number of bytes.
     case unusedBits
 }
 
 extension Certificate {
-    /// Reads a certificate that a document brings along; see ``CertificateParts``.
+    /// Reads a certificate that a document contains; see ``CertificateParts``.
     init(canonical der: [UInt8]) throws {
         let root = try DER.parse(der)
         _ = try CertificateParts(root)

@@ -3,21 +3,21 @@
 import AppStoreModel
 import Synchronization
 
-/// Signers whose chain was found valid, so that their next document costs no chain work. A full list drops the signer that
-/// was used least recently.
+/// A cache of signers whose chain is valid, so that their next document skips the chain. A full cache drops the least
+/// recently used signer.
 ///
-/// A key consists of what is signed, such as the `tbsCertificate` of certificates: other encodings of Apple's public
-/// certificates, which anybody can make, then add nothing. A lock around an array was measured to be faster than a list
-/// without locks.
+/// Keys are bytes that a signature covers, such as the `tbsCertificate` of certificates. A client that encodes Apple's
+/// public certificates in another way therefore adds no entry.
 package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: Sendable {
-    /// The most recently used last.
+    /// The most recently used is last.
     private let known = Mutex<[(key: Key, signer: Signer)]>([])
 
     package init() {}
 
+    /// The keys, for tests.
     package var keys: [Key] { known.withLock { $0.map(\.key) } }
 
-    /// The known signer that matches, which counts as used.
+    /// The most recently used signer that matches. It becomes the most recently used.
     package func signer(where matches: (Key, Signer) -> Bool) -> Signer? {
         known.withLock { known in
             guard let index = known.lastIndex(where: { matches($0.key, $0.signer) }) else { return nil }
@@ -26,7 +26,7 @@ package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: S
         }
     }
 
-    /// Remembers a signer, in place of the one that has the same key.
+    /// Caches a signer in place of the one with the same key.
     package func remember(_ signer: Signer, as key: Key) {
         known.withLock { known in
             known.removeAll { $0.key == key }

@@ -8,8 +8,8 @@ import X509
 
 /// The certificate of a transaction receipt's signer.
 ///
-/// Those of version 2 have RSA keys of 1024 bits, which swift-certificates does not read, so the few fields that decide are
-/// read here (RFC 5280 section 4.1). What issued it is an ordinary certificate, and judged by the library.
+/// Signers of version 2 have RSA keys of 1024 bits, which swift-certificates does not read. This type reads the few
+/// fields that verification needs (RFC 5280 section 4.1). The library checks the issuer, an ordinary certificate.
 struct PurchaseCertificate {
     let issuer: DistinguishedName
     let subject: DistinguishedName
@@ -17,12 +17,14 @@ struct PurchaseCertificate {
     let key: _RSA.Signing.PublicKey
     let extensions: Certificate.Extensions
 
-    /// What the issuer signed, and how.
+    /// What the issuer signed, and the signature.
     private let signedBytes: ArraySlice<UInt8>
     private let algorithm: Certificate.SignatureAlgorithm
     private let signature: ArraySlice<UInt8>
 
-    /// - Throws: `malformed`, and `unsupportedAlgorithm` where the certificate's key or signature is not RSA.
+    /// Reads a certificate from its DER.
+    ///
+    /// - Throws: `malformed`, or `unsupportedAlgorithm` if the certificate's key or signature is not RSA.
     @inline(never)
     init(_ der: ArraySlice<UInt8>) throws(VerificationError) {
         do {
@@ -30,7 +32,7 @@ struct PurchaseCertificate {
         } catch let error as VerificationError {
             throw error
         } catch {
-            throw VerificationError(.malformed, "The signer's certificate is no X.509 certificate.", cause: error)
+            throw VerificationError(.malformed, "The signer's certificate is not an X.509 certificate.", cause: error)
         }
     }
 
@@ -48,7 +50,7 @@ struct PurchaseCertificate {
         self.algorithm = algorithm
     }
 
-    /// Checks that `issuer` signed this certificate and that it may sign purchases.
+    /// Checks that `issuer` signed this certificate, and may issue signers of purchases.
     @inline(never)
     func requireIssuer(_ issuer: Certificate, markerOIDs: MarkerOIDs) throws(VerificationError) {
         try markerOIDs.require(onIntermediate: issuer)
@@ -63,15 +65,15 @@ struct PurchaseCertificate {
         }
     }
 
-    /// Checks the mark, and that no extension demands what nobody here does (RFC 5280 section 4.2).
+    /// Checks the marker OID, and that no critical extension is unknown (RFC 5280 section 4.2).
     @inline(never)
     func requireMarker(_ markerOIDs: MarkerOIDs) throws(VerificationError) {
         try MarkerOIDs.require(markerOIDs.leaf, extensions.map(\.oid), subject.commonName, "App Store signers")
         let known: [ASN1ObjectIdentifier] = [.X509ExtensionID.basicConstraints, .X509ExtensionID.keyUsage]
-        for demand in extensions where demand.critical && !known.contains(demand.oid) {
+        for unknown in extensions where unknown.critical && !known.contains(unknown.oid) {
             throw VerificationError(
-                .untrustedChain, "The certificate “\(subject.commonName)” demands an unknown extension (\(demand.oid))."
-            )
+                .untrustedChain,
+                "The certificate “\(subject.commonName)” has an unknown critical extension (\(unknown.oid)).")
         }
     }
 
@@ -83,7 +85,7 @@ struct PurchaseCertificate {
     private static func key(
         _ subjectPublicKeyInfo: ArraySlice<UInt8>
     ) throws(VerificationError) -> _RSA.Signing.PublicKey {
-        // 1024 bits are few. Whoever signed in 2012 cannot be asked again, and nobody has factored such a key in public.
+        // 1024 bits are few, but receipts of 2012 cannot be signed again, and no such key has been factored in public.
         guard let key = try? _RSA.Signing.PublicKey(unsafeDERRepresentation: subjectPublicKeyInfo) else {
             throw VerificationError(.unsupportedAlgorithm, "The signer's key is not RSA with 1024 bits or more.")
         }
@@ -132,7 +134,9 @@ struct PurchaseCertificate {
                 } else {
                     Timestamp(try GeneralizedTime(derEncoded: node))
                 }
-            guard let time else { throw ASN1Error.invalidASN1Object(reason: "A date is not in the calendar.") }
+            guard let time else {
+                throw ASN1Error.invalidASN1Object(reason: "A date is not in the calendar.")
+            }
             return time
         }
     }

@@ -18,16 +18,16 @@ public struct TrustRoots: Sendable {
         self.certificates = certificates
     }
 
-    /// Those that may issue others. A certificate whose key usage says that it signs documents is none of them: Xcode's are
-    /// called authorities too, and what they sign must not pass for what Apple's signers sign.
+    /// The roots that may issue certificates. Certificates for signing documents may not: Xcode's are marked as
+    /// authorities too, and a chain that they issued must not pass for Apple's.
     var authorities: [Certificate] { certificates.filter { !$0.signsDocuments } }
 
-    /// Those that may sign documents themselves.
+    /// The roots that may sign documents.
     var signers: [Certificate] {
         certificates.filter { $0.signsDocuments || $0.extensions[oid: .X509ExtensionID.keyUsage] == nil }
     }
 
-    /// Apple's three roots, which come with this library.
+    /// Apple's three roots, which this library contains.
     public static let apple = TrustRoots(
         AppleRoots.all.compactMap { root in
             Base64.decode(root.utf8).flatMap { try? Certificate(derEncoded: $0) }
@@ -35,7 +35,7 @@ public struct TrustRoots: Sendable {
 
     /// Reads roots from a file's bytes: one certificate as DER, or one or more as PEM.
     ///
-    /// - Throws: ``VerificationError`` with `malformed` where there is no certificate.
+    /// - Throws: ``VerificationError`` with `malformed` if there is no certificate.
     public init(reading file: some Collection<UInt8>) throws(VerificationError) {
         certificates = try [Certificate](reading: file)
     }
@@ -46,12 +46,13 @@ public struct TrustRoots: Sendable {
     }
 }
 
-/// Certificates between a signer's and a root. A type of its own, so that nobody takes them for roots: developers' own
-/// certificates lead to Apple's intermediates too.
+/// Certificates between a signer's and a root.
+///
+/// A type of its own, so that they are not used as roots: developers' certificates lead to Apple's intermediates too.
 public struct Intermediates: Sendable {
     package let certificates: [Certificate]
 
-    /// None.
+    /// Creates an empty set.
     public init() {
         certificates = []
     }
@@ -62,19 +63,19 @@ public struct Intermediates: Sendable {
 
     /// Reads intermediates from a file's bytes: one certificate as DER, or one or more as PEM.
     ///
-    /// - Throws: ``VerificationError`` with `malformed` where there is no certificate.
+    /// - Throws: ``VerificationError`` with `malformed` if there is no certificate.
     public init(reading file: some Collection<UInt8>) throws(VerificationError) {
         certificates = try [Certificate](reading: file)
     }
 
-    /// These and `other`.
+    /// These intermediates and `other`.
     public func union(_ other: Intermediates) -> Intermediates {
         Intermediates(certificates + other.certificates)
     }
 }
 
 extension Certificate {
-    /// Whether its key usage has digitalSignature (RFC 5280 section 4.2.1.3).
+    /// Whether the key usage contains digitalSignature (RFC 5280 section 4.2.1.3).
     fileprivate var signsDocuments: Bool { (try? extensions.keyUsage)?.digitalSignature == true }
 }
 
@@ -90,7 +91,8 @@ extension [Certificate] {
                 self = [try Certificate(derEncoded: Array<UInt8>(file))]
             }
         } catch {
-            throw VerificationError(.malformed, "Neither DER nor PEM of a certificate.", cause: error)
+            throw VerificationError(
+                .malformed, "The file is neither the DER nor the PEM of a certificate.", cause: error)
         }
     }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Checks that a receipt was issued to a device, as an app does on the device itself.
+
 import AppStoreModel
 import Crypto
 public import ReceiptCoding
 
-/// What identifies a device to its receipts: on iOS the 16 bytes of `identifierForVendor`, on macOS the 6 bytes of the
-/// primary MAC address.
+/// The identifier of a device in its receipts: on iOS the 16 bytes of `identifierForVendor`, on macOS the 6 bytes of
+/// the primary MAC address.
 public struct DeviceIdentifier: Hashable, Sendable {
     let bytes: [UInt8]
 
@@ -25,14 +27,14 @@ extension Verified<AppReceipt> {
     /// Checks that the receipt was issued to `device`: SHA-1 of device id, opaque value and bundle id, as Apple's
     /// “Validating receipts on the device” describes it. SHA-1 stays here, whatever the receipt is signed with.
     ///
-    /// - Throws: ``VerificationError`` with `otherDevice`. That can be legitimate: a device that was restored has another
-    ///   identifier until it refreshes its receipt.
+    /// - Throws: ``VerificationError`` with `otherDevice`. A customer can be honest and still cause it: a restored
+    ///   device has another identifier until it refreshes its receipt.
     public func requireDevice(_ device: DeviceIdentifier) throws(VerificationError) {
         var hash = Insecure.SHA1()
         hash.update(data: device.bytes)
         hash.update(data: payload.opaqueValue)
         hash.update(data: payload.bundleIdOctets)
-        // The digest's own comparison takes the same time wherever the first difference is.
+        // Constant-time comparison.
         guard hash.finalize() == Array(payload.deviceHash) else {
             throw VerificationError(.otherDevice, "The receipt was not issued to this device.")
         }

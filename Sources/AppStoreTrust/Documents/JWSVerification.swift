@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Verifies signed tokens: transactions, renewal info, notifications and the other kinds of compact JWS.
+
 public import AppStoreModel
 import Crypto
 import ReceiptCoding
@@ -9,9 +11,9 @@ extension AppStoreVerifier {
     /// Verifies a compact JWS of the kind that `Payload` has.
     ///
     /// - Parameters:
-    ///   - jws: The token as received: ASCII of three parts with dots between.
-    ///   - now: The instant at which certificates are judged where the payload does not say when it was signed.
-    /// - Throws: ``VerificationError``, `otherKind` where the token is genuine but of another kind.
+    ///   - jws: The token as received: ASCII, three parts separated by dots.
+    ///   - now: The instant at which certificates must be valid if the payload has no signing date.
+    /// - Throws: ``VerificationError``, with `otherKind` if the token is genuine but of another kind.
     public func verify<Payload: SignedPayload>(
         _ jws: some Collection<UInt8>, as type: Payload.Type, at now: Timestamp
     ) async throws(VerificationError) -> Verified<Payload> {
@@ -21,12 +23,11 @@ extension AppStoreVerifier {
         return payload
     }
 
-    /// Verifies a compact JWS of whatever kind, whose payload is then read as plain JSON; ``Verified/read(as:)`` gives it
-    /// a type.
+    /// Verifies a compact JWS of any kind, and reads its payload as plain JSON. ``Verified/read(as:)`` gives it a type.
     ///
     /// - Parameters:
-    ///   - jws: The token as received: ASCII of three parts with dots between.
-    ///   - now: The instant at which certificates are judged where the payload does not say when it was signed.
+    ///   - jws: The token as received: ASCII, three parts separated by dots.
+    ///   - now: The instant at which certificates must be valid if the payload has no signing date.
     /// - Throws: ``VerificationError``.
     public func verify(
         jws: some Collection<UInt8>, at now: Timestamp
@@ -34,8 +35,8 @@ extension AppStoreVerifier {
         try accept(try await genuineToken(jws, expecting: nil, at: now), expecting: nil)
     }
 
-    /// Signature first, payload second: until the signature is known to be right, the payload serves only to find the
-    /// date at which to judge the certificates. That is safe, because whoever lies about the date still needs Apple's key.
+    /// Checks the signature before the payload. Until the signature is valid, the payload is read only for the date at
+    /// which the certificates must be valid. That is safe: a forger who changes the date still needs Apple's key.
     private func genuineToken(
         _ jws: some Collection<UInt8>, expecting expected: SignedKind?, at now: Timestamp
     ) async throws(VerificationError) -> GenuineToken {
@@ -49,7 +50,7 @@ extension AppStoreVerifier {
         passedDates(chain, at: token.signedDate ?? now, isSigned: token.signedDate != nil)
         let digest = try token.requireSignature(by: chain)
         passedSignature(chain, "ES256")
-        // The signature covers the header, so nobody but the signer can make another that leads to this chain.
+        // The signature covers the header, so only the signer can create another header for this chain.
         if known == nil { knownTokenSigners.remember(chain, as: Array(token.jws.encodedHeader)) }
         if case .checked = revocation { try await requireUnrevoked(chain, at: now) }
         return GenuineToken(token: token, digest: digest, chain: chain)
@@ -73,7 +74,7 @@ extension AppStoreVerifier {
         let token = genuine.token
         guard let kind = token.kind else {
             throw VerificationError(
-                .otherKind, "The token is genuine, but nothing that the App Store is known to sign.")
+                .otherKind, "The token is genuine, but of no kind that this version knows.")
         }
         guard kind == expected ?? kind else {
             throw VerificationError(.otherKind, "Expected a \(expected ?? kind), found a \(kind).")
@@ -81,7 +82,7 @@ extension AppStoreVerifier {
         if kind == .notification, SignedClaims.subjects(of: token.payload).count > 1 {
             throw VerificationError(.otherPurchase, "The notification is about more than one subject.")
         }
-        passed(.kind, expected?.rawValue ?? "anything that the App Store signs", found: kind.rawValue)
+        passed(.kind, expected?.rawValue ?? "any kind that the App Store signs", found: kind.rawValue)
         let claims = SignedClaims(kind, token.payload)
         let environment = try requireAccepted(claims, kind, from: genuine.chain)
         return Verified(
@@ -91,9 +92,10 @@ extension AppStoreVerifier {
 }
 
 extension Verified<JSONValue> {
-    /// Reads the payload as what it is.
+    /// Reads the payload as a type.
     ///
-    /// - Throws: `otherKind` where it is of another kind, `unreadable` where a field is of another form.
+    /// - Throws: ``VerificationError``: `otherKind` if the payload is of another kind, `unreadable` if a member has
+    ///   another form than the type expects.
     @inline(never)
     public func read<Known: SignedPayload>(as type: Known.Type) throws(VerificationError) -> Verified<Known> {
         guard kind == type.signedKind else {
@@ -119,7 +121,7 @@ extension Verified<JSONValue> {
 /// A token that one of the App Store's signers signed.
 private struct GenuineToken {
     let token: SignedToken
-    /// Of what is signed.
+    /// The SHA-256 of the signing input.
     let digest: SHA256Digest
     let chain: SignerChain
 }
@@ -128,7 +130,7 @@ private struct GenuineToken {
 private struct SignedToken {
     let jws: JWS
     let payload: JSONValue
-    /// The expected kind if the payload may be of that kind, else the kind that it looks like.
+    /// The expected kind if the payload may be of that kind, else the kind that its members suggest.
     let kind: SignedKind?
     let signedDate: Timestamp?
 
@@ -149,8 +151,8 @@ private struct SignedToken {
         signedDate = Self.signedDate(of: payload, kind)
     }
 
-    /// The certificates that the header brings along: leaf first (RFC 7515 section 4.1.6). The third is the signer's idea
-    /// of a root, which nobody asked for.
+    /// The certificates in the header, leaf first (RFC 7515 section 4.1.6). The third is the root that the signer
+    /// claims. It is ignored.
     @inline(never)
     func certificates() throws(VerificationError) -> Certificates {
         let header: JWS.Header
@@ -163,25 +165,28 @@ private struct SignedToken {
             throw VerificationError(.unsupportedAlgorithm, "The algorithm is \(header.alg), the App Store's is ES256.")
         }
         guard !header.x5c.isEmpty else {
-            throw VerificationError(.malformed, "The header brings no certificates (x5c).")
+            throw VerificationError(.malformed, "The header contains no certificates (x5c).")
         }
         guard header.x5c.count == 1 || header.x5c.count == 3 else {
             throw VerificationError(
-                .untrustedChain, "The header brings \(header.x5c.count) certificates (x5c), the App Store's bring 3.")
+                .untrustedChain,
+                "The header contains \(header.x5c.count) certificates (x5c), the App Store's contain 3.")
         }
         let leaf = try Self.certificate(header.x5c[0], "leaf certificate (x5c[0])")
         guard header.x5c.count == 3 else { return .selfSigned(leaf) }
         return .issued(leaf, by: try Self.certificate(header.x5c[1], "intermediate certificate (x5c[1])"))
     }
 
-    /// What a header brings along of its signer.
+    /// The signer's certificates in a header.
     enum Certificates {
-        /// As from the App Store.
+        /// Leaf and intermediate, as from the App Store.
         case issued(Certificate, by: Certificate)
-        /// As from Xcode.
+        /// The leaf alone, as from Xcode.
         case selfSigned(Certificate)
     }
 
+    /// Checks the signature.
+    ///
     /// - Returns: The digest that was signed.
     @inline(never)
     func requireSignature(by chain: SignerChain) throws(VerificationError) -> SHA256Digest {
@@ -195,12 +200,12 @@ private struct SignedToken {
         let digest = SHA256.hash(data: jws.signingInput)
         guard key.isValidSignature(signature, for: digest) else {
             throw VerificationError(
-                .invalidSignature, "The signature is not of this header and payload by this signer.")
+                .invalidSignature, "This signer did not sign this header and payload.")
         }
         return digest
     }
 
-    /// `signedDate`, or what an app transaction has in its place.
+    /// `signedDate`, or `receiptCreationDate` of an app transaction.
     private static func signedDate(of payload: JSONValue, _ kind: SignedKind?) -> Timestamp? {
         let name = kind == .appTransaction ? "receiptCreationDate" : "signedDate"
         guard let date = payload[name] ?? payload["signedDate"] else { return nil }

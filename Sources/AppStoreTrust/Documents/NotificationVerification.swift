@@ -2,27 +2,28 @@
 
 public import AppStoreModel
 
-/// A server notification with everything that it holds, each part verified and all of them about one purchase.
+/// A server notification with the tokens inside it: each is verified, and all are about one purchase.
 public struct VerifiedNotification: Sendable {
+    /// The notification itself.
     public let notification: Verified<ResponseBodyV2DecodedPayload>
     /// `data.signedTransactionInfo`.
     public let transaction: Verified<JWSTransactionDecodedPayload>?
-    /// `data.signedRenewalInfo`. Auto-renewable subscriptions only.
+    /// `data.signedRenewalInfo`; auto-renewable subscriptions only.
     public let renewalInfo: Verified<JWSRenewalInfoDecodedPayload>?
     /// `appData.signedAppTransactionInfo`.
     public let appTransaction: Verified<AppTransaction>?
 }
 
 extension AppStoreVerifier {
-    /// Verifies a version 2 server notification and the tokens inside of it.
+    /// Verifies a version 2 server notification and the tokens inside it.
     ///
-    /// The notification's own signature does not vouch for the tokens inside: each is verified by itself, and all must name
-    /// the same app and environment, the renewal info also the transaction's subscription.
+    /// The notification's signature does not authenticate the tokens inside, so each is verified on its own. All must
+    /// name the same app and environment. The renewal info must also name the transaction's subscription.
     ///
     /// - Parameters:
     ///   - signedPayload: The token as received: the value of `signedPayload`.
-    ///   - now: The instant at which certificates are judged where a payload does not say when it was signed.
-    /// - Throws: ``VerificationError``, `otherPurchase` where the parts do not belong together.
+    ///   - now: The instant at which certificates must be valid if a payload has no signing date.
+    /// - Throws: ``VerificationError``, with `otherPurchase` if the parts do not belong together.
     public func verify(
         notification signedPayload: some Collection<UInt8>, at now: Timestamp
     ) async throws(VerificationError) -> VerifiedNotification {
@@ -30,7 +31,7 @@ extension AppStoreVerifier {
             partsOf: verify(signedPayload, as: ResponseBodyV2DecodedPayload.self, at: now), at: now)
     }
 
-    /// Verifies the tokens inside of a notification that was itself verified; see ``verify(notification:at:)``.
+    /// Verifies the tokens inside a verified notification; see ``verify(notification:at:)``.
     package func verify(
         partsOf notification: Verified<ResponseBodyV2DecodedPayload>, at now: Timestamp
     ) async throws(VerificationError) -> VerifiedNotification {
@@ -70,7 +71,7 @@ extension VerifiedNotification {
         try requireSame(transaction?.environment, transaction?.bundleId)
         try requireSame(renewalInfo?.environment, nil)
         try requireSame(appTransaction?.environment, appTransaction?.bundleId)
-        // Renewal info names no app: its subscription is what binds it.
+        // Renewal info names no app: only its subscription binds it to the notification.
         guard let renewalInfo else { return }
         let (found, expected) = (
             renewalInfo.payload.originalTransactionId, transaction?.payload.originalTransactionId
@@ -78,12 +79,12 @@ extension VerifiedNotification {
         guard let found, found == expected else {
             throw VerificationError(
                 .otherPurchase,
-                "Renewal info of the subscription \(found ?? "without a name") beside a transaction of \(expected ?? "none")."
+                "Renewal info of the subscription \(found ?? "(none)") beside a transaction of \(expected ?? "(none)")."
             )
         }
     }
 
-    /// Compares what a part is about, as far as it says so, with what the notification is about.
+    /// Checks that a part is from the notification's environment and about its app, if the part names them.
     private func requireSame(_ environment: Environment?, _ bundleId: String?) throws(VerificationError) {
         if let environment, environment != notification.environment {
             throw VerificationError(

@@ -3,7 +3,7 @@
 import AppStoreModel
 import ReceiptCoding
 
-/// A signer of receipts, and how receipts name it.
+/// A known signer of receipts, with the name by which receipts refer to it.
 package struct ReceiptSigner: Sendable {
     let chain: SignerChain
     private let issuer: [UInt8]
@@ -15,8 +15,8 @@ package struct ReceiptSigner: Sendable {
         serialNumber = Array(signer.serialNumber)
     }
 
-    /// Whether a receipt names this signer and brings its certificates first, as the App Store's receipts do. Its chain is then
-    /// the first that would be tried.
+    /// Whether a receipt names this signer and contains its certificates first, as the App Store's receipts do. The
+    /// verifier would then try this chain first anyway.
     func isNamedFirst(in receipt: SignedReceipt) -> Bool {
         let certificates = chain.encodedCertificates.prefix(chain.judged.count)
         return receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)

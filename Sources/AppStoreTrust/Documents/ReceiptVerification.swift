@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Verifies app receipts: PKCS#7 containers with the signer's certificates inside.
+
 public import AppStoreModel
 import Crypto
 import CryptoExtras
@@ -12,8 +14,8 @@ extension AppStoreVerifier {
     ///
     /// - Parameters:
     ///   - receipt: The receipt's bytes, not their base64.
-    ///   - now: The instant at which certificates are judged if the receipt does not say when it was created.
-    /// - Returns: The receipt, whose ``Verified/document`` is canonical: the same for every container around one payload
+    ///   - now: The instant at which certificates must be valid if the receipt has no creation date.
+    /// - Returns: The receipt. Its ``Verified/document`` is canonical: the same for every container around one payload
     ///   and signature.
     /// - Throws: ``VerificationError``.
     public func verify(
@@ -29,12 +31,12 @@ extension AppStoreVerifier {
         return try accept(unverified, from: chain)
     }
 
-    /// The chain that signed the receipt: a known one, or one that is known from now on.
+    /// The chain that signed the receipt, from the cache if possible. A new chain is added to the cache.
     private func signer(
         of receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
         let instant = receipt.creationDate ?? now
-        // If anything is wrong, another chain in the envelope may be right: the outcome is the one without a known signer.
+        // If a check fails, another chain in the container may be valid: the outcome must not depend on the cache.
         if let known = knownReceiptSigners.signer(where: { $1.isNamedFirst(in: receipt.container) }),
             (try? known.chain.requireValidity(at: instant)) != nil,
             (try? receipt.requireSignature(by: known.chain)) != nil
@@ -49,8 +51,8 @@ extension AppStoreVerifier {
         return chain
     }
 
-    /// The first of the possible chains that leads to a trusted root and signed the receipt. There may be more than one:
-    /// Apple issued two WWDR certificates with one name and key, and anybody can add certificates to the envelope.
+    /// The first possible chain that leads to a trusted root and signed the receipt. There may be several: Apple issued
+    /// two WWDR certificates with one name and key, and a client can add certificates to the container.
     private func chain(
         behind receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
@@ -70,7 +72,7 @@ extension AppStoreVerifier {
                 firstError = firstError ?? error
             }
         }
-        let error = firstError ?? VerificationError(.untrustedChain, "The receipt brings no chain of certificates.")
+        let error = firstError ?? VerificationError(.untrustedChain, "The receipt contains no chain of certificates.")
         if let reached {
             passedChain(reached)
             if error.code != .certificateExpired {
@@ -111,14 +113,14 @@ extension AppStoreVerifier {
 
 extension SignedClaims {
     fileprivate init(_ receipt: AppReceipt) {
-        // A type that is not known stands for no environment, even if it is called like one, and so is never accepted.
+        // An unknown receipt type means no environment, even if its name is that of one. It is never accepted.
         let environment = receipt.receiptType?.known?.environment
         self.init(
             bundleId: receipt.bundleId, appAppleId: receipt.appItemId, environment: environment.map { Open($0) })
     }
 }
 
-/// A receipt whose container has the form that the App Store gives it. Nothing in it is trusted.
+/// A receipt whose container has the App Store's form. Nothing in it is trusted.
 private struct UnverifiedReceipt {
     let container: SignedReceipt
     let creationDate: Timestamp?
@@ -136,12 +138,12 @@ private struct UnverifiedReceipt {
         try Self.requireAlgorithms(container.signer)
     }
 
-    /// What is kept of the receipt: its payload and signature with the certificates of the chain that it was verified with.
-    /// The root is the verifier's own, not the one in the envelope.
+    /// The document to store: payload, signature and the certificates of the verified chain. The root is the verifier's
+    /// own, not the one in the container.
     @inline(never)
     func canonical(from chain: SignerChain) throws(VerificationError) -> [UInt8] {
         let document = container.canonical(certificates: chain.encodedCertificates)
-        // A root that was left out may make it longer than it came, and what is kept must be readable again.
+        // A receipt without a root becomes longer by the root. What is stored must still pass verification again.
         guard document.count <= Limits.receipt else {
             throw VerificationError(
                 .malformed, "With its certificates the receipt is longer than \(Limits.receipt) bytes.")
@@ -149,6 +151,7 @@ private struct UnverifiedReceipt {
         return document
     }
 
+    /// Checks the signature: RSA with PKCS#1 v1.5 padding over the payload.
     @inline(never)
     func requireSignature(by chain: SignerChain) throws(VerificationError) {
         guard let key = _RSA.Signing.PublicKey(chain.leaf.publicKey), key.keySizeInBits >= 2048 else {
@@ -163,7 +166,7 @@ private struct UnverifiedReceipt {
                 key.isValidSignature(signature, for: SHA256.hash(data: container.payload), padding: .insecurePKCS1v1_5)
             }
         guard isValid else {
-            throw VerificationError(.invalidSignature, "The signature is not of this payload by this signer.")
+            throw VerificationError(.invalidSignature, "This signer did not sign this payload.")
         }
     }
 
@@ -184,9 +187,9 @@ private struct UnverifiedReceipt {
         }
     }
 
-    /// Every embedded certificate that may be the signer's, by issuer and serial number (RFC 5652 section 5.3), with every
-    /// one that may have issued it, by name, or alone if it issued itself. Other certificates may be anything: they are
-    /// dropped, as are those that are not canonical.
+    /// The possible chains: each certificate with the signer's issuer and serial number (RFC 5652 section 5.3), with
+    /// each certificate that bears its issuer's name, or alone if it is self-issued. All other certificates are
+    /// ignored, as are those that are not canonical.
     @inline(never)
     func candidates() throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate?)] {
         var certificates: [Certificate] = []
@@ -196,7 +199,7 @@ private struct UnverifiedReceipt {
         }
         let leaves = certificates.filter { $0.isSigner(container.signer) }
         guard let leaf = leaves.first else {
-            throw VerificationError(.malformed, "The receipt does not bring the certificate of its signer.")
+            throw VerificationError(.malformed, "The receipt does not contain the certificate of its signer.")
         }
         let candidates: [(Certificate, Certificate?)] = leaves.flatMap { leaf in
             leaf.subject == leaf.issuer
@@ -204,13 +207,14 @@ private struct UnverifiedReceipt {
         }
         guard candidates.isEmpty else { return candidates }
         throw VerificationError(
-            .untrustedChain, "The receipt does not bring the certificate that issued “\(leaf.commonName)”.")
+            .untrustedChain, "The receipt does not contain the certificate that issued “\(leaf.commonName)”.")
     }
 }
 
 extension Certificate {
+    /// Whether a receipt names this certificate as its signer's.
     fileprivate func isSigner(_ signer: SignedReceipt.Signer) -> Bool {
-        // Both sides are numbers: a serial number with its top bit set has a zero in front in DER.
+        // Compare numbers, not bytes: in DER a serial number with its top bit set starts with a zero.
         guard serialNumber == SerialNumber(bytes: signer.serialNumber) else { return false }
         var serializer = DER.Serializer()
         guard (try? serializer.serialize(issuer)) != nil else { return false }

@@ -7,37 +7,37 @@ public import ReceiptCoding
 import SwiftASN1
 import X509
 
-/// An old transaction receipt whose signature, signer and app were checked. Only ``AppStoreVerifier`` makes one.
+/// An old transaction receipt whose signature, signer and app were verified. Only ``AppStoreVerifier`` creates one.
 ///
-/// It has no environment, since nothing that is signed names one: a sandbox receipt whose `environment` somebody took away
-/// looks like a production receipt and verifies as well. Before it is worth money, look its transaction up at Apple.
+/// It has no environment, because the signature covers none: a sandbox receipt without its `environment` looks like a
+/// production receipt and passes verification too. Look the transaction up at Apple before you deliver anything for it.
 public struct VerifiedTransactionReceipt: Sendable {
-    /// The purchase, as verifyReceipt would answer it.
+    /// The purchase, as verifyReceipt would return it.
     public let payload: TransactionReceiptInfo
 
-    /// The receipt, taken apart. What it says outside of ``payload``, nobody signed.
+    /// The parts of the receipt. Only ``payload`` is signed.
     public let receipt: TransactionReceipt
 
-    /// The property list exactly as received. This is what to keep, not a re-encoding.
+    /// The property list exactly as received. Store this, not a re-encoding.
     public let document: [UInt8]
 
     /// `bid`: one of the accepted apps.
     public let bundleId: String
 
-    /// `purchase-date-ms`: the instant at which its certificates were judged. `nil` where it does not say, and they were
-    /// judged at the time that the caller gave.
+    /// `purchase-date-ms`: the instant at which its certificates had to be valid. `nil` if the receipt has none: the
+    /// instant was then the caller's `now`.
     public let purchaseDate: Timestamp?
 }
 
 extension AppStoreVerifier {
     /// Verifies an old transaction receipt of version 2 or 3 (`SKPaymentTransaction.transactionReceipt`).
     ///
-    /// The receipt brings its signer's certificate but not what issued it: that must be among ``intermediates``. The
-    /// environments that this verifier accepts play no part; see ``VerifiedTransactionReceipt``.
+    /// The receipt contains its signer's certificate but not the issuer's, which must be among ``intermediates``. This
+    /// method ignores ``environments``; see ``VerifiedTransactionReceipt``.
     ///
     /// - Parameters:
     ///   - transactionReceipt: The property list, not its base64.
-    ///   - now: The instant at which certificates are judged where the receipt does not say when it was bought.
+    ///   - now: The instant at which certificates must be valid if the receipt has no purchase date.
     /// - Throws: ``VerificationError``.
     public func verify(
         transactionReceipt: some Collection<UInt8>, at now: Timestamp
@@ -47,13 +47,13 @@ extension AppStoreVerifier {
         passed(.algorithm, "RSA with SHA-1", found: "RSA-\(receipt.certificate.key.keySizeInBits) with SHA-1")
         let issuers = try await issuers(of: receipt, at: receipt.purchaseDate ?? now)
         try receipt.requireSignature()
-        passed(.signature, "RSA with SHA-1 by “\(receipt.certificate.subject.commonName)”", found: "right")
+        passed(.signature, "RSA with SHA-1 by “\(receipt.certificate.subject.commonName)”", found: "valid")
         try await requireUnrevoked(receipt, issuedBy: issuers, at: now)
         return try accept(receipt, Array(transactionReceipt))
     }
 
-    /// Asks about signer and intermediate where that is wanted. About a signer whose certificate the library does not read
-    /// nobody can be asked; those of version 2 name no responder anyway.
+    /// Checks signer and intermediate for revocation if the caller wants that. The library cannot read the certificate
+    /// of a version 2 signer; those certificates name no responder anyway.
     private func requireUnrevoked(
         _ receipt: UnverifiedTransactionReceipt, issuedBy issuers: Issuers, at now: Timestamp
     ) async throws(VerificationError) {
@@ -63,7 +63,7 @@ extension AppStoreVerifier {
                 (try? Certificate(canonical: Array(receipt.signature.certificate))).map {
                     OCSPQuestion(about: $0, issuedBy: issuers.intermediate)
                 }, OCSPQuestion(about: issuers.intermediate, issuedBy: issuers.root),
-            ], "Nobody can be asked about the certificate “\(name)”.", at: now)
+            ], "The certificate “\(name)” cannot be checked for revocation.", at: now)
     }
 
     @inline(never)
@@ -71,7 +71,7 @@ extension AppStoreVerifier {
         _ genuine: UnverifiedTransactionReceipt, _ document: [UInt8]
     ) throws(VerificationError) -> VerifiedTransactionReceipt {
         let payload = try genuine.payload()
-        passed(.contents, "a purchase", found: payload.productId ?? "one that names no product")
+        passed(.contents, "a purchase", found: payload.productId ?? "no product id")
         guard let bundleId = payload.bid else { throw VerificationError(.otherApp, "The receipt names no app (bid).") }
         try requireApp(SignedClaims(bundleId: bundleId, appAppleId: nil, environment: nil), .receipt)
         return VerifiedTransactionReceipt(
@@ -81,8 +81,8 @@ extension AppStoreVerifier {
 
     private typealias Issuers = (intermediate: Certificate, root: Certificate)
 
-    /// The intermediate that issued the signer's certificate, and its root. There may be more than one of its name: Apple
-    /// issued two WWDR certificates with one name and key, for different times.
+    /// The intermediate that issued the signer's certificate, and its root. Several intermediates may have the issuer's
+    /// name: Apple issued two WWDR certificates with one name and key, for different times.
     private func issuers(
         of receipt: UnverifiedTransactionReceipt, at instant: Timestamp
     ) async throws(VerificationError) -> Issuers {
@@ -96,9 +96,9 @@ extension AppStoreVerifier {
                 try receipt.requireValidity(under: candidate, at: instant)
                 let names = [receipt.certificate.subject, candidate.subject, root.subject].map { "“\($0.commonName)”" }
                 passed(
-                    .chain, "three certificates with Apple's marks to a trusted root",
+                    .chain, "three certificates with Apple's marker OIDs to a trusted root",
                     found: names.joined(separator: " ← "))
-                passed(.dates, "certificates valid when it was bought", found: instant.iso8601)
+                passed(.dates, "certificates valid at the time of purchase", found: instant.iso8601)
                 return (candidate, root)
             } catch {
                 firstError = firstError ?? error
@@ -109,10 +109,11 @@ extension AppStoreVerifier {
                 .untrustedChain,
                 """
                 The certificate “\(receipt.certificate.issuer.commonName)”, which issued the signer's, is not in the \
-                receipt and was not given: name the intermediates that are trusted to be Apple's.
+                receipt and not configured: name the intermediates that you know to be Apple's.
                 """)
     }
 
+    /// The root that issued an intermediate.
     private func root(of intermediate: Certificate) async throws(VerificationError) -> Certificate {
         guard case .validCertificate(let chain) = await roots.validate(intermediate, intermediates: []),
             chain.count == 2, let root = chain.last
@@ -124,7 +125,7 @@ extension AppStoreVerifier {
     }
 }
 
-/// A transaction receipt whose parts have their form. Nothing in it is trusted.
+/// A transaction receipt whose parts have the App Store's form. Nothing in it is trusted.
 private struct UnverifiedTransactionReceipt {
     let receipt: TransactionReceipt
     let signature: TransactionReceipt.Signature
@@ -141,7 +142,7 @@ private struct UnverifiedTransactionReceipt {
         certificate = try PurchaseCertificate(signature.certificate)
     }
 
-    /// When it was bought, as the signed part says.
+    /// The purchase date in the signed part.
     var purchaseDate: Timestamp? {
         let text = receipt.purchase["purchase-date-ms"] ?? receipt.purchase["purchase_date_ms"]
         return text.flatMap { Int64($0) }.map(Timestamp.init(milliseconds:))
@@ -182,7 +183,7 @@ private struct UnverifiedTransactionReceipt {
             _RSA.Signing.RSASignature(rawRepresentation: signature.signature), for: hash.finalize(),
             padding: .insecurePKCS1v1_5)
         guard isValid else {
-            throw VerificationError(.invalidSignature, "The signature is not of this purchase by this signer.")
+            throw VerificationError(.invalidSignature, "This signer did not sign this purchase.")
         }
     }
 }

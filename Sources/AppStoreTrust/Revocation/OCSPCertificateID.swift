@@ -4,10 +4,10 @@ import Crypto
 import SwiftASN1
 import X509
 
-/// Which certificate is meant, `CertID` of RFC 6960 section 4.1.1.
+/// The name of a certificate in OCSP: `CertID` of RFC 6960 section 4.1.1.
 ///
-/// With SHA-1, as all responders understand it and as those have it that sign their answers beforehand (RFC 5019 section
-/// 2.1.1). It only names the certificate: the answer is believed for the signature on it.
+/// With SHA-1, which all responders support and which presigned answers contain (RFC 5019 section 2.1.1). It only
+/// identifies the certificate: trust comes from the signature on the answer.
 struct OCSPCertificateID: Hashable, Sendable {
     let hashAlgorithm: ASN1ObjectIdentifier
     let issuerNameHash: ArraySlice<UInt8>
@@ -18,6 +18,7 @@ struct OCSPCertificateID: Hashable, Sendable {
 extension OCSPCertificateID {
     private static let sha1: ASN1ObjectIdentifier = [1, 3, 14, 3, 2, 26]
 
+    /// The name of a certificate, with SHA-1.
     init(of certificate: Certificate, issuedBy issuer: Certificate) throws {
         var name = DER.Serializer()
         try name.serialize(certificate.issuer)
@@ -27,6 +28,7 @@ extension OCSPCertificateID {
             issuerKeyHash: issuer.publicKey.sha1, serialNumber: certificate.serialNumber)
     }
 
+    /// Reads a `CertID`.
     init(_ node: ASN1Node) throws {
         self = try DER.sequence(node, identifier: .sequence) { nodes in
             Self(
@@ -36,13 +38,12 @@ extension OCSPCertificateID {
         }
     }
 
-    /// The DER of a whole `OCSPRequest` for this one certificate, unsigned and without extensions.
+    /// The DER of an `OCSPRequest` for this certificate, unsigned and without extensions.
     ///
-    /// Without a nonce too: it would forbid responders to sign beforehand (RFC 5019 section 2.1.1), and how old an answer
-    /// may be is what its dates are for.
+    /// A nonce would exclude presigned answers (RFC 5019 section 2.1.1). The dates of an answer limit its age instead.
     func request() throws -> [UInt8] {
         var serializer = DER.Serializer()
-        // OCSPRequest, TBSRequest, requestList, Request: each holds nothing but the next.
+        // OCSPRequest, TBSRequest, requestList, Request: each contains only the next.
         try serializer.appendConstructedNode(identifier: .sequence) { coder in
             try coder.appendConstructedNode(identifier: .sequence) { coder in
                 try coder.appendConstructedNode(identifier: .sequence) { coder in

@@ -4,29 +4,25 @@ package import AppStoreModel
 import SwiftASN1
 package import X509
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
-/// What is asked of a responder about one certificate, and the check of what it answers (RFC 6960, as profiled by RFC
-/// 5019).
+/// A request for the revocation status of one certificate, and the check of the response (RFC 6960 in the profile of
+/// RFC 5019).
 ///
-/// swift-certificates has this inside, but lets one have it only as a policy that looks at the wall clock and gives its
-/// reasons as text, hence our own.
+/// swift-certificates offers OCSP only as a verification policy that reports its reasons as text. The caller of a
+/// ``RevocationChecker`` must know a revoked certificate from an unknown one.
 package struct OCSPQuestion: Sendable {
+    /// The certificate that the request is about.
     package let certificate: Certificate
-    /// The certificate of who issued it, which is known to be right.
+    /// The certificate of its issuer, which the verified chain contains.
     let issuer: Certificate
 
+    /// Creates a request about a certificate of a verified chain.
     package init(about certificate: Certificate, issuedBy issuer: Certificate) {
         self.certificate = certificate
         self.issuer = issuer
     }
 
-    /// Where to ask: the first responder that the certificate names (RFC 5280 section 4.2.2.1) and that is reached over
-    /// HTTP; other schemes lead to who knows where.
+    /// The address of the first responder in the certificate (RFC 5280 section 4.2.2.1) with the scheme `http` or
+    /// `https`. Other schemes are never opened.
     var responder: String? {
         guard let access = try? certificate.extensions.authorityInformationAccess else { return nil }
         for description in access where description.method == .ocspServer {
@@ -51,13 +47,13 @@ extension OCSPQuestion {
     /// The most certificates in a response. One is needed; more would make us check the signatures on them.
     private static let certificateLimit = 10
 
-    /// Checks a response and finds what it says about the certificate.
+    /// Checks a response and reads the status of the certificate from it.
     ///
     /// - Parameters:
-    ///   - response: The DER of an `OCSPResponse`, from wherever.
-    ///   - now: The time, by which the response and the certificate of its signer are judged.
-    /// - Returns: An answer that is `good` or `revoked`, and current.
-    /// - Throws: Why the response says neither.
+    ///   - response: The DER of an `OCSPResponse`, from an untrusted network.
+    ///   - now: The instant at which the response and its signer's certificate must be valid.
+    /// - Returns: An answer that is `good` or `revoked`, and valid at `now`.
+    /// - Throws: Why the response proves neither.
     @inline(never)
     package func answer(in response: [UInt8], at now: Timestamp) throws(OCSPFault) -> OCSPAnswer {
         guard response.count <= Self.responseLimit else {
@@ -67,22 +63,22 @@ extension OCSPQuestion {
         try requireSignature(on: response, at: now)
         let id = try? OCSPCertificateID(of: certificate, issuedBy: issuer)
         let statements = response.statements.filter { $0.certificate == id }
-        // Of two about one certificate the bad one counts.
+        // Of two statements about one certificate, `revoked` counts.
         guard let statement = statements.first(where: \.status.isRevoked) ?? statements.first else {
             throw OCSPFault("The answer is about another certificate.")
         }
         return try OCSPAnswer(statement, at: now)
     }
 
-    /// Checks that the issuer signed the response, or a delegate that brings the issuer's word for it (RFC 6960 section
-    /// 4.2.2.2). Nobody else may answer: other responders that the RFC allows would have to be configured.
+    /// Checks that the issuer signed the response, or a delegate with a certificate from the issuer (RFC 6960 section
+    /// 4.2.2.2). Other responders that the RFC allows would have to be configured, so they are refused.
     private func requireSignature(on response: OCSPResponse, at now: Timestamp) throws(OCSPFault) {
         guard let algorithm = Certificate.SignatureAlgorithm(ofResponse: response.signatureAlgorithm) else {
             throw OCSPFault(
-                "The answer is signed with an algorithm that is not known (\(response.signatureAlgorithm)).")
+                "The answer is signed with an unknown algorithm (\(response.signatureAlgorithm)).")
         }
         guard response.certificates.count <= Self.certificateLimit else {
-            throw OCSPFault("The answer brings \(response.certificates.count) certificates, one would do.")
+            throw OCSPFault("The answer contains \(response.certificates.count) certificates, real ones contain one.")
         }
         let signers = ([issuer] + response.certificates).filter(response.responder.isHolder)
         let isSigned = signers.contains { signer in
@@ -95,8 +91,8 @@ extension OCSPQuestion {
         }
     }
 
-    /// Whether the issuer itself appointed the holder of this certificate to answer for it. Whether the delegate's
-    /// certificate was revoked in turn is not asked: the issuer limits that by its dates (section 4.2.2.2.1).
+    /// Whether the issuer appointed the holder of this certificate to sign responses. The delegate's own certificate is
+    /// not checked for revocation: the issuer limits that risk by its dates (section 4.2.2.2.1).
     private func isDelegate(_ certificate: Certificate, at now: Timestamp) -> Bool {
         certificate.issuer == issuer.subject && certificate.maySignResponses && certificate.isValid(at: now)
             && issuer.publicKey.isValidSignature(certificate.signature, for: certificate)
@@ -104,7 +100,7 @@ extension OCSPQuestion {
 }
 
 extension Certificate {
-    /// Whether the certificate is one for the signing of OCSP responses, and nothing in it says otherwise.
+    /// Whether the certificate is for signing OCSP responses, and has no unknown critical extension.
     fileprivate var maySignResponses: Bool {
         let known: [ASN1ObjectIdentifier] = [
             .X509ExtensionID.basicConstraints, .X509ExtensionID.keyUsage, .X509ExtensionID.extendedKeyUsage,
@@ -116,16 +112,12 @@ extension Certificate {
         return (try? extensions.keyUsage)?.digitalSignature == true
     }
 
-    /// To the second and including both ends (RFC 5280 section 4.1.2.5).
-    fileprivate func isValid(at now: Timestamp) -> Bool {
-        let now = Date(timeIntervalSince1970: Double(now.milliseconds) / 1000)
-        return notValidBefore <= now && now < notValidAfter.addingTimeInterval(1)
-    }
+    fileprivate func isValid(at now: Timestamp) -> Bool { validity.contains(now) }
 }
 
 extension Certificate.SignatureAlgorithm {
-    /// The algorithms with which responders sign. SHA-1 is not among them: what is signed here may be chosen by others, and
-    /// nobody who can make collisions is to say what is revoked.
+    /// The algorithms with which responders sign. SHA-1 is excluded: others may choose parts of a response, so a
+    /// collision could forge one.
     fileprivate init?(ofResponse identifier: ASN1ObjectIdentifier) {
         switch identifier {
         case [1, 2, 840, 10045, 4, 3, 2]: self = .ecdsaWithSHA256

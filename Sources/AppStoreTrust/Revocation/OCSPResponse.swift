@@ -4,16 +4,16 @@ import AppStoreModel
 import SwiftASN1
 import X509
 
-/// A response of a responder (RFC 6960 section 4.2.1), taken apart. Nothing in it is trusted.
+/// The parts of a responder's response (RFC 6960 section 4.2.1). Nothing in it is trusted.
 struct OCSPResponse {
-    /// Whose signature it is, in the response's own words: `ResponderID`.
+    /// The signer that the response claims: `ResponderID`.
     enum Responder: Hashable {
         case name(DistinguishedName)
         /// SHA-1 of the bits of the key.
         case key(ArraySlice<UInt8>)
     }
 
-    /// What is said about one certificate: `SingleResponse`.
+    /// The status of one certificate: `SingleResponse`.
     struct Statement {
         enum Status: Hashable {
             case good
@@ -27,22 +27,22 @@ struct OCSPResponse {
         let nextUpdate: Timestamp?
     }
 
-    /// The DER of `tbsResponseData`, which the signature is about.
+    /// The DER of `tbsResponseData`, which the signature covers.
     let signedBytes: ArraySlice<UInt8>
     let responder: Responder
     let statements: [Statement]
     let signatureAlgorithm: ASN1ObjectIdentifier
     let signature: ArraySlice<UInt8>
-    /// Among which a delegate's may be. What is no certificate that can be read is left out: nobody needs it.
+    /// The certificates in the response, possibly a delegate's. Unreadable ones are left out.
     let certificates: [Certificate]
 }
 
-/// Why a response of a responder says nothing about a certificate.
+/// Why a response proves nothing about a certificate.
 package struct OCSPFault: Error, Equatable {
-    /// The most Unicode scalars of a reason. A sentence has less; the rest of a longer one is something that it quotes.
+    /// The most Unicode scalars of a reason. Only a reason that quotes a transport's error is longer.
     private static let reasonLimit = 300
 
-    /// A sentence.
+    /// The reason, a sentence.
     package let reason: String
 
     init(_ reason: String) {
@@ -61,7 +61,7 @@ extension OCSPResponse {
         } catch let fault as OCSPFault {
             throw fault
         } catch {
-            throw OCSPFault("The answer is no OCSP response: \(error)")
+            throw OCSPFault("The answer is not an OCSP response: \(error)")
         }
     }
 
@@ -95,9 +95,9 @@ extension OCSPResponse {
 
     private static func responseData(_ node: ASN1Node) throws -> (Responder, [Statement]) {
         try DER.sequence(node, identifier: .sequence) { nodes in
-            // The one version there is goes without saying in DER, since it is the default.
+            // DER omits the version, since the only one is the default.
             let responder = try Responder(nodes.required())
-            // producedAt: when it was signed. The dates of the statements are what counts.
+            // producedAt, when it was signed. The dates of the statements count.
             _ = try Timestamp(generalizedTime: nodes.required())
             let statements = try DER.sequence(nodes.required(), identifier: .sequence) { nodes in
                 var statements: [Statement] = []
@@ -142,6 +142,7 @@ extension OCSPResponse.Responder {
         }
     }
 
+    /// Whether this name is that of a certificate.
     func isHolder(of certificate: Certificate) -> Bool {
         switch self {
         case .name(let name): certificate.subject == name
@@ -179,7 +180,7 @@ extension OCSPResponse.Statement.Status {
             let revoked = ASN1Identifier(tagWithNumber: 1, tagClass: .contextSpecific)
             self = try DER.sequence(node, identifier: revoked) { nodes in
                 let time = try Timestamp(generalizedTime: nodes.required())
-                // revocationReason: revoked is revoked.
+                // revocationReason, which changes nothing.
                 _ = nodes.next()
                 return .revoked(at: time)
             }
@@ -188,21 +189,22 @@ extension OCSPResponse.Statement.Status {
 }
 
 extension ASN1NodeCollection.Iterator {
-    /// None is needed (RFC 6960 section 4.4), unless it is critical: then the answer is not to be used by who does not know it.
+    /// Skips extensions, of which none is needed (RFC 6960 section 4.4). Refuses a critical one, as all are unknown
+    /// here.
     fileprivate mutating func skipExtensions() throws {
         let extensions = try DER.optionalExplicitlyTagged(&self, tagNumber: 1, tagClass: .contextSpecific) { node in
             try DER.sequence(of: Certificate.Extension.self, identifier: .sequence, rootNode: node)
         }
         guard let critical = extensions?.first(where: \.critical) else { return }
-        throw OCSPFault("The answer has a critical extension that is not known (\(critical.oid)).")
+        throw OCSPFault("The answer has an unknown critical extension (\(critical.oid)).")
     }
 }
 
 extension Timestamp {
-    /// Reads a GeneralizedTime in the one form that RFC 5280 section 4.1.2.5.2 allows: `YYYYMMDDHHMMSSZ`.
+    /// Reads a GeneralizedTime in the only form that RFC 5280 section 4.1.2.5.2 allows: `YYYYMMDDHHMMSSZ`.
     fileprivate init(generalizedTime node: ASN1Node) throws {
         guard node.identifier == .generalizedTime, case .primitive(let text) = node.content, text.count == 15 else {
-            throw OCSPFault("The answer has a time that is none.")
+            throw OCSPFault("The answer has an invalid time.")
         }
         var iso: [UInt8] = []
         for (position, character) in text.enumerated() {
@@ -214,7 +216,7 @@ extension Timestamp {
             }
             iso.append(character)
         }
-        guard let time = Timestamp(iso8601: iso[...]) else { throw OCSPFault("The answer has a time that is none.") }
+        guard let time = Timestamp(iso8601: iso[...]) else { throw OCSPFault("The answer has an invalid time.") }
         self = time
     }
 }

@@ -2,9 +2,9 @@
 
 import Synchronization
 
-/// A value that comes once, and that any number of tasks wait for.
+/// A value that is set once and that any number of tasks await.
 ///
-/// Unlike the value of a `Task`, it can be waited for by tasks that stop waiting when they are cancelled.
+/// A task that awaits it stops when it is cancelled. One that awaits the value of a `Task` would not.
 final class OneShot<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?
@@ -14,7 +14,7 @@ final class OneShot<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
-    /// Gives the value to all who wait and will wait. The first value counts, later ones change nothing.
+    /// Sets the value and resumes all waiting tasks. Only the first call has an effect.
     func set(_ value: Value) {
         let waiting = state.withLock { state in
             guard state.value == nil else { return [Int: CheckedContinuation<Value?, Never>]() }
@@ -25,7 +25,7 @@ final class OneShot<Value: Sendable>: Sendable {
         for continuation in waiting.values { continuation.resume(returning: value) }
     }
 
-    /// Waits for the value. `nil` where the waiting task was cancelled before it came.
+    /// Waits for the value. Returns `nil` if the waiting task is cancelled first.
     func value() async -> Value? {
         let ticket = state.withLock { state in
             state.lastTicket &+= 1
@@ -34,7 +34,7 @@ final class OneShot<Value: Sendable>: Sendable {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 wait(ticket, continuation)
-                // A cancellation before this finds nobody who waits.
+                // The cancellation handler may have run before `wait`, and then found nothing to resume.
                 if Task.isCancelled { leave(ticket) }
             }
         } onCancel: {

@@ -3,43 +3,44 @@
 import AppStoreModel
 import X509
 
-/// What is known about the revocation of certificates, and what is being asked. Decides what is to be asked, but asks
-/// nothing itself.
+/// The cached answers about certificates, and the pending requests. Decides when to send a request, but sends none
+/// itself.
 struct RevocationCache {
-    /// What a question leads to.
+    /// The result of a look-up.
     enum Finding {
+        /// A status from the cache, or `unknown` if no request may be sent.
         case known(RevocationStatus)
-        /// A question on its way, for whose answer one can wait.
+        /// A pending request, which the caller can await.
         case pending(RevocationInquiry)
     }
 
-    /// The most certificates that something is remembered about. Only those are asked about whose signature was right, and
-    /// in years the App Store has had a handful.
+    /// The most certificates in the cache. Only certificates of verified chains are looked up, and in years the App
+    /// Store has used a handful.
     static let certificateLimit = 256
 
-    /// How long after a question without an answer the next is sent, in milliseconds: 30 seconds, so that a dead responder
-    /// makes one document wait and not each. Longer than the deadline of a question.
+    /// How long after a failed request the next is sent, in milliseconds: 30 seconds, so that a dead responder delays
+    /// one document and not each. Longer than the deadline of a request.
     static let retryDelay: Int64 = 30_000
 
-    /// How many questions may be given up on without their transport having returned. Only a transport that does not heed
-    /// cancellation has any; with this many, nothing more is asked of it.
+    /// How many cancelled requests may be left whose transport has not returned. Only a transport that ignores
+    /// cancellation leaves any. At this number no further request is sent.
     static let strayLimit = 16
 
     fileprivate struct Entry {
-        /// The last answer, which may be out of date.
+        /// The last answer, which may have expired.
         var answer: OCSPAnswer?
-        /// The question on its way.
+        /// The pending request.
         var inquiry: RevocationInquiry?
-        /// The last question that brought nothing new, and why.
+        /// The last request without a newer answer, and the reason.
         var failure: (sent: Timestamp, reason: String)?
     }
 
     private var entries: [CertificateKey: Entry] = [:]
     private var strays = 0
 
-    /// Looks up what is known, or whom to wait for.
+    /// Looks up a status, or the pending request for it.
     ///
-    /// - Returns: Also a new question, where one is to be sent now.
+    /// - Returns: The result, and a new request if the caller must send one now.
     mutating func find(_ question: OCSPQuestion, at now: Timestamp) -> (Finding, new: RevocationInquiry?) {
         let entry = entries[CertificateKey(question.certificate)] ?? Entry()
         let isResting = entry.failure.map { now.isNear($0.sent, within: Self.retryDelay) } ?? false
@@ -54,22 +55,24 @@ struct RevocationCache {
 
     private mutating func begin(_ question: OCSPQuestion, at now: Timestamp) -> (Finding, new: RevocationInquiry?) {
         func refuse(_ reason: String) -> (Finding, new: RevocationInquiry?) { (.known(.unknown(reason)), nil) }
-        guard let responder = question.responder else { return refuse("It names no OCSP responder.") }
-        guard strays < Self.strayLimit else { return refuse("\(strays) earlier questions never came to an end.") }
+        guard let responder = question.responder else { return refuse("The certificate names no OCSP responder.") }
+        guard strays < Self.strayLimit else { return refuse("\(strays) earlier requests never ended.") }
         let key = CertificateKey(question.certificate)
-        guard makeRoom(for: key) else { return refuse("More than \(Self.certificateLimit) are being asked about.") }
+        guard makeRoom(for: key) else {
+            return refuse("Requests about \(Self.certificateLimit) other certificates are pending.")
+        }
         let inquiry = RevocationInquiry(question, to: responder, at: now)
         entries[key, default: Entry()].inquiry = inquiry
         return (.pending(inquiry), inquiry)
     }
 
-    /// Takes in what came of a question.
+    /// Stores the outcome of a request.
     ///
-    /// - Returns: What those are to be told who wait for it.
+    /// - Returns: The status for the callers that await it.
     mutating func settle(_ inquiry: RevocationInquiry, _ outcome: Result<OCSPAnswer, OCSPFault>) -> RevocationStatus {
         let key = CertificateKey(inquiry.question.certificate)
         guard var entry = entries[key], entry.inquiry === inquiry else {
-            // It was given up before, and those who waited were told so.
+            // The request was given up before, and its callers were resumed.
             strays -= 1
             return .unknown("The answer came too late.")
         }
@@ -80,13 +83,13 @@ struct RevocationCache {
             entry.take(answer, sent: inquiry.sent)
             return answer.status
         case .failure(let fault):
-            // What is known stays known until it is out of date.
+            // A cached answer stays valid until it expires.
             entry.failure = (inquiry.sent, fault.reason)
             return .unknown(fault.reason)
         }
     }
 
-    /// Stops waiting for a question that was not answered in time; does nothing to one that was.
+    /// Gives up a request that was not answered in time. Does nothing if it was answered.
     mutating func giveUp(_ inquiry: RevocationInquiry, _ reason: String) {
         let key = CertificateKey(inquiry.question.certificate)
         guard entries[key]?.inquiry === inquiry else { return }
@@ -95,7 +98,7 @@ struct RevocationCache {
         strays += 1
     }
 
-    /// Forgets what is least worth, if need be. Never what was revoked, nor a question on its way.
+    /// Drops the answer that expires first if the cache is full. Never drops a revocation or a pending request.
     private mutating func makeRoom(for key: CertificateKey) -> Bool {
         guard entries[key] == nil, entries.count >= Self.certificateLimit else { return true }
         let candidates = entries.filter { $0.value.inquiry == nil && $0.value.answer?.isRevoked != true }
@@ -110,7 +113,7 @@ struct RevocationCache {
 }
 
 extension RevocationCache.Entry {
-    /// Keeps an answer, unless it knows nothing newer than the one that is there: a cache in between may have given it.
+    /// Stores an answer, unless the stored one is as new: an HTTP cache may return old responses.
     fileprivate mutating func take(_ new: OCSPAnswer, sent: Timestamp) {
         if let answer, !new.isRevoked, answer.isRevoked || new.until <= answer.until {
             failure = (sent, "The responder had nothing newer.")
@@ -126,17 +129,17 @@ extension OCSPAnswer {
         if case .revoked = status { true } else { false }
     }
 
-    /// What the answer is worth at a time. What was revoked stays so.
+    /// The status at `now`, or `nil` if the answer has expired. A revocation never expires.
     fileprivate func status(at now: Timestamp) -> RevocationStatus? {
         isRevoked || isCurrent(at: now) ? status : nil
     }
 
-    /// Whether it is time to ask anew.
+    /// Whether to request the next answer.
     fileprivate func isAging(at now: Timestamp) -> Bool { !isRevoked && renewal <= now }
 }
 
-/// A certificate by which to look things up. Hashed by its serial number, since all of it is a thousand bytes and this is
-/// looked up for each document.
+/// A certificate as a key of the cache. Hashed by its serial number alone, because the whole certificate has a thousand
+/// bytes and is looked up for each document.
 private struct CertificateKey: Hashable {
     private let certificate: Certificate
 
@@ -150,8 +153,8 @@ private struct CertificateKey: Hashable {
 }
 
 extension Timestamp {
-    /// Whether two times are less than so many milliseconds apart. Clocks of different threads may be a little before or
-    /// behind one another.
+    /// Whether two times are less than `limit` milliseconds apart, in either direction: callers pass their own `now`,
+    /// and two of them may arrive in the other order.
     fileprivate func isNear(_ other: Timestamp, within limit: Int64) -> Bool {
         let (difference, overflow) = milliseconds.subtractingReportingOverflow(other.milliseconds)
         return !overflow && difference.magnitude < limit.magnitude

@@ -3,13 +3,13 @@
 package import AppStoreModel
 import Synchronization
 
-/// Finds out by OCSP (RFC 6960) whether certificates were revoked, and remembers it.
+/// Checks by OCSP (RFC 6960) whether certificates were revoked, and caches the answers.
 ///
-/// A responder is asked once about a certificate, however many documents come, and again in the background when its answer
-/// draws to its end. Callers wait only while nothing is known, and then no longer than `patience`, whatever the responder
-/// or the transport does. One checker may serve any number of verifiers; it lives as long as they do.
+/// The checker asks a responder once about a certificate, and again in the background shortly before the answer
+/// expires. Callers wait only if no answer is cached, and never longer than `patience`, whatever the responder or the
+/// transport does. One checker may serve any number of verifiers.
 public final class RevocationChecker: Sendable {
-    /// The most bytes of a response that are looked at: 64 KiB. Real ones have 2 KB or less.
+    /// The most bytes of a response: 64 KiB. Longer responses are refused; real ones have 2 KB or less.
     public static let responseLimit = OCSPQuestion.responseLimit
 
     private let transport: any OCSPTransport
@@ -18,13 +18,15 @@ public final class RevocationChecker: Sendable {
     private let clock: any Clock<Duration>
     private let cache = Mutex(RevocationCache())
 
+    /// Creates a checker with an empty cache.
+    ///
     /// - Parameters:
-    ///   - transport: The way to responders.
-    ///   - patience: How long callers wait, counted from when the question was sent. Responders answer within a tenth of a
-    ///     second, and who sends a document seldom waits longer than some seconds for its verification.
-    ///   - deadline: How long a question may take before it is given up. Longer than callers wait, so that a slow responder
-    ///     serves at least those that come later.
-    ///   - clock: By which patience and deadline pass.
+    ///   - transport: Sends requests to responders.
+    ///   - patience: How long callers wait, from the time of the request. Responders answer within a tenth of a second,
+    ///     and clients seldom wait longer than a few seconds for a verification.
+    ///   - deadline: How long a request may take before it is cancelled. Longer than `patience`, so that the answer of
+    ///     a slow responder at least serves later callers.
+    ///   - clock: Measures patience and deadline.
     public init(
         transport: any OCSPTransport, patience: Duration = .seconds(2), deadline: Duration = .seconds(10),
         clock: any Clock<Duration> = ContinuousClock()
@@ -35,10 +37,10 @@ public final class RevocationChecker: Sendable {
         self.clock = clock
     }
 
-    /// What is known about some certificates, in their order; waits where nothing is known yet. They are asked about at the
-    /// same time, so that all together take no longer than one.
+    /// The statuses of some certificates, in their order. Requests run at the same time, so that all together take no
+    /// longer than one.
     ///
-    /// Never throws and always returns: also when the caller's task is cancelled, at once, with `unknown`.
+    /// Never throws. If the caller's task is cancelled, returns at once with `unknown` for the pending requests.
     package func statuses(_ questions: [OCSPQuestion], at now: Timestamp) async -> [RevocationStatus] {
         let findings = questions.map { find($0, at: now) }
         var statuses: [RevocationStatus] = []
@@ -46,7 +48,7 @@ public final class RevocationChecker: Sendable {
             switch finding {
             case .known(let status): statuses.append(status)
             case .pending(let inquiry):
-                statuses.append(await inquiry.status.value() ?? .unknown("Nobody waited for the answer."))
+                statuses.append(await inquiry.status.value() ?? .unknown("The wait for the answer was cancelled."))
             }
         }
         return statuses
@@ -58,14 +60,14 @@ public final class RevocationChecker: Sendable {
         return finding
     }
 
-    /// Tasks of their own, and not of whoever came first: others wait for the answer too, and later ones will find it.
+    /// Detached tasks: cancelling the first caller must not cancel the request, whose answer serves all callers.
     private func run(_ inquiry: RevocationInquiry) {
         let call = Task.detached { [self] in
             let answer = await ask(inquiry)
             let status = cache.withLock { $0.settle(inquiry, answer) }
             inquiry.status.set(status)
         }
-        // Comes after an answer too, and then changes nothing.
+        // Runs after an answer too, and then has no effect.
         Task.detached { [self] in
             try? await clock.sleep(for: patience)
             inquiry.status.set(.unknown("\(inquiry.responder) did not answer within \(patience)."))
@@ -86,19 +88,19 @@ public final class RevocationChecker: Sendable {
     }
 }
 
-/// The way to a responder: what ``RevocationChecker`` needs of a network.
+/// Sends OCSP requests over a network, for a ``RevocationChecker``.
 public protocol OCSPTransport: Sendable {
-    /// Sends a request to a responder and returns what it answers (RFC 6960 appendix A).
+    /// Sends a request to a responder and returns its response (RFC 6960 appendix A).
     ///
-    /// By HTTP that is a POST with content type `application/ocsp-request`, of which status 200 brings an answer. The
-    /// transport need not keep time nor understand anything: the task is cancelled when the time is over, and the answer
-    /// is checked. It should not follow redirects, since anybody between may send them, nor collect more than
-    /// ``RevocationChecker/responseLimit``.
+    /// Over HTTP that is a POST with content type `application/ocsp-request`; only status 200 carries a response. The
+    /// checker limits the time by cancelling the task, and checks the response. The transport should not follow
+    /// redirects, which an attacker on the network can send, nor read more than ``RevocationChecker/responseLimit``
+    /// bytes.
     ///
     /// - Parameters:
     ///   - request: The DER of an `OCSPRequest`.
     ///   - responder: The address in the certificate, of the scheme `http` or `https`.
-    /// - Returns: The bytes of the answer.
-    /// - Throws: Anything, where there is no answer.
+    /// - Returns: The bytes of the response.
+    /// - Throws: Any error if there is no response.
     func answer(to request: [UInt8], from responder: String) async throws -> [UInt8]
 }

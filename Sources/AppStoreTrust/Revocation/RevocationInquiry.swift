@@ -2,13 +2,13 @@
 
 import AppStoreModel
 
-/// One question on its way to a responder.
+/// A pending request to a responder, which several callers may await.
 final class RevocationInquiry: Sendable {
     let question: OCSPQuestion
     let responder: String
-    /// The time at which it was sent, by the caller's clock.
+    /// When it was sent: the `now` of the caller that caused it.
     let sent: Timestamp
-    /// What those are told who wait. Not what is known in the end, which may come when nobody waits any longer.
+    /// What waiting callers get. An answer that comes after their patience ended serves later callers only.
     let status = OneShot<RevocationStatus>()
 
     init(_ question: OCSPQuestion, to responder: String, at now: Timestamp) {
@@ -17,6 +17,7 @@ final class RevocationInquiry: Sendable {
         sent = now
     }
 
+    /// Checks a response.
     @inline(never)
     func read(_ response: [UInt8]) -> Result<OCSPAnswer, OCSPFault> {
         do throws(OCSPFault) {

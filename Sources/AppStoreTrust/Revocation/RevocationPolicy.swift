@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Whether an ``AppStoreVerifier`` asks if the certificates of a signer were revoked.
+/// Whether an ``AppStoreVerifier`` checks the certificates of a signer for revocation.
 ///
-/// Meant for documents that are fresh. Responders forget about certificates that have run out, so those of documents from
-/// years ago are likely to be unknown.
+/// Meant for new documents. Responders drop expired certificates, so those of documents from years ago are probably
+/// unknown.
 public enum RevocationPolicy: Sendable {
-    /// Nobody is asked. What the App Store's own libraries call offline.
+    /// No check. The App Store's own libraries call this offline.
     case notChecked
 
-    /// The responders that leaf and intermediate name are asked, after the signature was found right: nobody but the App
-    /// Store's own signers can make us open a connection.
+    /// Asks the responders that leaf and intermediate name, after the signature proved valid: only the App Store's own
+    /// signers can make the verifier open a connection.
     ///
-    /// A certificate that was revoked is refused with `certificateRevoked`, whatever the document's date: who has stolen a
-    /// key writes the dates too. One of which nothing is known is refused with `revocationUnknown`, or accepted where
-    /// `acceptsUnknown` says so.
+    /// Refuses a revoked certificate with `certificateRevoked`, whatever the document's date: a thief of the key can
+    /// write any date. Refuses an unknown status with `revocationUnknown`, unless `acceptsUnknown` is set.
     case checked(by: RevocationChecker, acceptsUnknown: Bool)
 }

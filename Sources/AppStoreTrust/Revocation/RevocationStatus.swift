@@ -2,12 +2,12 @@
 
 public import AppStoreModel
 
-/// What is known about the revocation of a certificate.
+/// The revocation status of a certificate.
 public enum RevocationStatus: Hashable, Sendable {
     /// The issuer knows the certificate and has not revoked it.
     case good
-    /// The issuer took the certificate back.
+    /// The issuer revoked the certificate.
     case revoked(at: Timestamp)
-    /// Nobody said anything that could be believed, and why that is so: a sentence.
+    /// There is no valid answer; the value is the reason, a sentence.
     case unknown(String)
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Checks the certificates of a signer for revocation, as the verifier's policy says.
+
 import AppStoreModel
 
 extension AppStoreVerifier {
-    /// Checks that no certificate of a signer was revoked, where that is asked for. The root is trusted by configuration,
-    /// and a signer that is a root itself has nobody who could say anything about it.
+    /// Checks that no certificate of a signer was revoked, if the policy says so. The root is trusted by configuration,
+    /// and a self-signed signer has no issuer to ask.
     ///
-    /// - Returns: `good`, or `unknown` where that is accepted; `nil` where nothing was checked.
+    /// - Returns: `good`, or `unknown` if that is accepted; `nil` if nothing was checked.
     @discardableResult
     func requireUnrevoked(
         _ chain: SignerChain, at now: Timestamp
@@ -17,9 +19,11 @@ extension AppStoreVerifier {
         return try await requireUnrevoked(questions, "", at: now)
     }
 
+    /// Checks certificates for revocation, if the policy says so.
+    ///
     /// - Parameters:
-    ///   - questions: `nil` for a certificate about which nobody can be asked.
-    ///   - reason: Why that is so.
+    ///   - questions: One for each certificate; `nil` for one that cannot be checked.
+    ///   - reason: Why it cannot.
     @discardableResult
     func requireUnrevoked(
         _ questions: [OCSPQuestion?], _ reason: String, at now: Timestamp
@@ -36,7 +40,7 @@ extension AppStoreVerifier {
         return status
     }
 
-    /// Revoked comes before unknown, whichever certificate it is about.
+    /// A revoked certificate outranks an unknown one, in any order.
     @inline(never)
     private static func outcome(
         _ findings: [(OCSPQuestion, RevocationStatus)], _ acceptsUnknown: Bool
@@ -48,7 +52,7 @@ extension AppStoreVerifier {
         }
         for case (let question, .unknown(let reason)) in findings {
             let sentence =
-                "Whether the certificate “\(question.certificate.commonName)” was revoked is not known: \(reason)"
+                "The revocation status of the certificate “\(question.certificate.commonName)” is unknown: \(reason)"
             guard acceptsUnknown else { throw VerificationError(.revocationUnknown, sentence) }
             return .unknown(sentence)
         }
