@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import AppStoreModel
-import ReceiptCoding
 
 /// Verifies what the App Store signed. Only a verifier creates ``Verified`` values.
 ///

@@ -39,7 +39,7 @@ extension AppStoreVerifier {
 
     func passedDates(_ chain: SignerChain, at instant: Timestamp, isSigned: Bool) {
         guard onCheck != nil else { return }
-        for certificate in chain.judged {
+        for certificate in chain.presented {
             let validity = certificate.validity
             passed(
                 .dates,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import Crypto
 import CryptoExtras
 import SwiftASN1
 import X509

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import ReceiptCoding
 @_spi(DisableValidityCheck) package import X509
 
 /// The certificates of a signer that lead to a trusted root by Apple's rules.
@@ -15,15 +14,15 @@ package final class SignerChain: Sendable {
     /// The intermediate and the root; empty if the leaf is self-signed.
     let issuers: [Certificate]
 
-    /// The dates of `judged`, in their order. Read once for all documents of this signer.
+    /// The dates of `presented`, in their order. Read once for all documents of this signer.
     private let validity: [CertificateValidity]
 
     /// All certificates as DER, the leaf first. Encoded once for all documents of this signer.
     let encodedCertificates: [[UInt8]]
 
-    /// The certificates that must be valid at the signing time: all but the root, which the caller trusts whatever its
-    /// dates. A self-signed leaf is among them.
-    var judged: [Certificate] { [leaf] + issuers.dropLast() }
+    /// The certificates that count from the document, and must be valid at the signing time: all but the root, which the
+    /// caller trusts whatever its dates. A self-signed leaf is among them.
+    var presented: [Certificate] { [leaf] + issuers.dropLast() }
 
     /// Whether the signer is self-signed, as Xcode's are.
     var isSelfSigned: Bool { issuers.isEmpty }
@@ -80,7 +79,9 @@ package final class SignerChain: Sendable {
 
     /// Checks that all certificates but the root were valid at `instant`.
     func requireValidity(at instant: Timestamp) throws(VerificationError) {
-        for (index, validity) in validity.enumerated() { try validity.require(instant, of: judged[index].commonName) }
+        for (certificate, validity) in zip(presented, validity) {
+            try validity.require(instant, of: certificate.commonName)
+        }
     }
 
     /// Checks that the signer may sign for `environment`. A developer who configures Xcode's certificate as a root can

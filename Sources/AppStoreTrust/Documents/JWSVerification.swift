@@ -4,7 +4,6 @@
 
 public import AppStoreModel
 import Crypto
-import ReceiptCoding
 import X509
 
 extension AppStoreVerifier {

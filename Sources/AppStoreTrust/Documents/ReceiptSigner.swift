@@ -18,7 +18,7 @@ package struct ReceiptSigner: Sendable {
     /// Whether a receipt names this signer and contains its certificates first, as the App Store's receipts do. The
     /// verifier would then try this chain first anyway.
     func isNamedFirst(in receipt: SignedReceipt) -> Bool {
-        let certificates = chain.encodedCertificates.prefix(chain.judged.count)
+        let certificates = chain.encodedCertificates.prefix(chain.presented.count)
         return receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)
             && receipt.certificates.count >= certificates.count
             && zip(certificates, receipt.certificates).allSatisfy { $0.isSame(as: $1) }

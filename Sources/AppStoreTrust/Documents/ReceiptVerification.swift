@@ -47,7 +47,7 @@ extension AppStoreVerifier {
         }
         let chain = try await chain(behind: receipt, at: now)
         knownReceiptSigners.remember(
-            ReceiptSigner(receipt.container.signer, chain), as: chain.judged.map { Array($0.tbsCertificateBytes) })
+            ReceiptSigner(receipt.container.signer, chain), as: chain.presented.map { Array($0.tbsCertificateBytes) })
         return chain
     }
 

@@ -4,7 +4,6 @@ public import AppStoreModel
 import Crypto
 import CryptoExtras
 public import ReceiptCoding
-import SwiftASN1
 import X509
 
 /// An old transaction receipt whose signature, signer and app were verified. Only ``AppStoreVerifier`` creates one.

@@ -94,7 +94,7 @@ extension OCSPQuestion {
     /// Whether the issuer appointed the holder of this certificate to sign responses. The delegate's own certificate is
     /// not checked for revocation: the issuer limits that risk by its dates (section 4.2.2.2.1).
     private func isDelegate(_ certificate: Certificate, at now: Timestamp) -> Bool {
-        certificate.issuer == issuer.subject && certificate.maySignResponses && certificate.isValid(at: now)
+        certificate.issuer == issuer.subject && certificate.maySignResponses && certificate.validity.contains(now)
             && issuer.publicKey.isValidSignature(certificate.signature, for: certificate)
     }
 }
@@ -111,8 +111,6 @@ extension Certificate {
         guard extensions[oid: .X509ExtensionID.keyUsage] != nil else { return true }
         return (try? extensions.keyUsage)?.digitalSignature == true
     }
-
-    fileprivate func isValid(at now: Timestamp) -> Bool { validity.contains(now) }
 }
 
 extension Certificate.SignatureAlgorithm {

@@ -98,7 +98,8 @@ struct RevocationCache {
         strays += 1
     }
 
-    /// Drops the answer that expires first if the cache is full. Never drops a revocation or a pending request.
+    /// Makes room in a full cache: drops an entry without an answer, else the answer that expires first. Never drops a
+    /// revocation or a pending request.
     private mutating func makeRoom(for key: CertificateKey) -> Bool {
         guard entries[key] == nil, entries.count >= Self.certificateLimit else { return true }
         let candidates = entries.filter { $0.value.inquiry == nil && $0.value.answer?.isRevoked != true }
@@ -113,7 +114,7 @@ struct RevocationCache {
 }
 
 extension RevocationCache.Entry {
-    /// Stores an answer, unless the stored one is as new: an HTTP cache may return old responses.
+    /// Stores an answer, unless the stored one is a revocation or as new: an HTTP cache may return old responses.
     fileprivate mutating func take(_ new: OCSPAnswer, sent: Timestamp) {
         if let answer, !new.isRevoked, answer.isRevoked || new.until <= answer.until {
             failure = (sent, "The responder had nothing newer.")

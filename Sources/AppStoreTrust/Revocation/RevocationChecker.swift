@@ -5,9 +5,9 @@ import Synchronization
 
 /// Checks by OCSP (RFC 6960) whether certificates were revoked, and caches the answers.
 ///
-/// The checker asks a responder once about a certificate, and again in the background shortly before the answer
-/// expires. Callers wait only if no answer is cached, and never longer than `patience`, whatever the responder or the
-/// transport does. One checker may serve any number of verifiers.
+/// The checker asks a responder once about a certificate, and again in the background in the last quarter of the time
+/// for which the answer is valid. Callers wait only if no answer is cached, and never longer than `patience`, whatever
+/// the responder or the transport does. One checker may serve any number of verifiers.
 public final class RevocationChecker: Sendable {
     /// The most bytes of a response: 64 KiB. Longer responses are refused; real ones have 2 KB or less.
     public static let responseLimit = OCSPQuestion.responseLimit
