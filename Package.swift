@@ -140,6 +140,13 @@ let package = Package(
             path: "Tests/HostileVectors"
         ),
         .executableTarget(name: "make-vectors", dependencies: ["HostileVectors"], path: "Tests/MakeVectors"),
+        .testTarget(
+            name: "ArticleTests",
+            dependencies: [
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
+                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding",
+            ]
+        ),
         .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "TestData"]),
         .testTarget(name: "ReceiptCodingTests", dependencies: ["AppStoreModel", "ReceiptCoding", "TestData"]),
         .testTarget(
