@@ -140,6 +140,7 @@ let package = Package(
             path: "Tests/HostileVectors"
         ),
         .executableTarget(name: "make-vectors", dependencies: ["HostileVectors"], path: "Tests/MakeVectors"),
+        .testTarget(name: "TidyTests"),
         .testTarget(
             name: "ArticleTests",
             dependencies: [
