@@ -15,7 +15,7 @@ import Testing
     }
 }
 
-/// A database in memory that notices when somebody else changed it in between.
+/// A database in memory that notices when another handle changed it in between.
 private actor Database {
     nonisolated let memory = MemoryLedgerStorage()
     /// Odd while changes are being applied, so that nothing loaded meanwhile counts.
