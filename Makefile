@@ -1,10 +1,12 @@
-# make run     installs what is missing, builds, starts the server with the example's configuration; or ARGUMENTS="--port 9000"
-# make test    all tests
-# make check   all that CI runs: tests in debug and release, and the format
-# make bench   what verification costs beside its signature checks, and the server under load; make limits: the worst that an input can cost
-# make fuzz    every fuzz target for SECONDS=60, from where the last run left off
+# make run     installs what is missing, builds, and starts the server with Examples/quittance.json; or ARGUMENTS="--port 9000"
+# make test    runs all tests
+# make check   runs all that CI runs: tests in debug and release, the format, the consumer, the documentation
+# make docs    writes the documentation of the libraries to .build/docs
+# make bench   measures verification relative to its signature checks, and the server under load
+# make limits  measures the worst inputs against the bounds
+# make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run test test-release soak rulebook kill sanitize fuzz vectors lint format check bench limits setup
+.PHONY: run test test-release soak rulebook kill sanitize fuzz vectors lint format consumer docs check bench limits setup
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -18,38 +20,38 @@ run: setup
 test: setup
 	swift test
 
-# This compiler's optimiser has been seen to break throwing functions that debug builds run well, so the suite runs twice.
+# The optimiser of this compiler has broken throwing functions that debug builds run well. Therefore the suite runs twice.
 test-release: setup
 	swift test -c release
 
-# Every other value of every byte of a receipt and a token, and 1,000 signed histories in many orders: some minutes, in
+# Every other value of every byte of a receipt and a token, and 1,000 signed histories in many orders: some minutes in
 # release.
 soak: setup
 	QUITTANCE_SOAK=1 swift test -c release --filter 'EveryByteTests|SignedOrderTests'
 
-# The ledger beside the rule book in Tests/RuleBook: 2,000 customers, 90,000 deliveries; or SEED=7. Needs python3.
+# Compares the ledger with the rule book in Tests/RuleBook: 2,000 customers, 90,000 deliveries; or SEED=7. Needs python3.
 rulebook: setup
 	QUITTANCE_SOAK=1 QUITTANCE_SEED=$(SEED) swift test --filter RuleBookTests
 
-# A server that is killed 200 times under load: some minutes, in release.
+# Kills a server 200 times under load: some minutes in release.
 kill: setup
 	QUITTANCE_SOAK=1 swift test -c release --filter KillTests
 
-# The suite under the address sanitizer, then under the thread sanitizer. Not for leaks: the leak sanitizer does not
-# recognise pointers that Swift keeps marked, and takes what globals hold for lost.
+# Runs the suite under the address sanitizer, then under the thread sanitizer. The leak sanitizer is off: it does not
+# recognise pointers in which Swift sets bits, and reports what globals hold as lost.
 sanitize: setup
 	ASAN_OPTIONS=detect_leaks=0 swift test --sanitize=address --scratch-path .build-asan
 	TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/thread-sanitizer.supp swift test --sanitize=thread --scratch-path .build-tsan
 
-# What was found lies in Fuzz/Crashes, see docs/fuzzing.md.
+# Findings are in Fuzz/Crashes, see docs/fuzzing.md.
 fuzz: setup
 	scripts/fuzz $(SECONDS)
 
-# The hostile suite anew: other keys and signatures, the same faults.
+# Makes the hostile suite anew: other keys and signatures, the same faults.
 vectors: setup
 	swift run make-vectors Tests/Vectors
 
-SWIFT_SOURCES = Sources Tests Package.swift Benchmarks/Verification $(foreach package,Benchmarks Fuzz,$(package)/Sources $(package)/Package.swift)
+SWIFT_SOURCES = Sources Tests Examples Package.swift Benchmarks/Verification $(foreach package,Benchmarks Fuzz,$(package)/Sources $(package)/Package.swift)
 
 lint:
 	swift format lint --strict --recursive --parallel $(SWIFT_SOURCES)
@@ -57,18 +59,25 @@ lint:
 format:
 	swift format --in-place --recursive --parallel $(SWIFT_SOURCES)
 
-check: test test-release lint
+# Builds Examples/VerifyOnly, and checks that it downloads what verification needs and nothing else.
+consumer: setup
+	scripts/consumer
 
-# Verification beside the raw cost of the signature checks inside, and what must be reached: a table. Receipts need
-# ../shared/data. Then the server on this machine: notifications that it takes in beside what is verified without HTTP and
-# storage, and entitlement reads, with 5 million transactions stored, beside /health/live. Filling that ledger takes ten
-# minutes and 2 GB in Benchmarks/.build at first; TRANSACTIONS=500000 is content with fewer.
+docs: setup
+	scripts/docs
+
+check: test test-release lint consumer docs
+
+# Measures verification relative to the raw cost of its signature checks, and prints a table of what is required. Receipts
+# need ../shared/data. Then measures the server on this machine: notification intake relative to verification alone, and
+# entitlement reads with 5 million stored transactions relative to /health/live. The first run fills that ledger, which
+# takes ten minutes and 2 GB in Benchmarks/.build; TRANSACTIONS=500000 uses fewer.
 bench: setup
 	cd Benchmarks && swift package --disable-sandbox benchmark --target Verification --format jmh --path .build --no-progress
 	cd Benchmarks && swift run -c release RatioTable .build/Current_run.jmh.json
 	cd Benchmarks && swift run -c release ServerLoad $(TRANSACTIONS)
 
-# The worst input of each kind, against 250 ms and 64 MiB. CASE=token runs those whose name has the word.
+# Measures the worst input of each kind against 250 ms and 64 MiB. CASE=token runs those with that word in their names.
 limits: setup
 	cd Benchmarks && swift run -c release Limits "$(CASE)"
 

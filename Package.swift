@@ -9,9 +9,13 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),  // SE-0444
 ]
 
+// A package that takes this one with `traits: []` downloads and builds neither the SQLite storage nor the server.
+let sqlite = TargetDependencyCondition.when(traits: ["SQLite"])
+let server = TargetDependencyCondition.when(traits: ["Server"])
+
 let package = Package(
     name: "quittance",
-    platforms: [.macOS(.v15), .iOS(.v18), .macCatalyst(.v18), .tvOS(.v18), .visionOS(.v2), .watchOS(.v11)],
+    platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
     products: [
         .library(name: "AppStoreModel", targets: ["AppStoreModel"]),
         .library(name: "ReceiptCoding", targets: ["ReceiptCoding"]),
@@ -23,6 +27,12 @@ let package = Package(
         .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
         .executable(name: "quittance", targets: ["quittance"]),
     ],
+    traits: [
+        .trait(name: "SQLite", description: "LedgerSQLite, on GRDB."),
+        .trait(
+            name: "Server", description: "PurchaseServer and the program, on Hummingbird.", enabledTraits: ["SQLite"]),
+        .default(enabledTraits: ["Server"]),
+    ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-asn1", from: "1.7.0"),
@@ -32,6 +42,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
@@ -63,8 +74,8 @@ let package = Package(
             name: "LedgerSQLite",
             dependencies: [
                 "AppStoreModel", "CZlib", "PurchaseLedger", "ReceiptCoding",
-                .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "GRDB", package: "GRDB.swift", condition: sqlite),
+                .product(name: "GRDBSQLite", package: "GRDB.swift", condition: sqlite),
             ]
         ),
         .target(
@@ -85,18 +96,19 @@ let package = Package(
                 "AppStoreTrust",
                 "PurchaseLedger",
                 "ReceiptCoding",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
+                .product(name: "Configuration", package: "swift-configuration", condition: server),
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                .product(name: "HTTPTypes", package: "swift-http-types", condition: server),
+                .product(name: "Hummingbird", package: "hummingbird", condition: server),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: server),
+                .product(name: "Logging", package: "swift-log", condition: server),
+                .product(name: "NIOCore", package: "swift-nio", condition: server),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: server),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: server),
+                .product(name: "NIOPosix", package: "swift-nio", condition: server),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: server),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: server),
             ]
         ),
         .executableTarget(
@@ -108,8 +120,8 @@ let package = Package(
                 "PurchaseLedger",
                 "PurchaseServer",
                 "ReceiptCoding",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: server),
+                .product(name: "Logging", package: "swift-log", condition: server),
             ]
         ),
         .target(name: "TestData", path: "Tests/TestData"),
@@ -128,6 +140,14 @@ let package = Package(
             path: "Tests/HostileVectors"
         ),
         .executableTarget(name: "make-vectors", dependencies: ["HostileVectors"], path: "Tests/MakeVectors"),
+        .testTarget(name: "TidyTests"),
+        .testTarget(
+            name: "ArticleTests",
+            dependencies: [
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
+                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding",
+            ]
+        ),
         .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "TestData"]),
         .testTarget(name: "ReceiptCodingTests", dependencies: ["AppStoreModel", "ReceiptCoding", "TestData"]),
         .testTarget(

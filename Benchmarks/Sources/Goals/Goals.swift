@@ -10,33 +10,34 @@ public struct Goal: Sendable {
 
     public enum Bound: Sendable {
         /// So many times the signature checks inside of it.
-        case ratio(must: Double, aim: Double?)
+        case ratio(required: Double, target: Double?)
         /// So many times the signature checks inside of it, and some microseconds.
-        case ratioBeside(microseconds: Double, must: Double)
+        case ratioBeside(microseconds: Double, required: Double)
         /// So many microseconds.
-        case time(must: Double, aim: Double?)
+        case time(required: Double, target: Double?)
         /// So many times the throughput of one thread.
-        case scaling(must: Double)
+        case scaling(required: Double)
     }
 }
 
 extension Goal {
     public static let token = Goal(
-        name: "jws-known", title: "JWS transaction, known signer", bound: .ratio(must: 1.35, aim: 1.2))
+        name: "jws-known", title: "JWS transaction, known signer", bound: .ratio(required: 1.35, target: 1.2))
     public static let newToken = Goal(
-        name: "jws-new", title: "JWS transaction, new signer", bound: .ratioBeside(microseconds: 150, must: 1.15))
+        name: "jws-new", title: "JWS transaction, new signer", bound: .ratioBeside(microseconds: 150, required: 1.15))
     public static let notification = Goal(
         name: "notification-known", title: "notification with two nested JWS, known signer",
-        bound: .ratio(must: 3.6, aim: 3.3))
+        bound: .ratio(required: 3.6, target: 3.3))
     public static let receipt = Goal(
-        name: "receipt-2", title: "receipt, 2 purchases, known signer", bound: .ratio(must: 3, aim: 2))
+        name: "receipt-2", title: "receipt, 2 purchases, known signer", bound: .ratio(required: 3, target: 2))
     public static let largeReceipt = Goal(
-        name: "receipt-187", title: "receipt, 187 purchases (79 KB), known signer", bound: .time(must: 600, aim: 300))
+        name: "receipt-187", title: "receipt, 187 purchases (79 KB), known signer",
+        bound: .time(required: 600, target: 300))
     public static let answer = Goal(
         name: "answer-187", title: "the same, from request to verifyReceipt answer",
-        bound: .time(must: 1500, aim: 800))
+        bound: .time(required: 1500, target: 800))
     public static let threads = Goal(
-        name: "jws-threads", title: "JWS transactions, two threads to one", bound: .scaling(must: 1.8))
+        name: "jws-threads", title: "JWS transactions, two threads to one", bound: .scaling(required: 1.8))
 
     /// All rows, in the order of the table.
     public static let all = [token, newToken, notification, receipt, largeReceipt, answer, threads]

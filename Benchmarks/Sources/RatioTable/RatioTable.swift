@@ -3,7 +3,7 @@
 import Foundation
 import Goals
 
-/// Reads a run of the benchmarks, as `--format jmh` exports it, and prints its medians beside what must be reached.
+/// Reads a run of the benchmarks, as `--format jmh` exports it, and prints its medians beside what is required.
 @main
 struct RatioTable {
     static func main() throws {
@@ -46,13 +46,13 @@ private struct Row: CustomStringConvertible {
     private let cells: [String]
 
     static let header = """
-        | what | median | raw checks | measured | must | aim | reached | allocations |
+        | what | median | raw checks | measured | required | target | reached | allocations |
         |---|---:|---:|---:|---:|---:|---|---:|
         """
 
     init(_ goal: Goal, _ result: Result?) {
         guard let result else {
-            cells = [goal.title, "–", "–", "not measured", goal.bound.must, goal.bound.aim, "–", "–"]
+            cells = [goal.title, "–", "–", "not measured", goal.bound.required, goal.bound.target, "–", "–"]
             return
         }
         let (whole, raw) = (result.median(Measure.whole) / 1000, result.median(Measure.beside) / 1000)
@@ -61,7 +61,7 @@ private struct Row: CustomStringConvertible {
         cells = [
             goal.title, Self.microseconds(whole), goal.bound.isScaling ? "–" : Self.microseconds(raw),
             goal.bound.isTime ? Self.microseconds(whole) : Self.times(ratio),
-            goal.bound.must, goal.bound.aim, goal.bound.verdict(ratio: ratio, whole: whole, raw: raw),
+            goal.bound.required, goal.bound.target, goal.bound.verdict(ratio: ratio, whole: whole, raw: raw),
             goal.bound.isScaling ? "–" : String(format: "%.0f, raw %.0f", allocations[0], allocations[1]),
         ]
     }
@@ -76,35 +76,35 @@ extension Goal.Bound {
     fileprivate var isTime: Bool { if case .time = self { true } else { false } }
     fileprivate var isScaling: Bool { if case .scaling = self { true } else { false } }
 
-    fileprivate var must: String {
+    fileprivate var required: String {
         switch self {
-        case .ratio(let must, _): "≤ " + Row.times(must)
-        case .ratioBeside(let microseconds, let must): "≤ \(Row.times(must)) + \(Int(microseconds)) µs"
-        case .time(let must, _): "≤ \(Int(must)) µs"
-        case .scaling(let must): "≥ " + Row.times(must)
+        case .ratio(let required, _): "≤ " + Row.times(required)
+        case .ratioBeside(let microseconds, let required): "≤ \(Row.times(required)) + \(Int(microseconds)) µs"
+        case .time(let required, _): "≤ \(Int(required)) µs"
+        case .scaling(let required): "≥ " + Row.times(required)
         }
     }
 
-    fileprivate var aim: String {
+    fileprivate var target: String {
         switch self {
-        case .ratio(_, let aim?): "≤ " + Row.times(aim)
-        case .time(_, let aim?): "≤ \(Int(aim)) µs"
+        case .ratio(_, let target?): "≤ " + Row.times(target)
+        case .time(_, let target?): "≤ \(Int(target)) µs"
         default: ""
         }
     }
 
     fileprivate func verdict(ratio: Double, whole: Double, raw: Double) -> String {
         switch self {
-        case .ratio(let must, let aim): Self.verdict(ratio, must, aim)
-        case .ratioBeside(let microseconds, let must): Self.verdict(whole, must * raw + microseconds, nil)
-        case .time(let must, let aim): Self.verdict(whole, must, aim)
-        case .scaling(let must): ratio >= must ? "yes" : "NO"
+        case .ratio(let required, let target): Self.verdict(ratio, required, target)
+        case .ratioBeside(let microseconds, let required): Self.verdict(whole, required * raw + microseconds, nil)
+        case .time(let required, let target): Self.verdict(whole, required, target)
+        case .scaling(let required): ratio >= required ? "yes" : "NO"
         }
     }
 
-    private static func verdict(_ found: Double, _ must: Double, _ aim: Double?) -> String {
-        guard found <= must else { return "NO" }
-        guard let aim else { return "yes" }
-        return found <= aim ? "yes, and the aim" : "yes, not the aim"
+    private static func verdict(_ found: Double, _ required: Double, _ target: Double?) -> String {
+        guard found <= required else { return "NO" }
+        guard let target else { return "yes" }
+        return found <= target ? "yes, and the target" : "yes, not the target"
     }
 }

@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// What was measured, round by round, and how it compares with what must be reached.
+/// What was measured, round by round, and how it compares with what is required.
 struct LoadResult {
     let plan: LoadPlan
     var notificationSize = 0
@@ -28,25 +28,25 @@ struct LoadResult {
         let rows = [
             row(verification, rate(verified)),
             row("durable notification intake, \(LoadPlan.connections) connections", rate(intake.map(\.rate))),
-            share("the same beside verification", ratio(intake.map(\.rate), verified), must: 0.35, aim: 0.5),
-            row("p99 of it", milliseconds(intake)),
-            row("what the server works for each", work(intake)),
-            row("of first purchases by new customers only", rate(firstPurchases.map(\.rate))),
-            row("the same beside verification", Self.percent(ratio(firstPurchases.map(\.rate), verified))),
+            share("… relative to verification", ratio(intake.map(\.rate), verified), required: 0.35, target: 0.5),
+            row("… p99", milliseconds(intake)),
+            row("… CPU time per request", work(intake)),
+            row("… first purchases by new customers only", rate(firstPurchases.map(\.rate))),
+            row("… relative to verification", Self.percent(ratio(firstPurchases.map(\.rate), verified))),
             row("GET /health/live", rate(health.map(\.rate))),
-            row("what the server works for each", work(health)),
+            row("… CPU time per request", work(health)),
             row(reads, rate(readsOfMany.map(\.rate))),
-            share("the same beside /health/live", ratio(readsOfMany, health), must: 0.25, aim: 0.4),
-            row("what the server works for each", work(readsOfMany)),
-            row("p50 of them", milliseconds(readsOfMany, 0.5)),
-            limit("p99 of them", worth(readsOfMany, 0.99), "%.2f ms", must: 10),
+            share("… relative to /health/live", ratio(readsOfMany, health), required: 0.25, target: 0.4),
+            row("… CPU time per request", work(readsOfMany)),
+            row("… p50", milliseconds(readsOfMany, 0.5)),
+            limit("… p99", worth(readsOfMany, 0.99), "%.2f ms", required: 10),
             row("entitlement reads, \(few) stored", rate(readsOfFew.map(\.rate))),
-            limit("how much slower with \(many)", ratio(readsOfFew, readsOfMany), "%.2f ×", must: 1.5),
+            limit("… relative to \(many)", ratio(readsOfFew, readsOfMany), "%.2f ×", required: 1.5),
             limit(
                 "on disk, a notification of \(notificationSize) bytes",
-                Double(bytesKept) / Double(notificationsKept), "%.0f bytes", must: 4096),
+                Double(bytesKept) / Double(notificationsKept), "%.0f bytes", required: 4096),
         ]
-        return (["| what | measured | must | aim | reached |", "|---|---:|---:|---:|---|"] + rows)
+        return (["| what | measured | required | target | reached |", "|---|---:|---:|---:|---|"] + rows)
             .joined(separator: "\n")
     }
 }
@@ -87,23 +87,23 @@ extension [Double] {
 
 extension LoadResult {
     private func row(
-        _ what: String, _ measured: String, _ must: String = "", _ aim: String = "", _ reached: String = ""
+        _ what: String, _ measured: String, _ required: String = "", _ target: String = "", _ reached: String = ""
     )
         -> String
     {
-        "| \([what, measured, must, aim, reached].joined(separator: " | ")) |"
+        "| \([what, measured, required, target, reached].joined(separator: " | ")) |"
     }
 
-    private func share(_ what: String, _ found: Double, must: Double, aim: Double) -> String {
-        let reached = found < must ? "NO" : found < aim ? "yes, not the aim" : "yes, and the aim"
-        return row(what, Self.percent(found), "≥ \(Self.percent(must))", "≥ \(Self.percent(aim))", reached)
+    private func share(_ what: String, _ found: Double, required: Double, target: Double) -> String {
+        let reached = found < required ? "NO" : found < target ? "yes, not the target" : "yes, and the target"
+        return row(what, Self.percent(found), "≥ \(Self.percent(required))", "≥ \(Self.percent(target))", reached)
     }
 
     private static func percent(_ share: Double) -> String { String(format: "%.0f %%", share * 100) }
 
-    private func limit(_ what: String, _ found: Double, _ format: String, must: Double) -> String {
+    private func limit(_ what: String, _ found: Double, _ format: String, required: Double) -> String {
         row(
-            what, String(format: format, found), "≤ " + String(format: format, must), "",
-            found <= must ? "yes" : "NO")
+            what, String(format: format, found), "≤ " + String(format: format, required), "",
+            found <= required ? "yes" : "NO")
     }
 }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import PurchaseLedgerTesting
+import Testing
+
+/// The code in the article about storages.
+@Suite struct StorageArticle {
+    @Test func `the storage of the article meets the contract`() async throws {
+        try await LedgerStorageContract {
+            let database = Database()
+            return (SharedStorage(database: database), SharedStorage(database: database))
+        }.run()
+    }
+}
+
+/// A database in memory that notices when another handle changed it in between.
+private actor Database {
+    nonisolated let memory = MemoryLedgerStorage()
+    /// Odd while changes are being applied, so that nothing loaded meanwhile counts.
+    private var version = 0
+
+    func load(_ query: LedgerQuery) async throws -> (LedgerSnapshot, version: Int) {
+        let version = version
+        return (try await memory.commit(query) { .commit(LedgerChanges(), $0) }, version)
+    }
+
+    func apply(_ changes: LedgerChanges, ifStill expected: Int) async throws -> Bool {
+        guard version == expected, version.isMultiple(of: 2) else { return false }
+        version += 1
+        defer { version += 1 }
+        try await memory.commit(LedgerQuery()) { _ in .commit(changes, ()) }
+        return true
+    }
+}
+
+private struct SharedStorage: LedgerStorage {
+    let database: Database
+    private let mostAttempts = 1000
+
+    init(database: Database) {
+        self.database = database
+    }
+
+    func commit<Output: Sendable>(
+        _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
+    ) async throws -> Output {
+        var query = query
+        for _ in 0..<mostAttempts {
+            let (snapshot, versions) = try await database.load(query)
+            switch try decide(snapshot) {
+            case .load(let more):
+                query = query.union(more)
+            case .commit(let changes, let output):
+                if try await database.apply(changes, ifStill: versions) { return output }
+            }
+        }
+        throw LedgerStorageError(.unavailable, "Others changed the same records \(mostAttempts) times")
+    }
+
+    func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { try await database.memory.load(query) }
+
+    func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
+        try await database.memory.dueChains(at: now, limit: limit)
+    }
+
+    func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
+        try await database.memory.events(of: bundleId, after: cursor, limit: limit)
+    }
+
+    func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
+        try await database.memory.eraseEvents(before: instant, limit: limit)
+    }
+
+    func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
+        try await database.memory.scanDocuments(after: cursor, limit: limit)
+    }
+
+    func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
+        try await database.memory.scanChains(after: cursor, limit: limit)
+    }
+
+    func lastNotification(among count: Int) async throws -> Timestamp? {
+        try await database.memory.lastNotification(among: count)
+    }
+
+    func apiKeys() async throws -> [APIKey] { try await database.memory.apiKeys() }
+    func proveWritable() async throws { try await database.memory.proveWritable() }
+}

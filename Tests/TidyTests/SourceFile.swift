@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Testing
+
+/// A Swift source as the rules see it.
+struct SourceFile: Sendable {
+    let target: String
+    /// The path below the folder of the target.
+    let path: String
+    let text: String
+    /// The text without comments and string literals.
+    let code: String
+
+    init(_ text: String, in target: String = "Example", path: String = "Example.swift") {
+        (self.text, self.target, self.path) = (text, target, path)
+        code = text.replacing(Self.noise)
+    }
+
+    /// The name by which exceptions are listed: it stays if the file moves to another folder.
+    var name: String { "\(target)/\(path.split(separator: "/").last ?? "")" }
+
+    var lines: [Substring] { text.split(separator: "\n", omittingEmptySubsequences: false) }
+
+    /// The modules that it imports.
+    var imports: Set<String> {
+        Set(
+            code.matches(#"(?m)^ *(?:@\S+ +)?(?:\w+ +)?import +(?:struct |class |enum |protocol |func )?(\w+)"#).map {
+                $0[1]
+            })
+    }
+
+    private static let noise =
+        ##"//[^\n]*|/\*[\s\S]*?\*/|#+"""[\s\S]*?"""#+|"""[\s\S]*?"""|#+"[^\n]*?"#+|"(?:\\.|[^"\\\n])*""##
+}
+
+/// A target of the manifest with its sources.
+struct SourceTarget: Sendable, CustomTestStringConvertible {
+    let name: String
+    /// What its declaration in the manifest quotes: its dependencies, and texts that are no module's name.
+    let quoted: Set<String>
+    let files: [SourceFile]
+
+    var testDescription: String { name }
+    /// Whether it is a library that the program stands on.
+    var isLibrary: Bool { isShipped && name != "quittance" }
+    /// Whether users get it, other than tests.
+    let isShipped: Bool
+
+    /// What its files import though the manifest declares no such dependency of this target.
+    var undeclaredImports: [String] {
+        files.flatMap { file in
+            file.imports.subtracting(quoted).subtracting(Self.toolchain).sorted().map { "\(file.name) imports \($0)" }
+        }
+    }
+
+    private static let toolchain: Set = [
+        "Dispatch", "Foundation", "FoundationEssentials", "FoundationNetworking", "Glibc", "Musl", "Darwin",
+        "Synchronization", "Testing",
+    ]
+}
+
+extension SourceTarget {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    /// The targets of the package, read from the text of its manifest.
+    static let all: [SourceTarget] = {
+        guard let manifest = try? String(contentsOf: root.appending(path: "Package.swift"), encoding: .utf8) else {
+            return []
+        }
+        return manifest.matches(
+            #"\.(?:target|executableTarget|testTarget)\(\s*name: "([^"]+)"[\s\S]*?(?=\n {8}\.|\n {4}\])"#
+        )
+        .map { SourceTarget(name: $0[1], declaration: $0[0]) }
+    }()
+
+    private init(name: String, declaration: String) {
+        let path = declaration.matches(#"path: "([^"]+)""#).first?[1]
+        let folder = [path, "Sources/\(name)", "Tests/\(name)"].lazy.compactMap(\.self)
+            .map { Self.root.appending(path: $0) }.first { FileManager.default.fileExists(atPath: $0.path) }
+        self.name = name
+        quoted = Set(declaration.matches(#""([^"]+)""#).map { $0[1] })
+        isShipped = folder?.deletingLastPathComponent().lastPathComponent == "Sources"
+        files = folder.map { Self.files(below: $0, of: name) } ?? []
+    }
+
+    private static func files(below folder: URL, of target: String) -> [SourceFile] {
+        let paths = FileManager.default.subpaths(atPath: folder.path) ?? []
+        return paths.filter { $0.hasSuffix(".swift") }.sorted().compactMap { path in
+            (try? String(contentsOf: folder.appending(path: path), encoding: .utf8))
+                .map { SourceFile($0, in: target, path: path) }
+        }
+    }
+}
+
+// Foundation's regular expressions read all sources in a tenth of a second, Swift's take five.
+extension String {
+    /// The matches of a pattern, each with its groups behind it.
+    func matches(_ pattern: String) -> [[String]] {
+        let text = self as NSString
+        let expression = try? NSRegularExpression(pattern: pattern)
+        let matches = expression?.matches(in: self, range: NSRange(location: 0, length: text.length)) ?? []
+        return matches.map { match in
+            (0..<match.numberOfRanges).map { group in
+                let range = match.range(at: group)
+                return range.location == NSNotFound ? "" : text.substring(with: range)
+            }
+        }
+    }
+
+    /// The text without the matches of a pattern.
+    func replacing(_ pattern: String) -> String {
+        replacingOccurrences(of: pattern, with: "", options: .regularExpression)
+    }
+}
