@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import AppStoreModel
-import Configuration
 public import Logging
 public import PurchaseLedger
 
@@ -184,11 +183,10 @@ extension ServerConfiguration {
         }
         var file: ConfigurationFile?
         if let text { file = try ConfigurationFile(parsing: text, settings: Self.settings.map(\.name)) }
-        let reader = Self.reader(file, variables)
         for setting in Self.settings {
-            guard let value = reader.string(forKey: ConfigKey(setting.name)), !setting.read(&self, value) else {
-                continue
-            }
+            guard let value = variables[setting.variable] ?? file?.settings[setting.name],
+                !setting.read(&self, value)
+            else { continue }
             let message = "Expected \(setting.expected), found “\(value)”."
             guard variables[setting.variable] == nil, let file else {
                 throw ConfigurationError("\(setting.variable): \(message)")
@@ -202,15 +200,5 @@ extension ServerConfiguration {
     package func requireTwoAddresses() throws(ConfigurationError) {
         guard port != 0, port == healthPort, hostname == healthHostname ?? hostname else { return }
         throw ConfigurationError("port and healthPort are both \(port) on \(hostname): choose another healthPort.")
-    }
-
-    private static func reader(_ file: ConfigurationFile?, _ variables: [String: String]) -> ConfigReader {
-        let values = (file?.settings ?? [:]).map { name, text in
-            (AbsoluteConfigKey(["quittance", name]), ConfigValue(.string(text), isSecret: false))
-        }
-        return ConfigReader(providers: [
-            EnvironmentVariablesProvider(environmentVariables: variables),
-            InMemoryProvider(values: Dictionary(values) { first, _ in first }),
-        ]).scoped(to: "quittance")
     }
 }
