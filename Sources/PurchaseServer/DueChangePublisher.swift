@@ -23,9 +23,9 @@ package struct DueChangePublisher: Service {
     private let clock: any Clock<Duration>
     private let logger: Logger
     private let interval: Duration
-    private let failure: RareWarning
-    private let erasureFailure: RareWarning
-    private let damage: RareWarning
+    private let failure: ThrottledWarning
+    private let erasureFailure: ThrottledWarning
+    private let damage: ThrottledWarning
 
     /// - Parameters:
     ///   - eventRetention: How long events are kept; `nil` for good.
@@ -40,9 +40,9 @@ package struct DueChangePublisher: Service {
         self.clock = clock
         self.logger = logger
         self.interval = interval
-        failure = RareWarning(level: .error, "Changes could not be published", clock: clock, logger)
-        erasureFailure = RareWarning(level: .error, "Old events could not be erased", clock: clock, logger)
-        damage = RareWarning(
+        failure = ThrottledWarning(level: .error, "Changes could not be published", clock: clock, logger)
+        erasureFailure = ThrottledWarning(level: .error, "Old events could not be erased", clock: clock, logger)
+        damage = ThrottledWarning(
             "Changes of damaged purchases are not published: quittance check says more", clock: clock, logger)
     }
 
@@ -66,7 +66,7 @@ package struct DueChangePublisher: Service {
 
     /// Does what is done later if it fails now: the ledger knows what was published and what is left to erase.
     @discardableResult
-    private func attempt(orLog warning: RareWarning, _ work: () async throws -> Void) async -> Bool {
+    private func attempt(orLog warning: ThrottledWarning, _ work: () async throws -> Void) async -> Bool {
         do {
             try await work()
             return true

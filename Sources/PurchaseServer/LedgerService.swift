@@ -22,7 +22,7 @@ public struct LedgerService: Sendable {
 
     let readiness: Readiness
     let lastNotification = LastNotification()
-    let keys = KnownKeys()
+    let keys = APIKeyCache()
 
     public init(ledger: Ledger, verifier: AppStoreVerifier, sharedSecrets: [String: String] = [:]) {
         let readiness = Readiness(ledger)

@@ -27,11 +27,11 @@ struct Composition {
 extension Composition {
     /// Opens the ledger.
     ///
-    /// - Parameter mayMake: Whether one is made if there is none.
+    /// - Parameter createIfMissing: Whether one is made if there is none.
     /// - Throws: Exit status 1 if it cannot be opened.
-    func storage(mayMake: Bool = false) throws -> SQLiteLedgerStorage {
-        let path = try mayMake ? ledgerPath() : existingLedger()
-        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: mayMake) }
+    func storage(createIfMissing: Bool = false) throws -> SQLiteLedgerStorage {
+        let path = try createIfMissing ? ledgerPath() : existingLedger()
+        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: createIfMissing) }
     }
 
     /// Opens the ledger so that nothing in its file changes.
@@ -62,7 +62,7 @@ extension Composition {
         do {
             return try body()
         } catch {
-            Terminal.complain("quittance: The ledger at \(path) cannot be opened: \(error)")
+            Terminal.printError("quittance: The ledger at \(path) cannot be opened: \(error)")
             throw ExitCode(1)
         }
     }
@@ -133,7 +133,7 @@ extension Intermediates {
 extension Composition {
     func logger() -> Logger {
         var logger = Logger(label: "quittance") { [configuration, now] _ in
-            LineLogHandler(configuration.logFormat, now: now, write: Terminal.complain)
+            LineLogHandler(configuration.logFormat, now: now, write: Terminal.printError)
         }
         logger.logLevel = configuration.logLevel
         return logger

@@ -43,7 +43,7 @@ struct Quittance: AsyncParsableCommand {
                 try? Terminal.print(fullMessage(for: error))
                 Self.exit(withError: ExitCode.success)
             }
-            Terminal.complain(isRunning ? "Error: \(message(for: error))" : fullMessage(for: error))
+            Terminal.printError(isRunning ? "Error: \(message(for: error))" : fullMessage(for: error))
             Self.exit(withError: ExitCode(2))
         }
     }

@@ -26,12 +26,12 @@ enum Terminal {
     /// - Throws: Exit status 2 where it cannot be written, such as on a full disk: output that got lost is no success.
     static func print(_ line: String) throws {
         guard write(line, to: STDOUT_FILENO) else {
-            complain("quittance: Cannot write the output: \(String(cString: strerror(errno)))")
+            printError("quittance: Cannot write the output: \(String(cString: strerror(errno)))")
             throw ExitCode(2)
         }
     }
 
-    @Sendable static func complain(_ message: String) {
+    @Sendable static func printError(_ message: String) {
         // There is nobody left to tell when standard error cannot be written.
         _ = write(message, to: STDERR_FILENO)
     }

@@ -10,7 +10,7 @@ import NIOCore
 package final class BodyIntake: Sendable {
     private let bounds: ServerBounds
     package let queue: LongBodyQueue
-    private let warning: RareWarning
+    private let warning: ThrottledWarning
     let budget: ByteBudget
 
     package init(
@@ -19,7 +19,7 @@ package final class BodyIntake: Sendable {
         self.bounds = bounds
         self.queue = queue
         budget = ByteBudget(bounds.bodyBytesInFlight)
-        warning = RareWarning(
+        warning = ThrottledWarning(
             "Long bodies were refused: too many are in flight", ["bodyBytesInFlight": "\(bounds.bodyBytesInFlight)"],
             clock: clock, logger)
     }

@@ -15,17 +15,17 @@ final class ConnectionCounter: AvailableConnectionsDelegate {
 
     private let bounds: ServerBounds
     private let state = Mutex(State())
-    private let fullWarning: RareWarning
-    private let clientWarning: RareWarning
+    private let fullWarning: ThrottledWarning
+    private let clientWarning: ThrottledWarning
 
     /// - Parameter setting: What bounds the connections, for the log.
     init(
         _ bounds: ServerBounds, setting: String = "maxConnections", clock: any Clock<Duration>, logger: Logger
     ) {
         self.bounds = bounds
-        fullWarning = RareWarning(
+        fullWarning = ThrottledWarning(
             "All connections are in use, others wait", [setting: "\(bounds.connections)"], clock: clock, logger)
-        clientWarning = RareWarning(
+        clientWarning = ThrottledWarning(
             "Connections were closed: their client has too many",
             ["maxConnectionsPerPeer": "\(bounds.connectionsPerPeer)"], clock: clock, logger)
     }

@@ -55,8 +55,8 @@ struct Backup: ParsableCommand {
     }
 
     private func failure(_ reasons: [String]) -> ExitCode {
-        for reason in reasons { Terminal.complain("quittance: \(reason)") }
-        Terminal.complain("quittance: No copy was made.")
+        for reason in reasons { Terminal.printError("quittance: \(reason)") }
+        Terminal.printError("quittance: No copy was made.")
         return ExitCode(1)
     }
 
@@ -145,6 +145,6 @@ private final class CopyProgress {
     func report(_ copied: Int, of total: Int) {
         guard Terminal.isErrorInteractive, total > 0, copied * 10 / total > tenths else { return }
         tenths = copied * 10 / total
-        Terminal.complain("\(tenths * 10) % of \(total >> 20) MiB copied")
+        Terminal.printError("\(tenths * 10) % of \(total >> 20) MiB copied")
     }
 }

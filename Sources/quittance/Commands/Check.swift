@@ -24,10 +24,10 @@ struct Check: AsyncParsableCommand {
         let verifier = try composition.verifier(checkingRevocation: false)
         try await endingOnDamage {
             let file = try await storage.faults()
-            for fault in file { Terminal.complain("quittance: \(fault)") }
+            for fault in file { Terminal.printError("quittance: \(fault)") }
             var progress = Progress("verified")
-            let checked = try await Ledger(storage: storage).check(by: verifier) { progress.tell($0) }
-            for fault in checked.faults { Terminal.complain("quittance: \(fault.sentence)") }
+            let checked = try await Ledger(storage: storage).check(by: verifier) { progress.report($0) }
+            for fault in checked.faults { Terminal.printError("quittance: \(fault.sentence)") }
             try storage.close()
             let faults = file.count + checked.faults.count
             let outcome = faults == 0 ? "all is right" : "faults: \(faults)"
@@ -42,7 +42,7 @@ private func endingOnDamage(_ body: () async throws -> Void) async throws {
     do {
         try await body()
     } catch let error as LedgerStorageError {
-        Terminal.complain("quittance: \(error)")
+        Terminal.printError("quittance: \(error)")
         throw ExitCode(1)
     }
 }
@@ -77,9 +77,9 @@ struct Rebuild: AsyncParsableCommand {
         let storage = try composition.storageForReading()
         let faults = try await storage.faults()
         try storage.close()
-        for fault in faults { Terminal.complain("quittance: \(fault)") }
+        for fault in faults { Terminal.printError("quittance: \(fault)") }
         guard faults.isEmpty else {
-            Terminal.complain("quittance: Nothing was changed, since the file is damaged: restore a backup.")
+            Terminal.printError("quittance: Nothing was changed, since the file is damaged: restore a backup.")
             throw ExitCode(1)
         }
     }
@@ -90,17 +90,17 @@ struct Rebuild: AsyncParsableCommand {
         let verifier = try composition.verifier(checkingRevocation: false)
         let service = composition.service(storage, verifier)
         var progress = Progress("derived")
-        return try await service.ledger.rebuild(by: verifier, at: composition.now()) { progress.tell($0) }
+        return try await service.ledger.rebuild(by: verifier, at: composition.now()) { progress.report($0) }
     }
 
     private func report(_ rebuilt: Ledger.Rebuilt) throws {
-        for fault in rebuilt.faults { Terminal.complain("quittance: \(fault.sentence)") }
+        for fault in rebuilt.faults { Terminal.printError("quittance: \(fault.sentence)") }
         for key in rebuilt.differing {
-            Terminal.complain(
+            Terminal.printError(
                 "quittance: \(key.originalTransactionId) of \(key.scope.bundleId) differed, and was corrected")
         }
         guard rebuilt.faults.isEmpty else {
-            Terminal.complain("quittance: Nothing was changed, since these documents do not verify.")
+            Terminal.printError("quittance: Nothing was changed, since these documents do not verify.")
             throw ExitCode(1)
         }
         try Terminal.print(
@@ -124,9 +124,9 @@ private struct Progress {
         self.verb = verb
     }
 
-    mutating func tell(_ count: Int) {
+    mutating func report(_ count: Int) {
         guard count - last >= 10_000 else { return }
         last = count
-        Terminal.complain("\(count) documents \(verb) …")
+        Terminal.printError("\(count) documents \(verb) …")
     }
 }

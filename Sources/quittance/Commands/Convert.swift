@@ -38,14 +38,14 @@ struct Convert: ParsableCommand {
                 try Terminal.print(conversion.json)
                 for leftover in conversion.leftovers {
                     let value = leftover.value.compactText.shortened.printable
-                    Terminal.complain("quittance: \(item.place)not carried over: \(leftover.path.printable) = \(value)")
+                    Terminal.printError("quittance: \(item.place)not carried over: \(leftover.path.printable) = \(value)")
                 }
             } catch let exit as ExitCode {
                 throw exit
             } catch {
                 failed = true
                 let reason = (error as? DecodingError)?.sentence ?? "\(error)"
-                Terminal.complain("quittance: \(item.place)\(reason.printable)")
+                Terminal.printError("quittance: \(item.place)\(reason.printable)")
             }
         }
         if failed { throw ExitCode(2) }

@@ -30,7 +30,7 @@ struct Inspect: ParsableCommand {
                 throw exit
             } catch {
                 failed = true
-                Terminal.complain("quittance: \(item.place)\("\(error)".printable)")
+                Terminal.printError("quittance: \(item.place)\("\(error)".printable)")
                 if json { try Terminal.print(Self.json(error)) }
             }
         }

@@ -63,7 +63,7 @@ struct Keys: AsyncParsableCommand {
                 name: name, role: role, bundleId: app, at: composition.now(), using: &composition.random)
             try await Ledger(storage: storage).put(key)
             try storage.close()
-            Terminal.complain("A \(role) key for \(app). It is not shown again:")
+            Terminal.printError("A \(role) key for \(app). It is not shown again:")
             try Terminal.print(text)
         }
     }

@@ -65,7 +65,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let configuration = try told()
+        let configuration = try resolvedConfiguration()
         let composition = Composition(configuration)
         let logger = composition.logger()
         guard configuration.database != nil else {
@@ -83,7 +83,7 @@ struct Serve: AsyncParsableCommand {
                 "A ledger is about apps: name them with --bundle-id, or in the configuration under apps.")
         }
         let verifier = try composition.verifier()
-        let storage = try composition.storage(mayMake: true)
+        let storage = try composition.storage(createIfMissing: true)
         let service = composition.service(storage, verifier)
         if !configuration.roots.isEmpty {
             logger.warning("Trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
@@ -99,7 +99,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     /// What file and environment say, and these options.
-    private func told() throws -> ServerConfiguration {
+    private func resolvedConfiguration() throws -> ServerConfiguration {
         var configuration = try options.configuration()
         if let port { configuration.port = port }
         if let hostname { configuration.hostname = hostname }

@@ -122,7 +122,7 @@ struct Verify: AsyncParsableCommand {
             status = max(status, verdict.exitStatus)
             let passed = explain ? checks.take() : nil
             if let passed, !json { try Terminal.print(verdict.explanation(passed)) }
-            if let complaint = verdict.complaint { Terminal.complain("quittance: \(item.place)\(complaint)") }
+            if let errorText = verdict.errorText { Terminal.printError("quittance: \(item.place)\(errorText)") }
             if json {
                 try Terminal.print(verdict.json(passed))
             } else if let text = verdict.text {
@@ -213,7 +213,7 @@ private enum Verdict {
     }
 
     /// What standard error tells: code and reason of a refusal.
-    var complaint: String? {
+    var errorText: String? {
         switch self {
         case .receipt, .transactionReceipt, .token: nil
         case .refused(let error): "refused, \(error.code.rawValue): \(error.message.printable)"

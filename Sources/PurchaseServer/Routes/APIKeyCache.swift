@@ -6,7 +6,7 @@ import Synchronization
 
 /// API keys that were just looked up, since apps ask often. None is believed for longer than a moment, as another process
 /// may have revoked it.
-final class KnownKeys: Sendable {
+final class APIKeyCache: Sendable {
     /// In milliseconds.
     private static let lifetime: Int64 = 1000
 

@@ -4,7 +4,7 @@ import Logging
 import Synchronization
 
 /// A warning that is logged at most once a minute, with how often there was reason for it since the last.
-final class RareWarning: Sendable {
+final class ThrottledWarning: Sendable {
     private static let interval = Duration.seconds(60)
 
     private struct State {
