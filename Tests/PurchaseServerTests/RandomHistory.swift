@@ -7,12 +7,12 @@ import PurchaseLedger
 import ReceiptCoding
 import TestData
 
-/// What the App Store might sign about an app's customers, made up from a seed and verified: subscriptions of several groups
-/// with all that can happen to them, one-time purchases, refunds, app receipts, and documents that contradict each other, some
-/// of them signed at the same instant.
+/// Random histories of what the App Store might sign about an app's customers, from a seed and verified: subscriptions
+/// of several groups with all that can happen to them, one-time purchases, refunds, app receipts, and documents that
+/// contradict each other, some of them signed at the same instant.
 ///
-/// A signature is new every time. So which of two documents of one instant holds may differ between runs of one seed, though
-/// never within a run.
+/// A signature is new every time. So which of two documents of one instant holds may differ between runs of one seed,
+/// though never within a run.
 struct RandomHistory: Sendable {
     static let bundleId = "com.example"
 
@@ -348,7 +348,8 @@ private struct RandomStore {
             },
         ]
 
-    /// A document that says something else about a transaction than all before it, mostly of the same instant as the last.
+    /// A document that says something else about a transaction than all before it, mostly of the same instant as the
+    /// last.
     private mutating func contradict() {
         let index = Int.random(in: 0..<purchases.count, using: &random)
         let about = Int.random(in: 0...purchases[index].last, using: &random)

@@ -7,14 +7,14 @@ import Hummingbird
 import Logging
 import PurchaseLedger
 
-/// The one place where an error becomes an answer: an ``ErrorBody``.
+/// Turns errors into responses: the only place that does.
 ///
-/// An unexpected error is answered 500 without details, which are logged. Logs name the route, never the path, in which the ids
-/// of customers are.
+/// An unexpected error becomes 500 without details, which are logged. Logs name the route, never the path, which
+/// contains ids of customers.
 struct ErrorResponder {
     let logger: Logger
 
-    /// The answer to a request that failed, whose error is noted for its line in the log.
+    /// The response for an error, whose code is noted for the log line of the request.
     func response(to error: any Error, of notes: RequestNotes, route: String) -> Response {
         let refusal = refusal(of: error, notes, route)
         notes.add { notes in
@@ -44,7 +44,7 @@ struct ErrorResponder {
         }
     }
 
-    /// Logs what failed here, whether or not the answer is an error.
+    /// Logs a failure of the server, whether or not the response is an error.
     func log(_ error: any Error, of notes: RequestNotes, route: String) {
         log(error is LedgerStorageError ? "Storage failed" : "Request failed", "error", "\(error)", notes, route)
     }
@@ -59,12 +59,12 @@ struct ErrorResponder {
     private static func refusal(_ status: HTTPResponse.Status) -> Refusal {
         let (code, message) =
             switch status {
-            case .notFound: ("notFound", "There is nothing at this path.")
+            case .notFound: ("notFound", "There is no such route.")
             case .contentTooLarge: ("tooLarge", "The body is longer than this route accepts.")
             case .badRequest: ("badRequest", "The request could not be read.")
             case .requestTimeout: ("timeout", "The body took too long to arrive.")
             default:
-                status.kind == .serverError ? ("internal", "Something failed here.") : ("refused", status.reasonPhrase)
+                status.kind == .serverError ? ("internal", "The server failed.") : ("refused", status.reasonPhrase)
             }
         let isRetryable = status.kind == .serverError || status == .requestTimeout
         return Refusal(status: status, code: code, message: message, isRetryable: isRetryable)

@@ -5,8 +5,8 @@ import AppStoreTrust
 import PurchaseLedger
 import ReceiptCoding
 
-/// What verifyReceipt says about a receipt with auto-renewable subscriptions beyond the receipt itself: the renewals, refunds
-/// and plans that the ledger has learnt of since.
+/// What verifyReceipt adds to a receipt with auto-renewable subscriptions: the renewals, refunds and plans that the
+/// ledger has recorded since.
 struct FullReceiptAnswer: Sendable {
     let receipt: Verified<AppReceipt>
     let scope: LedgerScope
@@ -17,12 +17,13 @@ struct FullReceiptAnswer: Sendable {
         scope = LedgerScope(bundleId: bundleId, environment: receipt.environment)
     }
 
-    /// Whether there is anything beyond the receipt: Apple adds to answers with auto-renewable subscriptions only.
+    /// Whether anything is added: Apple adds to receipts with auto-renewable subscriptions only.
     var isNeeded: Bool { receipt.payload.inAppPurchases.contains { $0.expiresDate != nil } }
 
     /// Adds `latest_receipt_info`, `pending_renewal_info` and `latest_receipt`.
     ///
-    /// - Parameter latestOnly: Only the newest transaction of each subscription (`exclude-old-transactions`).
+    /// - Parameter latestOnly: Whether to add only the newest transaction of each subscription
+    ///   (`exclude-old-transactions`).
     /// - Throws: ``LedgerStorageError``.
     func complete(
         _ response: VerifyReceiptResponse, from ledger: Ledger, latestOnly: Bool
@@ -31,7 +32,7 @@ struct FullReceiptAnswer: Sendable {
         var chains = try await ledger.chains(chains(of: receipt.payload.inAppPurchases))
         let newest = chains.values.flatMap(\.receipts).max() ?? documents.sent
         try await documents.load([newest], from: ledger)
-        // What was bought since stands in the newest receipt alone.
+        // Only the newest receipt has the purchases made since.
         let latest = documents.purchases(in: newest)
         let more = self.chains(of: Array(latest.values)).filter { chains[$0] == nil }
         chains.merge(try await ledger.chains(more)) { $1 }
@@ -42,7 +43,7 @@ struct FullReceiptAnswer: Sendable {
         var response = response
         response.latestReceiptInfo = rows.flatMap { $0.transactions(documents) }
         response.pendingRenewalInfo = rows.compactMap { $0.renewal(documents) }
-        // The one that was sent is canonical, even if an earlier version kept all that was around it.
+        // The receipt in the request is canonical; the stored one may not be, if an earlier version stored it.
         let kept = newest == documents.sent ? nil : documents[newest]
         response.latestReceipt = Base64.encode(kept ?? receipt.document)
         return response
@@ -54,18 +55,18 @@ struct FullReceiptAnswer: Sendable {
 }
 
 extension Chain {
-    /// The receipts that are the newest about any transaction.
+    /// For each transaction, the newest receipt that has it.
     fileprivate var receipts: [Provenance] { transactions.values.compactMap(\.receipt?.provenance) }
 }
 
-/// What the answer says about one chain.
+/// The part of the answer about one chain.
 private struct ChainRows {
     private let chain: Chain
-    /// The transactions, the newest first.
+    /// The transactions, newest first.
     private let facts: [TransactionFact]
 
-    /// - Parameter latest: The purchases in the newest receipt. A consumable that is not among them any more is used up, and not
-    ///   here.
+    /// - Parameter latest: The purchases in the newest receipt. Receipts drop finished consumables, and so does the
+    ///   answer.
     init(_ chain: Chain, in latest: [String: InAppPurchase], latestOnly: Bool) {
         self.chain = chain
         let purchases = chain.purchases.filter { $0.type != .consumable || latest[$0.transactionId] != nil }
@@ -73,20 +74,20 @@ private struct ChainRows {
         self.facts = latestOnly ? Array(facts.prefix(1)) : facts
     }
 
-    /// All that ``transactions(_:)`` and ``renewal(_:)`` read.
+    /// The documents that ``transactions(_:)`` and ``renewal(_:)`` read.
     var documents: [Provenance] {
         let receipts = facts.compactMap { chain.current($0) }.filter { $0.source == .receipt }
         return facts.compactMap(\.signed?.provenance) + receipts.map(\.provenance)
             + [chain.renewal?.provenance].compactMap(\.self)
     }
 
-    /// The transactions as verifyReceipt has them.
+    /// The transactions in the form of verifyReceipt.
     func transactions(_ documents: KnownDocuments) -> [LatestReceiptInfo] {
         facts.compactMap { transaction($0, documents) }
     }
 
-    /// A transaction with all that its newest documents say: the signed transaction's words, else the receipt's, which need
-    /// not be the one that was sent.
+    /// A transaction with the content of its newest documents: the signed transaction's, otherwise the receipt's, which
+    /// need not be the receipt in the request.
     private func transaction(_ fact: TransactionFact, _ documents: KnownDocuments) -> LatestReceiptInfo? {
         guard let current = chain.current(fact) else { return nil }
         var row: LatestReceiptInfo
@@ -97,9 +98,9 @@ private struct ChainRows {
         } else {
             return nil
         }
-        // If the receipt is the newer of the two, its word holds about what it has words for.
+        // If the receipt is the newer of the two, its dates hold.
         row.expiresDate = current.expiresDate
-        // A receipt says of an upgraded period when it was left, which a signed transaction has no word for.
+        // A receipt has the date at which an upgraded period ended; a signed transaction has no member for it.
         row.cancellationDate =
             current.revocation?.date
             ?? (current.isUpgraded ? row.cancellationDate ?? fact.receipt?.revocation?.date : nil)
@@ -107,14 +108,15 @@ private struct ChainRows {
         return row
     }
 
+    /// The renewal info in the form of verifyReceipt.
     func renewal(_ documents: KnownDocuments) -> PendingRenewalInfo? {
         chain.renewal.flatMap { documents.renewal($0.provenance) }?.legacy().value
     }
 }
 
-/// The documents that an answer is made of, and the purchases in those of them that are receipts, each decoded once.
+/// The documents that an answer needs, and the purchases in the receipts among them, each decoded once.
 private struct KnownDocuments {
-    /// The receipt that was sent, as it is or would be in the ledger.
+    /// The name of the receipt in the request.
     let sent: Provenance
     private var documents: [Provenance: [UInt8]] = [:]
     private var purchases: [EvidenceID: [String: InAppPurchase]]
@@ -124,10 +126,10 @@ private struct KnownDocuments {
         purchases = [sent.evidence: Self.byId(receipt.payload)]
     }
 
-    /// A document as it arrived; `nil` if it was not loaded, or is not stored.
+    /// The bytes of a document; `nil` if it was not loaded or is not stored.
     subscript(_ name: Provenance) -> [UInt8]? { documents[name] }
 
-    /// Loads what is not here yet.
+    /// Loads the documents that are not loaded yet.
     mutating func load(_ names: [Provenance], from ledger: Ledger) async throws {
         let missing = Set(names).filter { documents[$0] == nil && $0 != sent }
         guard !missing.isEmpty else { return }
@@ -145,7 +147,7 @@ private struct KnownDocuments {
         }
     }
 
-    /// By transaction id. None if it is no receipt.
+    /// The purchases in a receipt, by transaction id; empty for other documents.
     func purchases(in receipt: Provenance) -> [String: InAppPurchase] { purchases[receipt.evidence] ?? [:] }
 
     func transaction(_ name: Provenance) -> JWSTransactionDecodedPayload? { payload(name) }
@@ -156,7 +158,7 @@ private struct KnownDocuments {
         documents[name].flatMap { try? JSONValue(parsing: JWS($0).payload).decode(Payload.self) }
     }
 
-    /// Of two with one id the last, as in the ledger.
+    /// The purchases by transaction id. Of two with the same id the last counts, as in the ledger.
     private static func byId(_ receipt: AppReceipt) -> [String: InAppPurchase] {
         let named = receipt.inAppPurchases.compactMap { purchase in purchase.transactionId.map { ($0, purchase) } }
         return Dictionary(named) { $1 }

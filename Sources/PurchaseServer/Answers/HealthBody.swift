@@ -2,15 +2,15 @@
 
 import AppStoreModel
 
-/// That the server runs.
+/// The JSON of `/health/live`.
 struct LivenessBody: Encodable, Sendable {
     var status = "live"
 }
 
-/// That requests should come here.
+/// The JSON of `/health/ready`.
 struct ReadinessBody: Encodable, Sendable {
     var status = "ready"
-    /// Absent if there is no ledger.
+    /// Absent if there is no ledger; null if no notification is known.
     var lastNotificationAccepted: Nullable<Timestamp>?
     var concern: String?
 }

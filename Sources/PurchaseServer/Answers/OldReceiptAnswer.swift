@@ -4,23 +4,21 @@ import AppStoreModel
 import AppStoreTrust
 import PurchaseLedger
 
-/// What verifyReceipt says about an old transaction receipt, in the words of iOS 6: the receipt, the newest renewal that the ledger
-/// knows, and 21006 where the subscription is over.
+/// The verifyReceipt answer for an old transaction receipt, in the style of iOS 6: the receipt, the newest renewal in
+/// the ledger, and 21006 if the subscription is over.
 ///
-/// Its environment is signed nowhere, so that a sandbox receipt can be made to look like one from production. So the ledger
-/// decides: what it does not know, from documents that say where they are from, was never bought.
+/// An old receipt does not sign its environment, so a sandbox receipt can be made to look like one from production.
+/// Therefore the ledger decides: a transaction that it does not know from documents that sign their environment was
+/// never bought.
 struct OldReceiptAnswer: Sendable {
     let receipt: VerifiedTransactionReceipt
     let environment: Environment
 
-    /// - Returns: `nil` where the receipt names no transaction.
-    private var transactionId: String? { receipt.payload.transactionId }
-
-    /// Whether it is about an auto-renewable subscription: nothing else has an end in these receipts.
+    /// Whether the receipt is for an auto-renewable subscription: only those have an expiry in old receipts.
     var isSubscription: Bool { receipt.payload.expiresDate != nil }
 
-    /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` if it is known in the other environment alone,
-    ///   `accountNotFound` if it is not known. ``LedgerStorageError``.
+    /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` if the ledger knows the transaction
+    ///   in the other environment only, `accountNotFound` if it does not know it. ``LedgerStorageError``.
     func response(from ledger: Ledger, at now: Timestamp) async throws -> VerifyTransactionReceiptResponse {
         guard let chain = try await chain(environment, ledger) else {
             let other: Environment = environment == .production ? .sandbox : .production
@@ -28,6 +26,13 @@ struct OldReceiptAnswer: Sendable {
             throw environment == .production ? VerifyReceiptStatus.sandboxReceipt : .productionReceipt
         }
         return response(chain, ledger.rules.catalogues[receipt.bundleId] ?? Catalogue(), at: now)
+    }
+
+    private func chain(_ environment: Environment, _ ledger: Ledger) async throws -> Chain? {
+        guard let transactionId = receipt.payload.transactionId else { return nil }
+        let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)
+        guard let known = try await ledger.transaction(TransactionKey(transactionId, in: scope)) else { return nil }
+        return try await ledger.chain(ChainKey(known.originalTransactionId, in: scope))
     }
 
     private func response(
@@ -38,7 +43,7 @@ struct OldReceiptAnswer: Sendable {
         response.status = Open(.valid)
         guard isSubscription, let state = chain.subscription(at: now) else { return response }
         let latest = TransactionReceiptInfo(receipt.payload, renewedBy: state.governing)
-        if counts(state, catalogue, at: now) {
+        if state.isRunning(catalogue, at: now) {
             response.latestReceiptInfo = latest
             response.latestReceipt = Base64.encode(receipt.document)
         } else {
@@ -52,25 +57,18 @@ struct OldReceiptAnswer: Sendable {
         response.cancellationReason = state.governing.revocation?.reason
         return response
     }
+}
 
-    private func chain(_ environment: Environment, _ ledger: Ledger) async throws -> Chain? {
-        guard let transactionId else { return nil }
-        let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)
-        guard let known = try await ledger.transaction(TransactionKey(transactionId, in: scope)) else { return nil }
-        return try await ledger.chain(ChainKey(known.originalTransactionId, in: scope))
-    }
-
-    private func counts(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> Bool {
-        switch state.status {
-        case .active, .billingGrace: true
-        case .stale: (state.governing.expiresDate?.advanced(by: catalogue.staleLeeway)).map { now < $0 } ?? false
-        case .expired, .billingRetry, .revoked, .upgraded: false
-        }
+extension SubscriptionState {
+    /// Whether the subscription is active, in billing grace, or stale for less than the leeway.
+    fileprivate func isRunning(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
+        guard status == .stale else { return status == .active || status == .billingGrace }
+        return governing.expiresDate.map { now < $0.advanced(by: catalogue.staleLeeway) } ?? false
     }
 }
 
 extension TransactionReceiptInfo {
-    /// What a receipt of the newest renewal would say.
+    /// The content of a receipt for the newest renewal.
     fileprivate init(_ receipt: TransactionReceiptInfo, renewedBy statement: TransactionStatement) {
         self = receipt
         transactionId = statement.transactionId
@@ -80,7 +78,7 @@ extension TransactionReceiptInfo {
         expiresDate = statement.expiresDate
         cancellationDate = statement.revocation?.date
         webOrderLineItemId = statement.webOrderLineItemId ?? webOrderLineItemId
-        // Of another product its Apple ID is not known.
+        // The Apple ID of another product is unknown.
         if statement.productId != receipt.productId { itemId = nil }
     }
 }

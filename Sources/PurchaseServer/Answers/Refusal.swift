@@ -6,30 +6,32 @@ import HTTPTypes
 import Hummingbird
 import PurchaseLedger
 
-/// Why a request of our own API is not answered: a status, a stable code and a sentence.
+/// An error of the HTTP API: a status, a stable code and a sentence for people.
 struct Refusal: Error {
     var status: HTTPResponse.Status
     var code: String
     var message: String
     /// Whether the same request may succeed later.
     var isRetryable = false
-    /// In seconds, how long a client should wait before that (RFC 9110 section 10.2.3); `nil` if there is no telling.
+    /// The seconds that a client should wait before it retries (RFC 9110 section 10.2.3); `nil` if unknown.
     var retryAfter: Int64?
-    /// Why a document was not accepted, if that is the reason.
+    /// Why the document was refused, if that is the reason.
     var cause: VerificationError?
-    /// Behind which cursor the events begin that are left, if those behind the cursor that was sent were erased.
+    /// The cursor behind which the remaining events begin, if the events behind the cursor in the request were erased.
     var oldestCursor: EventCursor?
-    /// Whether it is refused because of what others ask for. The log says so once a minute, not each time.
+    /// Whether the load by other requests is the reason. The log then has a warning once a minute, not for each
+    /// request.
     var isOverload = false
 
     static let noKey = Refusal(
         status: .unauthorized, code: "unauthorized", message: "Send an API key: Authorization: Bearer qt_….")
     static let notServer = Refusal(
-        status: .forbidden, code: "forbidden", message: "This needs a server key, and the key sent is a client key.")
+        status: .forbidden, code: "forbidden",
+        message: "This route needs a server key; the key in the request is a client key.")
 
     static let overloaded = Refusal(
         status: .serviceUnavailable, code: "overloaded",
-        message: "Too much is being sent here. Send it again in \(ServerBounds.retryAfter) seconds.", isRetryable: true,
+        message: "The server is overloaded. Retry in \(ServerBounds.retryAfter) seconds.", isRetryable: true,
         retryAfter: ServerBounds.retryAfter, isOverload: true)
 
     static func notFound(_ what: String) -> Refusal {
@@ -42,14 +44,15 @@ struct Refusal: Error {
 }
 
 extension Refusal {
-    /// What a document was refused for. What may pass later is not the sender's fault.
+    /// The refusal of a document: 503 if it may be accepted later, otherwise 400.
     init(_ error: VerificationError) {
         self.init(
             status: error.isRetryable ? .serviceUnavailable : .badRequest, code: error.code.rawValue,
             message: error.message, isRetryable: error.isRetryable, cause: error)
     }
 
-    /// What is genuine, and too new for this version: worth sending again.
+    /// The refusal of a genuine document that this version cannot read: 503, so that it is sent again to a newer
+    /// version.
     static func unreadable(_ error: VerificationError) -> Refusal {
         Refusal(
             status: .serviceUnavailable, code: error.code.rawValue, message: error.message, isRetryable: true,
@@ -61,7 +64,7 @@ extension Refusal {
         case .invalid:
             self.init(
                 status: .badRequest, code: "invalidCursor",
-                message: "after is no cursor of this app's events: send the nextCursor of the last page, or none.")
+                message: "after is not a cursor of this app: send the nextCursor of the last page, or omit it.")
         case .expired(let oldest):
             self.init(
                 status: .gone, code: "cursorExpired",
@@ -73,6 +76,6 @@ extension Refusal {
     init(_ error: LedgerStorageError) {
         self.init(
             status: .serviceUnavailable, code: "storageUnavailable",
-            message: "The ledger cannot be used now; nothing was stored. Retry later.", isRetryable: true)
+            message: "The ledger is unavailable, and nothing was recorded. Retry later.", isRetryable: true)
     }
 }

@@ -4,7 +4,7 @@ public import AppStoreModel
 public import Logging
 public import PurchaseLedger
 
-/// What a server is told: by a file, and by the environment, which holds where both say something.
+/// The configuration of a server, from a file and from environment variables. A variable overrides the file.
 ///
 /// `docs/configuration.md` explains every setting.
 public struct ServerConfiguration: Sendable {
@@ -12,59 +12,64 @@ public struct ServerConfiguration: Sendable {
     public var hostname = "127.0.0.1"
     /// The port to listen on; 0 takes any free one.
     public var port = 8080
-    /// The port to listen on for questions about health alone, with connections of its own.
+    /// A second port that answers health checks only, with connections of its own.
     public var healthPort: Int?
-    /// The address for ``healthPort``; `nil` for ``hostname``.
+    /// The address for ``healthPort``; ``hostname`` if `nil`.
     public var healthHostname: String?
-    /// What clients may take.
+    /// The bounds on what clients may use.
     public var bounds = ServerBounds()
-    /// Where the ledger is; without one the server only verifies.
+    /// The location of the ledger. Without a ledger, the server only verifies.
     public var database: LedgerLocation?
-    /// What `/verifyReceipt` stands for: production or sandbox.
+    /// The environment of `/verifyReceipt`: production or sandbox.
     public var environment = Environment.production
-    /// The environments whose documents are taken in.
+    /// The environments whose documents the ledger records.
     public var environments: Set<Environment> = [.production, .sandbox]
-    /// Files with root certificates to trust instead of Apple's.
+    /// Paths of files with root certificates to trust instead of Apple's.
     public var roots: [String] = []
-    /// Whether Apple's roots are trusted besides ``roots``.
+    /// Whether to trust Apple's roots as well as ``roots``.
     public var alsoAppleRoots = false
-    /// A folder with, or a file of, the intermediate certificates that old transaction receipts leave out.
+    /// The path of a folder or a file with the intermediate certificates that old transaction receipts omit.
     public var intermediates: String?
+    /// Whether to check signers' certificates for revocation.
     public var revocation = Revocation.off
+    /// The rule for claims to purchases of other customers.
     public var claimPolicy = ClaimPolicy.accountTokenWins
-    /// Whether signed documents stay when a customer is deleted.
+    /// Whether the ledger keeps the signed documents of deleted customers.
     public var keepEvidence = false
-    /// After how many days events are erased; `nil` for never.
+    /// The age in days at which events are erased, 1 to 3650; `nil` keeps all events.
     public var eventRetentionDays: Int?
+    /// The lowest level that the log includes.
     public var logLevel = Logger.Level.info
+    /// The format of log lines.
     public var logFormat = LogFormat.text
-    /// Which requests the log has a line for.
+    /// The requests that the log includes.
     public var requestLog = RequestLogPolicy.all
+    /// The apps whose documents the ledger records.
     public var apps: [AppConfiguration] = []
 
-    /// Whether Apple's responders are asked about certificates.
+    /// Whether to ask Apple's OCSP responders for the status of certificates.
     public enum Revocation: String, CaseIterable, Sendable {
-        /// They are not.
+        /// The server does not ask.
         case off
-        /// What was revoked is refused.
+        /// The server refuses revoked certificates.
         case ask
-        /// What nobody knows about is refused too.
+        /// The server also refuses certificates whose status is unknown.
         case require
     }
 
+    /// Creates a configuration with the default of each setting.
     public init() {}
 }
 
 // MARK: - Settings
 
 extension ServerConfiguration {
-    /// Something that can be told. The name in the environment is that in the file in capitals: `claimPolicy` is
-    /// `QUITTANCE_CLAIM_POLICY`.
+    /// A setting of the file or the environment. The variable for `claimPolicy` is `QUITTANCE_CLAIM_POLICY`.
     package struct Setting: Sendable {
         package var name: String
-        /// What it may be, for people.
+        /// The allowed values, for error texts.
         package var expected: String
-        /// Takes the value in; false where it is none.
+        /// Sets the value; returns false if the text is not allowed.
         var read: @Sendable (inout ServerConfiguration, String) -> Bool
 
         package var variable: String {
@@ -74,7 +79,7 @@ extension ServerConfiguration {
                 }
         }
 
-        /// Reads a text, a number or a word; `parse` gives `nil` where it is none.
+        /// - Parameter parse: Returns `nil` if the text is not allowed.
         init<Value>(
             _ name: String, _ path: any WritableKeyPath<ServerConfiguration, Value> & Sendable, _ expected: String,
             _ parse: @escaping @Sendable (String) -> Value?
@@ -100,13 +105,13 @@ extension ServerConfiguration {
         Setting("maxConnectionsPerPeer", \.bounds.connectionsPerPeer, "a number from 1 to 100000") {
             number($0, in: 1...100_000)
         },
-        Setting("trustedProxies", \.bounds.trustedProxies, "an address, a block such as 10.0.0.0/8, or several") {
+        Setting("trustedProxies", \.bounds.trustedProxies, "one or more addresses, or blocks such as 10.0.0.0/8") {
             text in
             let networks = list(text).map { IPNetwork($0) }
             return networks.isEmpty || networks.contains(nil) ? nil : networks.compactMap(\.self)
         },
-        Setting("bodyBytesInFlight", \.bounds.bodyBytesInFlight, "a number of bytes from 16777216 (16 MiB)") {
-            // Less would refuse the longest body of one client, which may have a quarter.
+        Setting("bodyBytesInFlight", \.bounds.bodyBytesInFlight, "a number of bytes of at least 16777216 (16 MiB)") {
+            // One client may use a quarter: with less, the longest body would always be refused.
             number($0, in: 16 << 20...1 << 40)
         },
         Setting("idleTimeoutSeconds", \.bounds.idleTimeout, seconds) { duration($0) },
@@ -117,14 +122,14 @@ extension ServerConfiguration {
         Setting("environment", \.environment, "production or sandbox: Apple signs for no other") {
             environment($0).flatMap { [.production, .sandbox].contains($0) ? $0 : nil }
         },
-        Setting("environments", \.environments, "production, sandbox, xcode or localTesting, or several of them") {
+        Setting("environments", \.environments, "one or more of production, sandbox, xcode and localTesting") {
             text in
             let known = list(text).map(environment)
             return known.isEmpty || known.contains(nil) ? nil : Set(known.compactMap(\.self))
         },
-        Setting("roots", \.roots, "the name of a file, or several") { list($0).isEmpty ? nil : list($0) },
+        Setting("roots", \.roots, "one or more paths of files") { list($0).isEmpty ? nil : list($0) },
         Setting("alsoAppleRoots", \.alsoAppleRoots, "true or false", { Bool($0) }),
-        Setting("intermediates", \.intermediates, "the name of a folder or a file") { $0.isEmpty ? nil : .some($0) },
+        Setting("intermediates", \.intermediates, "the path of a folder or a file") { $0.isEmpty ? nil : .some($0) },
         Setting("revocation", \.revocation, words(Revocation.self), { Revocation(rawValue: $0) }),
         Setting("claimPolicy", \.claimPolicy, words(ClaimPolicy.self), { ClaimPolicy(rawValue: $0) }),
         Setting("keepEvidence", \.keepEvidence, "true or false", { Bool($0) }),
@@ -133,7 +138,7 @@ extension ServerConfiguration {
         },
         Setting("logLevel", \.logLevel, words(Logger.Level.self), { Logger.Level(rawValue: $0) }),
         Setting("logFormat", \.logFormat, words(LogFormat.self), { LogFormat(rawValue: $0) }),
-        Setting("requestLog", \.requestLog, "all, errors, off, or a number from 2 to 1000000 for one in so many") {
+        Setting("requestLog", \.requestLog, "all, errors, off, or a number n from 2 to 1000000 for one request in n") {
             RequestLogPolicy($0)
         },
     ]
@@ -169,17 +174,17 @@ extension Substring {
 // MARK: - Reading
 
 extension ServerConfiguration {
-    /// Reads what the file and the environment say.
+    /// Reads a file and the environment.
     ///
     /// - Parameters:
-    ///   - file: The text of the file; `nil` where there is none.
-    ///   - variables: The environment. What begins with `QUITTANCE_` must be a setting.
-    /// - Throws: ``ConfigurationError``, which names what is wrong, and its line where it stands in the file.
+    ///   - text: The text of the file; `nil` if there is no file.
+    ///   - variables: The environment. Each variable whose name begins with `QUITTANCE_` must be a setting.
+    /// - Throws: ``ConfigurationError``, which names the invalid setting, and its line if it is in the file.
     public init(file text: [UInt8]?, variables: [String: String]) throws(ConfigurationError) {
         let known = Set(Self.settings.map(\.variable))
         if let name = variables.keys.sorted().first(where: { $0.hasPrefix("QUITTANCE_") && !known.contains($0) }) {
             throw ConfigurationError(
-                "\(name): There is no such setting; known are \(known.sorted().joined(separator: ", ")).")
+                "\(name): Unknown setting. The known ones are \(known.sorted().joined(separator: ", ")).")
         }
         var file: ConfigurationFile?
         if let text { file = try ConfigurationFile(parsing: text, settings: Self.settings.map(\.name)) }
@@ -196,7 +201,7 @@ extension ServerConfiguration {
         apps = file?.apps ?? []
     }
 
-    /// - Throws: ``ConfigurationError`` if both listeners have one address. A port of 0 takes any free one.
+    /// - Throws: ``ConfigurationError`` if both listeners have the same address. Port 0 stands for any free port.
     package func requireTwoAddresses() throws(ConfigurationError) {
         guard port != 0, port == healthPort, hostname == healthHostname ?? hostname else { return }
         throw ConfigurationError("port and healthPort are both \(port) on \(hostname): choose another healthPort.")

@@ -5,8 +5,8 @@ package import Hummingbird
 package import Logging
 import NIOCore
 
-/// Reads the bodies of requests within the bounds, and decides where they are handled: short ones at once, on the thread of
-/// their connection; long ones in turn, aside.
+/// Reads the bodies of requests within the bounds. Short bodies are handled at once, on the thread of their connection;
+/// long ones wait in a queue for other threads.
 package final class BodyIntake: Sendable {
     private let bounds: ServerBounds
     package let queue: LongBodyQueue
@@ -20,14 +20,15 @@ package final class BodyIntake: Sendable {
         self.queue = queue
         budget = ByteBudget(bounds.bodyBytesInFlight)
         warning = ThrottledWarning(
-            "Long bodies were refused: too many are in flight", ["bodyBytesInFlight": "\(bounds.bodyBytesInFlight)"],
-            clock: clock, logger)
+            "Long bodies were refused: too many bytes are in flight",
+            ["bodyBytesInFlight": "\(bounds.bodyBytesInFlight)"], clock: clock, logger)
     }
 
-    /// Reads the whole body of a request and does what it asks for.
+    /// Reads the whole body of a request, then calls `handle`.
     ///
-    /// - Throws: `HTTPError`: 413 if the body is longer than `limit`, 408 if it takes too long to arrive, 400 if it breaks off or
-    ///   its client is gone before its turn; ``Refusal/overloaded`` if it is long and too many are in flight.
+    /// - Throws: `HTTPError`: 413 if the body is longer than `limit`, 408 if it takes too long to arrive, 400 if it is
+    ///   incomplete or the client disconnects before its turn; ``Refusal/overloaded`` if it is long and too many bytes
+    ///   are in flight.
     package func withBody<Result: Sendable>(
         of request: Request, upTo limit: Int, _ handle: @Sendable ([UInt8]) async throws -> Result
     ) async throws -> Result {
@@ -46,16 +47,17 @@ package final class BodyIntake: Sendable {
             warning.log()
             throw refusal
         } catch is CancellationError {
-            // There is no client left to answer.
+            // The client has disconnected, so no client reads this.
             throw HTTPError(.badRequest)
         }
     }
 }
 
 extension Request {
-    /// The whole body.
+    /// Reads the whole body.
     ///
-    /// - Parameter reserve: Called before more than ``ServerBounds/shortBody`` bytes are kept, with how many more it will be.
+    /// - Parameter reserve: Called before more than ``ServerBounds/shortBody`` bytes are kept, with the number of
+    ///   further bytes.
     fileprivate func body(upTo limit: Int, _ reserve: (Int) throws -> Void) async throws -> [UInt8] {
         let length = headers[.contentLength].flatMap { Int($0) } ?? 0
         guard length <= limit else { throw HTTPError(.contentTooLarge) }
@@ -90,8 +92,8 @@ extension RequestBody.AsyncIterator {
 struct ClientConnection: Sendable {
     @TaskLocal static var current: ClientConnection?
 
-    /// The address at its other end.
+    /// The address of the client or proxy.
     var peer: IPAddress?
-    /// Completes when it is closed.
+    /// Completes when the connection is closed.
     var closed: EventLoopFuture<Void>
 }

@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// How many bytes of long bodies and answers are in memory, in all and of each client.
+/// Counts the bytes of long bodies and responses in memory, in all and for each client.
 final class ByteBudget: Sendable {
     private struct State {
         var taken = 0
@@ -16,10 +16,10 @@ final class ByteBudget: Sendable {
         self.limit = limit
     }
 
-    /// How many bytes are taken.
+    /// The bytes that are taken.
     var count: Int { state.withLock { $0.taken } }
 
-    /// Reserves `count` bytes if there is room. One client gets a quarter at most, so that no stranger has it all.
+    /// Reserves `count` bytes if they are free. One client gets at most a quarter, so that no single client takes all.
     func take(_ count: Int, for client: IPAddress?) -> Bool {
         state.withLock { state in
             guard count <= limit - state.taken else { return false }
@@ -33,7 +33,7 @@ final class ByteBudget: Sendable {
         }
     }
 
-    /// Charges an answer, which is never refused; long bodies are, while the budget is exceeded.
+    /// Counts a response, which is never refused. While the budget is exceeded, long bodies are refused.
     func charge(_ count: Int) { state.withLock { $0.taken += count } }
 
     func release(_ count: Int, of client: IPAddress?) {

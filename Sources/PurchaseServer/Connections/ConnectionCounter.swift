@@ -5,8 +5,8 @@ import HummingbirdCore
 import Logging
 import Synchronization
 
-/// Counts the open connections: in all, which decides whether more are accepted, and of each client, which decides whether one
-/// is closed before it costs anything.
+/// Counts the open connections. The total decides whether the server accepts more; the count of a client decides
+/// whether a new connection of that client is closed at once.
 final class ConnectionCounter: AvailableConnectionsDelegate {
     private struct State {
         var open = 0
@@ -18,13 +18,13 @@ final class ConnectionCounter: AvailableConnectionsDelegate {
     private let fullWarning: ThrottledWarning
     private let clientWarning: ThrottledWarning
 
-    /// - Parameter setting: What bounds the connections, for the log.
+    /// - Parameter setting: The name of the setting that bounds the connections, for the log.
     init(
         _ bounds: ServerBounds, setting: String = "maxConnections", clock: any Clock<Duration>, logger: Logger
     ) {
         self.bounds = bounds
         fullWarning = ThrottledWarning(
-            "All connections are in use, others wait", [setting: "\(bounds.connections)"], clock: clock, logger)
+            "All connections are in use: new ones wait", [setting: "\(bounds.connections)"], clock: clock, logger)
         clientWarning = ThrottledWarning(
             "Connections were closed: their client has too many",
             ["maxConnectionsPerPeer": "\(bounds.connectionsPerPeer)"], clock: clock, logger)
@@ -39,7 +39,9 @@ final class ConnectionCounter: AvailableConnectionsDelegate {
         return isFree
     }
 
-    /// Whether this client may have one connection more, which counts until ``leave(_:)``.
+    /// Counts a connection until ``leave(_:)``.
+    ///
+    /// - Returns: False if its client has too many, and the connection does not count.
     func enter(_ peer: IPAddress?) -> Bool {
         guard let client = counted(peer) else { return true }
         let isAdmitted = state.withLock { state in
@@ -52,6 +54,7 @@ final class ConnectionCounter: AvailableConnectionsDelegate {
         return isAdmitted
     }
 
+    /// Ends a connection that ``enter(_:)`` counted.
     func leave(_ peer: IPAddress?) {
         guard let client = counted(peer) else { return }
         state.withLock { state in

@@ -5,11 +5,11 @@ import Hummingbird
 import NIOCore
 import NIOHTTPTypes
 
-/// Closes a connection whose client takes longer than ``ServerBounds`` allow, does not receive its answer, or sends a body that
-/// is not read.
+/// Closes a connection if its client takes longer than ``ServerBounds`` allow, does not receive its response, or sends
+/// a body that is not read.
 ///
-/// Requests are taken one at a time: what a client sends before it has the last answer is not read, and the connection ends
-/// with that answer (RFC 9112 section 9.3.2 lets a server do so).
+/// The server takes one request of a connection at a time: if a client sends another before it has the response, the
+/// other is not read, and the connection ends with the response (RFC 9112 section 9.3.2 allows this).
 final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -17,11 +17,11 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundOut = HTTPResponsePart
 
     private enum Phase {
-        /// Between requests, or in a head.
+        /// Between requests, or within a head.
         case waiting
-        /// From a head until its answer was received.
+        /// From a head until its response was received.
         case answering
-        /// After the last answer: the client has a moment to read it.
+        /// After the last response: the client has a second to read it.
         case closing
     }
 
@@ -30,17 +30,18 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     private var phase = Phase.waiting
     /// When the phase must be over.
     private var deadline: NIODeadline
-    /// When the body must have arrived; `nil` once it has, or was given up.
+    /// When the body must have arrived; `nil` once it has, or after the deadline.
     private var bodyDeadline: NIODeadline?
     private var isBodyComplete = true
-    /// Whether the end of a short answer was written that does not end the connection, and may not be sent yet.
+    /// Whether the end of a short response was written, and may not have been sent yet. The connection stays open after
+    /// it.
     private var isEndWritten = false
-    /// Whether the connection ends with this answer.
+    /// Whether the connection ends with this response.
     private var isLast = false
     private var discardedBytes = 0
-    /// Bytes of the answer for which the budget was charged.
+    /// The bytes of the response that count in the budget.
     private var chargedBytes = 0
-    /// Bytes not yet sent, and since when that number is unchanged.
+    /// The bytes not yet sent, and since when their number is unchanged.
     private var pending = (bytes: 0, since: NIODeadline.now())
     private var check: Scheduled<Void>?
 
@@ -73,7 +74,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
             discardedBytes += bytes.readableBytes
             return
         default:
-            // A request before the last is answered: no more is read.
+            // Another request before the response: no more is read.
             isLast = true
             discardedBytes = ServerBounds.discardedBody
             return
@@ -90,7 +91,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         isLast = head.headerFields[.connection]?.lowercased() == "close"
     }
 
-    /// Does not read what would only be discarded.
+    /// Reads on only if the bytes are needed.
     func read(context: ChannelHandlerContext) {
         let isReading =
             switch phase {
@@ -102,7 +103,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // The parser does not go on after an error.
+        // The parser does not continue after an error.
         isLast = true
         context.fireErrorCaught(error)
     }
@@ -112,7 +113,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireUserInboundEventTriggered(event)
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch unwrapOutboundIn(data) {
@@ -139,8 +140,8 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         finishShortAnswer(context)
     }
 
-    /// Asks whether a short answer was sent, which it mostly is with its flush. If the kernel did not take all of it, this is
-    /// asked again with the next request and with the deadlines. A promise for each answer would cost far more.
+    /// Checks whether a short response was sent, which the flush mostly does. If the kernel did not take all of it, the
+    /// next request and the deadlines check again. A promise for each response would cost far more.
     private func finishShortAnswer(_ context: ChannelHandlerContext) {
         guard isEndWritten, bufferedBytes(context) == 0 else { return }
         isEndWritten = false
@@ -158,7 +159,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         chargedBytes = 0
     }
 
-    /// The client has received the end of an answer, or the kernel has.
+    /// Called once the client, or the kernel, has the end of the response.
     private func answered(_ context: ChannelHandlerContext) {
         releaseAnswer()
         guard context.channel.isActive else { return }
@@ -176,7 +177,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Time
 
-    /// Deadlines are looked at now and then: to set a timer for each request would cost more, and none needs to be exact.
+    /// Checks the deadlines periodically: a timer for each request would cost more, and no deadline needs to be exact.
     private func scheduleCheck(_ context: ChannelHandlerContext) {
         let shortest = min(bounds.idleTimeout, bounds.bodyTimeout, bounds.requestTimeout, bounds.writeTimeout)
         let delay = TimeAmount(min(shortest / 4, .seconds(1)))
@@ -190,13 +191,13 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         guard now < deadline, !isStuck(context, at: now) else { return context.close(promise: nil) }
         if let end = bodyDeadline, now >= end {
             bodyDeadline = nil
-            // The route that reads the body answers with it.
+            // The route that reads the body throws this error.
             context.fireErrorCaught(HTTPError(.requestTimeout))
         }
         scheduleCheck(context)
     }
 
-    /// Whether the client has received nothing of what was sent for too long.
+    /// Whether the client has received no byte for too long.
     private func isStuck(_ context: ChannelHandlerContext, at now: NIODeadline) -> Bool {
         let bytes = bufferedBytes(context)
         guard bytes > 0, bytes == pending.bytes else {
@@ -206,7 +207,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         return now - pending.since >= TimeAmount(bounds.writeTimeout)
     }
 
-    /// Bytes that were written and that the kernel has not taken yet.
+    /// The bytes that were written and that the kernel has not taken yet.
     private func bufferedBytes(_ context: ChannelHandlerContext) -> Int {
         (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }

@@ -5,10 +5,10 @@ import Logging
 package import NIOCore
 import NIOHTTPTypes
 
-/// Answers the requests of a connection on the thread that reads and writes it.
+/// Handles the requests of a connection on the thread of its event loop.
 ///
-/// Otherwise each chunk of a body, each step of its handling and each answer would change threads, which costs more than most
-/// of the steps. What waits for the disk waits elsewhere, and so does what takes long; see ``BodyIntake``.
+/// Otherwise every body chunk, handler step and response would hop threads, which costs more than most of the steps.
+/// Disk access and long bodies use other threads; see ``BodyIntake``.
 struct EventLoopChannel: ServerChildChannel {
     let http: HTTP1Channel
     let counter: ConnectionCounter
@@ -50,7 +50,8 @@ struct EventLoopChannel: ServerChildChannel {
 }
 
 extension Channel {
-    /// Bounds what one connection keeps in memory, here and in the kernel. A connection that is closed already has no options.
+    /// Bounds the memory of one connection, in the process and in the kernel. A closed connection has no options, so
+    /// errors are ignored.
     fileprivate func setBuffers() {
         let allocator = FixedSizeRecvByteBufferAllocator(capacity: ServerBounds.readSize)
         try? syncOptions?.setOption(.recvAllocator, value: allocator)

@@ -3,12 +3,12 @@
 import Foundation
 package import NIOCore
 
-/// An address of a client or a proxy. IPv4 is in its mapped form (RFC 4291 section 2.5.5.2), so that a client is the same
-/// client on a listener of either version.
+/// An IP address of a client or a proxy. IPv4 is kept in its mapped form (RFC 4291 section 2.5.5.2), so that a client
+/// is equal on IPv4 and IPv6 listeners.
 public struct IPAddress: Hashable, Sendable {
     fileprivate var bits: UInt128
 
-    /// Reads an address as text, such as `192.0.2.1` or `2001:db8::1`; `nil` if it is none.
+    /// Parses an address such as `192.0.2.1` or `2001:db8::1`; `nil` if the text is not one.
     public init?(_ text: some StringProtocol) {
         var (four, six) = (UInt32(0), UInt128(0))
         if inet_pton(AF_INET, String(text), &four) == 1 {
@@ -20,8 +20,8 @@ public struct IPAddress: Hashable, Sendable {
         }
     }
 
-    /// Reads an element of `X-Forwarded-For`: an address, or one with a port, such as `192.0.2.1:567` or `[2001:db8::1]:567`; `nil`
-    /// if it is neither.
+    /// Parses an element of `X-Forwarded-For`: an address, with or without a port, such as `192.0.2.1:567` or
+    /// `[2001:db8::1]:567`; `nil` if it is neither.
     init?(forwarded text: String) {
         var (address, port) = (text[...], ":0"[...])
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
@@ -34,7 +34,7 @@ public struct IPAddress: Hashable, Sendable {
         self.init(address)
     }
 
-    /// The address of a socket; `nil` if it is not an IP socket.
+    /// The address of an IP socket; `nil` for other sockets.
     package init?(_ address: SocketAddress?) {
         guard let text = address?.ipAddress else { return nil }
         self.init(text)
@@ -42,8 +42,8 @@ public struct IPAddress: Hashable, Sendable {
 
     private var isV4: Bool { bits >> 32 == 0xffff }
 
-    /// What bounds count as one client: an IPv4 address, or an IPv6 network of 64 bits, which is the least that a provider
-    /// gives to a customer.
+    /// The client for the bounds: an IPv4 address, or an IPv6 network of 64 bits, the smallest that providers give to a
+    /// customer.
     var client: IPAddress {
         var client = self
         if !isV4 { client.bits &= UInt128.max << 64 }
@@ -56,10 +56,10 @@ public struct IPAddress: Hashable, Sendable {
 /// A block of addresses, such as `10.0.0.0/8`.
 public struct IPNetwork: Hashable, Sendable {
     private var address: IPAddress
-    /// How many of the lowest bits may be any.
+    /// How many of the lowest bits are not compared.
     private var freeBits: Int
 
-    /// Reads an address, or a block in CIDR notation (RFC 4632 section 3.1); `nil` if it is neither.
+    /// Parses an address, or a block in CIDR notation (RFC 4632 section 3.1); `nil` if the text is neither.
     public init?(_ text: some StringProtocol) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let address = IPAddress(first) else { return nil }

@@ -4,25 +4,25 @@ import Foundation
 import NIOCore
 import ServiceLifecycle
 
-/// Why a server cannot listen at an address.
+/// Why a server cannot listen on an address.
 public struct ListeningError: Error, CustomStringConvertible {
-    /// Begins with the setting, the port and the address.
+    /// A sentence that begins with the setting, the port and the address.
     public let description: String
 
     init(_ address: ListeningAddress, _ error: IOError) {
         description =
             switch error.errnoCode {
             case EADDRINUSE: "\(address) is in use."
-            case let code: "\(address) cannot be listened on: \(String(cString: strerror(code)))."
+            case let code: "\(address): cannot listen: \(String(cString: strerror(code)))."
             }
     }
 
     init(unknown address: ListeningAddress) {
-        description = "\(address) cannot be listened on: the hostname has no address."
+        description = "\(address): cannot listen: the hostname has no address."
     }
 }
 
-/// An address to listen on, and the setting that has its port.
+/// An address to listen on, and the setting of its port.
 struct ListeningAddress: Sendable, CustomStringConvertible {
     var setting: String
     var hostname: String
@@ -31,7 +31,7 @@ struct ListeningAddress: Sendable, CustomStringConvertible {
     var description: String { "\(setting) \(port) on \(hostname)" }
 }
 
-/// Names the address if it cannot be listened on: the error of the system does not.
+/// Runs a server, and adds the address to the error if it cannot listen: the system's error does not name it.
 struct NamingListener<Application: Service>: Service {
     let application: Application
     let address: ListeningAddress

@@ -3,23 +3,23 @@
 package import NIOCore
 import Synchronization
 
-/// Handles long bodies aside from the threads of connections, on one thread less than there are, by fair queueing.
+/// Handles long bodies off the threads of connections, on one thread less than there are cores, by fair queueing.
 ///
-/// Bodies are handled in the order in which they would be done if all that wait shared the threads equally. So a receipt passes
-/// bodies that are much longer, and each has its turn, whatever arrives later. Those of one client share its part.
+/// The order is the one in which the bodies would finish if all shared the threads equally. A receipt therefore
+/// overtakes much longer bodies, and no body starves. The bodies of one client share one part.
 package final class LongBodyQueue: Sendable {
     fileprivate struct Waiting {
         var id: Int
         var client: IPAddress?
         var size: Int
-        /// What ``State/virtualTime`` would be when it is done.
+        /// The ``State/virtualTime`` at which the body would finish.
         var finishTime: Int
         var continuation: CheckedContinuation<Void, any Error>
     }
 
     fileprivate struct State {
         var running = 0
-        /// How many bytes of each body would have been handled since the start.
+        /// The bytes of each body that equal sharing would have handled since the start.
         var virtualTime = 0
         var lastID = 0
         var waiting: [Waiting] = []
@@ -30,18 +30,18 @@ package final class LongBodyQueue: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - threads: How many bodies are handled at once.
-    ///   - limit: How many wait.
+    ///   - threads: The most bodies handled at once.
+    ///   - limit: The most bodies that wait.
     package init(threads: Int = max(1, System.coreCount - 1), limit: Int = ServerBounds.waitingBodies) {
         self.threads = threads
         self.limit = limit
     }
 
-    /// Does what a body asks for when its turn comes.
+    /// Calls `body` when the turn of a body of `size` bytes comes.
     ///
-    /// - Parameter closed: Completes when the client is gone: its body then waits no longer.
-    /// - Throws: ``Refusal/overloaded`` if the queue is full and this body has the last turn; `CancellationError` if the task is
-    ///   cancelled, or the client is gone, while it waits.
+    /// - Parameter closed: Completes when the client disconnects, which removes its body from the queue.
+    /// - Throws: ``Refusal/overloaded`` if the queue is full and this body would be the last; `CancellationError` if
+    ///   the task is cancelled, or the client disconnects, while the body waits.
     package func run<Result: Sendable>(
         _ size: Int, for client: IPAddress?, until closed: EventLoopFuture<Void>? = nil,
         _ body: @Sendable () async throws -> Result
@@ -51,7 +51,7 @@ package final class LongBodyQueue: Sendable {
         return try await withTaskExecutorPreference(globalConcurrentExecutor) { try await body() }
     }
 
-    /// How many bodies wait.
+    /// The number of bodies that wait.
     package var count: Int { state.withLock { $0.waiting.count } }
 
     private func turn(_ size: Int, for client: IPAddress?, until closed: EventLoopFuture<Void>?) async throws {
@@ -75,7 +75,7 @@ package final class LongBodyQueue: Sendable {
         }
     }
 
-    /// Gives up a body if it still waits.
+    /// Removes a body if it still waits.
     private func remove(_ id: Int) {
         let removed = state.withLock { state in
             state.waiting.firstIndex { $0.id == id }.map { state.waiting.remove(at: $0) }
@@ -92,15 +92,15 @@ extension LongBodyQueue.State {
     fileprivate enum Arrival {
         case started
         case cancelled
-        /// If too many wait, the one that has the last turn is refused.
+        /// The body waits. If too many do, the last in the order is refused.
         case waits(refused: LongBodyQueue.Waiting?)
     }
 
-    /// Starts a body at once, or lets it wait.
+    /// Starts a body at once, or adds it to the queue.
     fileprivate mutating func add(
         _ body: LongBodyQueue.Waiting, _ threads: Int, _ limit: Int, isCancelled: Bool
     ) -> Arrival {
-        // Asked within the lock: a task that is cancelled later finds the body among those that wait.
+        // Checked within the lock: a task that is cancelled later finds the body in the queue.
         if isCancelled { return .cancelled }
         guard running >= threads else {
             running += 1
@@ -115,7 +115,7 @@ extension LongBodyQueue.State {
         return .waits(refused: waiting.remove(at: last))
     }
 
-    /// The body whose turn it is, after another is done.
+    /// The next body, after another has finished.
     fileprivate mutating func next() -> LongBodyQueue.Waiting? {
         guard let first = waiting.indices.min(by: { waiting[$0].finishTime < waiting[$1].finishTime }) else {
             running -= 1

@@ -3,10 +3,10 @@
 package import AppStoreModel
 package import Logging
 
-/// How a log line is written.
+/// The format of log lines.
 public enum LogFormat: String, CaseIterable, Sendable {
-    /// `time=2026-11-22T04:17:05.123Z level=info message=request status=200`. Values with other characters than letters, digits
-    /// and signs are quoted.
+    /// `time=2026-11-22T04:17:05.123Z level=info message=request status=200`. Values with spaces, quotes,
+    /// backslashes, `=` or other than printable ASCII characters are quoted.
     case text
     /// `{"time":"2026-11-22T04:17:05.123Z","level":"info","message":"request","status":200}`.
     case json
@@ -14,7 +14,8 @@ public enum LogFormat: String, CaseIterable, Sendable {
 
 /// Writes each log event as one line, with the time in UTC.
 ///
-/// No value can begin a line of its own or steer a terminal, since values may come from a request.
+/// Line breaks and control characters are escaped, since values may come from a request: no value can begin a line of
+/// its own or control a terminal.
 package struct LineLogHandler: LogHandler {
     package var logLevel = Logger.Level.info
     package var metadata: Logger.Metadata = [:]
@@ -22,7 +23,7 @@ package struct LineLogHandler: LogHandler {
     private let now: @Sendable () -> Timestamp
     private let write: @Sendable (_ line: String) -> Void
 
-    /// - Parameter write: Writes a line, to which it adds the end of the line.
+    /// - Parameter write: Writes a line, and adds the line break.
     package init(
         _ format: LogFormat, now: @escaping @Sendable () -> Timestamp,
         write: @escaping @Sendable (_ line: String) -> Void
@@ -45,7 +46,7 @@ package struct LineLogHandler: LogHandler {
         }
     }
 
-    /// Metadata of other packages may not take the place of the line's own members.
+    /// Metadata with the name of a fixed member gets another name, so that no package can replace the fixed ones.
     private func members(_ event: LogEvent) -> [(name: String, value: Logger.MetadataValue)] {
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }
         var fixed: [(String, Logger.MetadataValue)] = [
@@ -82,7 +83,7 @@ extension LineLogHandler {
         return String(decoding: json.bytes, as: UTF8.self)
     }
 
-    /// Printable ASCII that needs no quotes.
+    /// Whether a byte is printable ASCII that needs no quotes.
     private static func isPlain(_ byte: UInt8) -> Bool {
         (0x21...0x7e).contains(byte) && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "=")
             && byte != UInt8(ascii: "\\")

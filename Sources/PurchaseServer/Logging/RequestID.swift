@@ -3,9 +3,9 @@
 import HTTPTypes
 import Synchronization
 
-/// Names for requests, by which a client's log and the server's can be compared.
+/// Gives requests their ids, by which people match a client's log with the server's.
 final class RequestIDs: Sendable {
-    /// The longest id that a client may give, in bytes: more than any usual one has.
+    /// The longest id that a client may choose, in bytes: longer than any usual one.
     static let longest = 128
 
     private let prefix: String
@@ -16,18 +16,18 @@ final class RequestIDs: Sendable {
         prefix = String(seed, radix: 16) + "-"
     }
 
-    /// The id that the client gave, or a new one.
+    /// The id in the header fields, or a new one.
     func id(_ headers: HTTPFields) -> String {
         Self.given(headers) ?? prefix + String(count.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
     }
 
-    /// `X-Request-Id`, or the trace id of `traceparent` (W3C Trace Context). What has any other form is ignored.
+    /// `X-Request-Id`, or the trace id of `traceparent` (W3C Trace Context). Malformed values are ignored.
     static func given(_ headers: HTTPFields) -> String? {
         if let id = HTTPField.Name.requestID.flatMap({ headers[$0] }), isWellFormed(id) { return id }
         return HTTPField.Name.traceparent.flatMap { headers[$0] }.flatMap(trace)
     }
 
-    /// Letters, digits, hyphens, periods and underscores, as in UUIDs and the ids of proxies.
+    /// Whether an id has only letters, digits, hyphens, periods and underscores, as UUIDs and the ids of proxies have.
     private static func isWellFormed(_ id: String) -> Bool {
         (1...longest).contains(id.utf8.count)
             && id.utf8.allSatisfy { byte in
@@ -40,7 +40,8 @@ final class RequestIDs: Sendable {
             }
     }
 
-    /// Of `00-<32 digits>-<16 digits>-<2 digits>`, all hexadecimal and in lower case, the first; not if it is all zeros.
+    /// The trace id: the 32 digits in `00-<32 digits>-<16 digits>-<2 digits>`, all hexadecimal and lower case; `nil` if
+    /// all zeros.
     private static func trace(_ header: String) -> String? {
         let parts = header.split(separator: "-", omittingEmptySubsequences: false)
         let isHexadecimal = parts.allSatisfy { $0.utf8.allSatisfy("0123456789abcdef".utf8.contains) }

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import AppStoreTrust
 import HTTPTypes
 import Hummingbird
 import Logging
 import Synchronization
 
-/// Which requests the log has a line for.
+/// The requests that the log includes.
 public enum RequestLogPolicy: Hashable, Sendable {
+    /// All requests.
     case all
-    /// Those that failed: a status of 400 or more, or another verifyReceipt status than 0.
+    /// Requests that failed: with a status of 400 or more, or another verifyReceipt status than 0.
     case errors
-    /// One in so many, and those that failed.
+    /// One request in this many, and all that failed.
     case oneIn(Int)
+    /// No requests.
     case off
 
-    /// `all`, `errors`, `off`, or a number from 2 to 1,000,000 for ``oneIn(_:)``.
+    /// Parses `all`, `errors`, `off`, or a number from 2 to 1,000,000 for ``oneIn(_:)``; `nil` if the text is none of
+    /// these.
     public init?(_ text: String) {
         switch text {
         case "all": self = .all
@@ -29,39 +31,7 @@ public enum RequestLogPolicy: Hashable, Sendable {
     }
 }
 
-/// What the log says of one request besides its route and status. Endpoints note what they find out while they work.
-final class RequestNotes: Sendable {
-    /// Those of the request that this task works on.
-    @TaskLocal static var current: RequestNotes?
-
-    struct Notes {
-        /// The public part of the API key.
-        var key: String?
-        /// The code of the error that was answered.
-        var code: String?
-        /// The `status` of a verifyReceipt answer.
-        var verifyReceiptStatus: Int?
-        /// Why a document was not accepted.
-        var refusal: VerificationError?
-        /// What failed here, if the answer is not an error itself.
-        var failure: (any Error)?
-    }
-
-    let id: String
-    private let notes = Mutex(Notes())
-
-    init(id: String) {
-        self.id = id
-    }
-
-    var all: Notes { notes.withLock { $0 } }
-
-    static func add(_ change: (inout Notes) -> Void) { current?.add(change) }
-
-    func add(_ change: (inout Notes) -> Void) { notes.withLock { change(&$0) } }
-}
-
-/// What the requests of a server have in common, whichever of its ports they come to.
+/// The state that all request logs of a server share, whichever of its ports a request arrives at.
 final class RequestCounts: Sendable {
     fileprivate let ids: RequestIDs
     fileprivate let refusals = GenuineRefusals()
@@ -73,9 +43,10 @@ final class RequestCounts: Sendable {
     }
 }
 
-/// Gives each request an id, which its answer has too, and writes a line when it is answered: the route and never the path, in
-/// which the ids of customers are. Errors are answered here too, also those of requests that no route matches, because each
-/// middleware costs every request.
+/// Gives each request an id, turns errors into responses, and writes a log line for each response.
+///
+/// The line has the route and never the path, which contains ids of customers. One middleware does all of this, since
+/// each middleware costs time in every request.
 struct RequestLog<Context: RequestContext>: RouterMiddleware {
     let policy: RequestLogPolicy
     let logger: Logger
@@ -145,60 +116,13 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
 }
 
 extension RequestContext {
-    /// The template of the route, such as `/v1/customers/{id}`; `none` if no route matched.
+    /// The template of the route, such as `/v1/customers/{id}`; `none` if no route matches.
     var route: String { endpointPath.flatMap { $0 == "NotFound" ? nil : $0 } ?? "none" }
 }
 
-/// Picks one in so many.
+/// Selects every n-th request.
 fileprivate final class Sampler: Sendable {
     private let count = Atomic<Int>(0)
 
     func isNext(of all: Int) -> Bool { count.wrappingAdd(1, ordering: .relaxed).oldValue % all == 0 }
-}
-
-/// Warns of documents that the App Store did sign and that were refused all the same, since the fault is mostly in this server's
-/// configuration: an app or environment that is missing, or a version that is too old.
-///
-/// Anyone may send such a document again and again, so that there are few warnings a minute.
-final class GenuineRefusals: Sendable {
-    /// Warnings in a minute; the next one has the number of those that were left out.
-    static let most = 10
-
-    private struct State {
-        var minute: Int64 = .min
-        var count = 0
-        var suppressed = 0
-    }
-
-    private let state = Mutex(State())
-
-    func warn(
-        of error: VerificationError, request id: String, route: String, at now: Timestamp, to logger: Logger
-    ) {
-        guard [.otherApp, .otherEnvironment, .unreadable].contains(error.code), let suppressed = admit(at: now) else {
-            return
-        }
-        var line: Logger.Metadata = [
-            "route": .string(route), "code": .string(error.code.rawValue), "requestId": .string(id),
-            "bundleId": .string(error.origin?.bundleId ?? "unknown"),
-            "environment": .string(error.origin?.environment ?? "unknown"),
-        ]
-        if suppressed > 0 { line["suppressed"] = .stringConvertible(suppressed) }
-        logger.warning("A genuine document was refused", metadata: line)
-    }
-
-    /// - Returns: How many warnings were left out since the last; `nil` if this one is too.
-    private func admit(at now: Timestamp) -> Int? {
-        state.withLock { state in
-            let minute = now.milliseconds / 60_000
-            if minute != state.minute { (state.minute, state.count) = (minute, 0) }
-            guard state.count < Self.most else {
-                state.suppressed += 1
-                return nil
-            }
-            state.count += 1
-            defer { state.suppressed = 0 }
-            return state.suppressed
-        }
-    }
 }

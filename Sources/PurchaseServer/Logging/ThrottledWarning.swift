@@ -3,13 +3,13 @@
 import Logging
 import Synchronization
 
-/// A warning that is logged at most once a minute, with how often there was reason for it since the last.
+/// A warning that is logged at most once a minute, with the number of times it occurred since the last line.
 final class ThrottledWarning: Sendable {
     private static let interval = Duration.seconds(60)
 
     private struct State {
         var count = 0
-        /// How long ago it was logged.
+        /// The time since the last line.
         var age: (@Sendable () -> Duration)?
     }
 
@@ -31,7 +31,9 @@ final class ThrottledWarning: Sendable {
         self.logger = logger
     }
 
-    /// - Parameter more: Metadata of this time alone.
+    /// Logs the warning, or counts it if the last line is less than a minute old.
+    ///
+    /// - Parameter more: Metadata of this occurrence.
     func log(_ more: Logger.Metadata = [:]) {
         let count: Int? = state.withLock { state in
             state.count += 1
@@ -46,9 +48,9 @@ final class ThrottledWarning: Sendable {
 }
 
 extension Clock where Duration == Swift.Duration {
-    /// Starts to measure.
+    /// Starts a measurement.
     ///
-    /// - Returns: Says how much time has passed since.
+    /// - Returns: A function that returns the time since the start.
     func stopwatch() -> @Sendable () -> Duration {
         let start = now
         return { start.duration(to: now) }

@@ -4,36 +4,36 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// API keys that were just looked up, since apps ask often. None is believed for longer than a moment, as another process
-/// may have revoked it.
+/// A cache of API keys, since apps send requests often. An entry expires after a second, since another process may
+/// revoke the key.
 final class APIKeyCache: Sendable {
-    /// In milliseconds.
+    /// How long an entry is valid, in milliseconds.
     private static let lifetime: Int64 = 1000
 
-    /// More keys than that are rather looked up.
+    /// The most entries; then the cache starts again.
     private static let limit = 1000
 
-    private struct Known {
+    private struct Entry {
         var key: APIKey
-        var since: Timestamp
+        var storedAt: Timestamp
     }
 
-    private let keys = Mutex<[String: Known]>([:])
+    private let entries = Mutex<[String: Entry]>([:])
 
-    /// The key with this public part. What is not there is looked for every time.
+    /// The key with this public part; `nil` if there is none, which is not cached.
     func key(_ id: String, in ledger: Ledger, at now: Timestamp) async throws -> APIKey? {
-        if let known = keys.withLock({ $0[id] }), Self.holds(known, at: now) { return known.key }
+        if let entry = entries.withLock({ $0[id] }), Self.isValid(entry, at: now) { return entry.key }
         guard let key = try await ledger.apiKey(id) else { return nil }
-        keys.withLock { keys in
-            if keys.count >= Self.limit { keys.removeAll() }
-            keys[id] = Known(key: key, since: now)
+        entries.withLock { entries in
+            if entries.count >= Self.limit { entries.removeAll() }
+            entries[id] = Entry(key: key, storedAt: now)
         }
         return key
     }
 
-    /// Not either where the clock was put back.
-    private static func holds(_ known: Known, at now: Timestamp) -> Bool {
-        let age = now.milliseconds.subtractingReportingOverflow(known.since.milliseconds)
+    /// An entry from the future, as after the clock was set back, is not valid.
+    private static func isValid(_ entry: Entry, at now: Timestamp) -> Bool {
+        let age = now.milliseconds.subtractingReportingOverflow(entry.storedAt.milliseconds)
         return !age.overflow && (0..<lifetime).contains(age.partialValue)
     }
 }

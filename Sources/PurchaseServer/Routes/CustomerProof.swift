@@ -5,18 +5,16 @@ import Crypto
 import HTTPTypes
 import PurchaseLedger
 
-/// What a client key needs besides itself if an app asks for it: proof that the request comes from the customer it names.
+/// Checks customer tokens, which prove that a request with a client key comes from the customer it names.
 ///
-/// The proof is a JSON Web Token (RFC 7519) that the app's backend makes for one signed-in customer, with the customer's id as
-/// `sub` and its end as `exp`. `docs/customer-proof.md` shows how to make one.
+/// A customer token is a JSON Web Token (RFC 7519) that the app's backend creates for one signed-in customer, with the
+/// customer's id as `sub` and its expiry as `exp`. `docs/customer-proof.md` shows how to create one.
 public struct CustomerProof: Sendable {
     /// The longest token in bytes: four for each byte of the longest customer id, and a long header.
     static let tokenLimit = 4096
 
-    /// The longest customer id in bytes, as in paths.
-    package static let subjectLimit = KeyedRequest.customerIdLimit
-
-    /// The furthest end of a token. A token can be copied from a device, and there is no list of revoked ones.
+    /// The longest time until a token expires. A token can be copied from a device, and there is no list of revoked
+    /// ones.
     package static let longestLifetime = Duration.seconds(86_400)
 
     /// How far the backend's clock may be ahead of ours (RFC 7519 sections 4.1.4 and 4.1.5).
@@ -34,19 +32,19 @@ public struct CustomerProof: Sendable {
 
     private let key: Key
 
-    /// Tokens with an HMAC-SHA-256 (`HS256`).
+    /// Checks tokens with an HMAC-SHA-256 (`HS256`).
     ///
-    /// - Parameter secret: Its UTF-8 is the key.
+    /// - Parameter secret: The key, as UTF-8.
     /// - Returns: `nil` if it is shorter than ``shortestSecret``.
     public init?(secret: String) {
         guard secret.utf8.count >= Self.shortestSecret else { return nil }
         key = .secret(SymmetricKey(data: Array(secret.utf8)))
     }
 
-    /// Tokens with an Ed25519 signature (`EdDSA`).
+    /// Checks tokens with an Ed25519 signature (`EdDSA`).
     ///
     /// - Parameter publicKey: A PEM file as OpenSSL writes it, or its base64 alone.
-    /// - Returns: `nil` if it is something else.
+    /// - Returns: `nil` if it is neither.
     public init?(publicKey: String) {
         let base64 = publicKey.split(whereSeparator: \.isNewline).filter { !$0.hasPrefix("-----") }.joined()
         guard let der = Base64.decode(base64.utf8), der.starts(with: Self.ed25519),
@@ -55,10 +53,10 @@ public struct CustomerProof: Sendable {
         self.key = .publicKey(key)
     }
 
-    /// All that is before the 32 bytes of the key in its SubjectPublicKeyInfo (RFC 8410 section 4).
+    /// The prefix of a SubjectPublicKeyInfo, before the 32 bytes of the key (RFC 8410 section 4).
     private static let ed25519: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
 
-    /// The algorithm is fixed here. A token cannot choose another.
+    /// The configuration fixes the algorithm: a token cannot choose another.
     private var algorithm: String {
         switch key {
         case .secret: "HS256"
@@ -68,16 +66,16 @@ public struct CustomerProof: Sendable {
 }
 
 extension CustomerProof: CustomStringConvertible {
-    /// Without the key.
+    /// The algorithm, without the key.
     public var description: String { "customer proof by \(algorithm)" }
 }
 
-// MARK: - Making
+// MARK: - Creating tokens
 
 extension CustomerProof {
-    /// A token for a customer, as the app's backend makes it.
+    /// Creates a token for a customer, as the app's backend does.
     ///
-    /// - Returns: `nil` if only the public key is known.
+    /// - Returns: `nil` if only the public key is configured.
     public func token(for customer: String, expires: Timestamp) -> String? {
         guard case .secret(let secret) = key else { return nil }
         let header = JSONValue.object([.init("alg", .string(algorithm)), .init("typ", .string("JWT"))])
@@ -93,28 +91,29 @@ extension CustomerProof {
     private static let dot = UInt8(ascii: ".")
 }
 
-// MARK: - Checking
+// MARK: - Checking tokens
 
 extension CustomerProof {
-    /// Accepts a request about a customer only with a token for that customer.
+    /// Checks that a request about a customer has a valid token for that customer.
     ///
-    /// - Parameter token: As the client sent it; `nil` if it sent none.
+    /// - Parameter token: The token that the client sent; `nil` if it sent none.
+    /// - Throws: ``Refusal``: 401 if the token is missing or not valid, 403 if it is for another customer.
     func check(
         _ token: String?, for customer: String, of bundleId: String, at now: Timestamp
     ) throws(Refusal) {
         guard let token else {
-            throw .customerToken("customerTokenRequired", "This app's client keys do nothing without it.")
+            throw .customerToken("customerTokenRequired", "This app's client keys need it.")
         }
         let subject = try subject(of: token, for: bundleId, at: now)
-        // Byte by byte, as storages find ids: Swift's == takes texts that look alike for equal.
+        // Compares bytes, as storages do: Swift's == compares by canonical equivalence.
         guard subject.asAccount.utf8.elementsEqual(customer.asAccount.utf8) else { throw .otherCustomer }
     }
 
-    /// The customer that a valid token names.
+    /// The customer that a token names, if the token is valid.
     private func subject(of token: String, for bundleId: String, at now: Timestamp) throws(Refusal) -> String {
         let claims = try claims(of: token)
-        guard let subject = claims["sub"]?.string, (1...Self.subjectLimit).contains(subject.utf8.count) else {
-            throw .invalidToken("sub is not a customer's id of 1 to \(Self.subjectLimit) bytes.")
+        guard let subject = claims["sub"]?.string, (1...ServerBounds.customerID).contains(subject.utf8.count) else {
+            throw .invalidToken("sub is not a customer's id of 1 to \(ServerBounds.customerID) bytes.")
         }
         guard let end = claims["exp"]?.numericDate else { throw .invalidToken("exp is not in seconds since 1970.") }
         guard now < end else { throw .invalidToken("It has expired.") }
@@ -139,7 +138,7 @@ extension CustomerProof {
         }
     }
 
-    /// What a token says, once its signature is known to be valid.
+    /// The claims of a token with a valid signature.
     private func claims(of token: String) throws(Refusal) -> JSONValue {
         guard token.utf8.count <= Self.tokenLimit else {
             throw .invalidToken("It is longer than \(Self.tokenLimit) bytes.")
@@ -149,12 +148,12 @@ extension CustomerProof {
             jws = try JWS(token.utf8)
             header = try jws.header()
         } catch {
-            throw .invalidToken("It is no JSON Web Token: \(error.description)")
+            throw .invalidToken("It is not a JSON Web Token: \(error.description)")
         }
         guard header.alg == algorithm else { throw .invalidToken("Its alg is not \(algorithm).") }
         guard isValid(jws.signature, of: jws.signingInput) else { throw .invalidToken("Its signature is not valid.") }
         guard let claims = try? JSONValue(parsing: jws.payload), let members = claims.members,
-            // Two readers may differ about which of two they take (RFC 7519 section 4).
+            // Readers differ about which of two equal names counts (RFC 7519 section 4).
             Set(members.map(\.name)).count == members.count
         else { throw .invalidToken("Its payload is not a JSON object with distinct members.") }
         return claims
@@ -171,13 +170,13 @@ extension CustomerProof {
 }
 
 extension JSONValue {
-    /// A time in seconds since 1970 (RFC 7519 section 2), without the fraction that some libraries write; `nil` if it is something
-    /// else, or later than any time here.
+    /// A time in seconds since 1970 (RFC 7519 section 2), without the fraction that some libraries write; `nil` if this
+    /// is not one, or is too large for a ``Timestamp``.
     fileprivate var numericDate: Timestamp? {
         guard case .number(let literal) = self else { return nil }
         let parts = literal.split(separator: ".", omittingEmptySubsequences: false)
         guard let seconds = parts.first.flatMap({ Int64($0) }),
-            // No exponent, as no library writes one.
+            // Exponents are not supported, since no library writes them.
             parts.dropFirst().allSatisfy({ Int64($0) != nil })
         else { return nil }
         let milliseconds = seconds.multipliedReportingOverflow(by: 1000)
@@ -186,17 +185,17 @@ extension JSONValue {
 }
 
 extension Refusal {
-    /// In which a client sends the token.
+    /// The header field with the token.
     static let tokenHeader = "Quittance-Customer-Token"
 
     fileprivate static func customerToken(_ code: String, _ message: String) -> Refusal {
         Refusal(
             status: .unauthorized, code: code,
-            message: "Send a token for the customer, made by your backend, as \(tokenHeader). \(message)")
+            message: "Send a token for the customer, created by your backend, as \(tokenHeader). \(message)")
     }
 
     fileprivate static func invalidToken(_ reason: String) -> Refusal {
-        customerToken("customerTokenInvalid", "The one sent was refused: \(reason)")
+        customerToken("customerTokenInvalid", "The token that was sent is not valid: \(reason)")
     }
 
     fileprivate static let otherCustomer = Refusal(

@@ -5,7 +5,7 @@ import Hummingbird
 package import Logging
 import PurchaseLedger
 
-/// Whether the server runs, and whether requests should come here: not while the ledger cannot be written.
+/// The routes under `/health`: whether the server runs, and whether the ledger can be written.
 struct HealthRoutes: Sendable {
     let service: LedgerService?
     let now: @Sendable () -> Timestamp
@@ -25,12 +25,12 @@ struct HealthRoutes: Sendable {
 }
 
 extension LedgerService {
-    /// Logs when the App Store reached this ledger last, so that the log of a start has it.
+    /// Logs the time of the last accepted notification, so that the log of each start has it.
     package func logLastNotification(to logger: Logger) async {
         do {
             let time = try await lastNotification.time(in: ledger)
             logger.notice(
-                time == nil ? "No accepted notification is known" : "The last notification that was accepted",
+                time == nil ? "No notification has been accepted" : "The last notification was accepted",
                 metadata: time.map { ["at": .string($0.iso8601)] })
         } catch {
             logger.error("Storage failed", metadata: ["error": .string("\(error)")])

@@ -6,17 +6,20 @@ import Foundation
 import LedgerSQLite
 import PurchaseLedger
 
+/// `quittance backup`: copies a ledger into one file.
 struct Backup: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Copy a ledger into one file, also while a server writes it.",
+        abstract: "Copy a ledger into one file. The server may run meanwhile.",
         discussion: """
-            The copy has everything that was answered 200 before the command began. It is verified, flushed to the disk, and \
-            only then gets its name. Only you can read it (0600): it has the hashes of API keys and what customers bought.
+            The copy contains everything that the server confirmed before the command started. The command checks the \
+            copy and flushes it to disk before it gives it its name. Only you can read the file (0600), since it \
+            contains the hashes of API keys and your customers' purchases.
 
-            To restore one: stop the server, move FILE, FILE-wal and FILE-shm away, put the copy in the place of FILE, run \
+            To restore a backup: stop the server, move FILE, FILE-wal and FILE-shm away, copy the backup to FILE, run \
             quittance check, start the server. docs/ledger.md has the steps.
 
-            Exit status: 0 the copy is there and valid; 1 no copy was made, and standard error says why; 2 wrong usage.
+            Exit status: 0 the copy is complete and valid; 1 there is no copy, with the reason on standard error; 2 \
+            wrong usage.
 
               quittance backup /backups/monday.sqlite --database sqlite:quittance.sqlite
             """)
@@ -28,8 +31,7 @@ struct Backup: ParsableCommand {
 
     @Flag(
         help: """
-            Replace TARGET if it is there, once the new copy is valid. A symbolic link is replaced itself, not the file that \
-            it leads to.
+            Replace TARGET if it exists, once the new copy is valid. If TARGET is a symbolic link, the link is replaced.
             """)
     var force = false
 
@@ -48,7 +50,7 @@ struct Backup: ParsableCommand {
             try copy.install(as: target, replacing: force)
             try Terminal.print("\(counted(documents, "document")) copied to \(target) and verified.")
         } catch let error as LedgerStorageError {
-            throw failure([error.code == .full ? "There is no room for \(target): the disk is full." : "\(error)"])
+            throw failure([error.code == .full ? "\(target): The disk is full." : "\(error)"])
         } catch let error as PartialFile.Failure {
             throw failure([error.description])
         }
@@ -56,7 +58,7 @@ struct Backup: ParsableCommand {
 
     private func failure(_ reasons: [String]) -> ExitCode {
         for reason in reasons { Terminal.printError("quittance: \(reason)") }
-        Terminal.printError("quittance: No copy was made.")
+        Terminal.printError("quittance: No backup was created.")
         return ExitCode(1)
     }
 
@@ -65,17 +67,17 @@ struct Backup: ParsableCommand {
         let copy = URL(fileURLWithPath: target).resolvingSymlinksInPath()
         let taken = ["", "-wal", "-shm"].map { URL(fileURLWithPath: source).resolvingSymlinksInPath().path + $0 }
         guard !taken.contains(copy.path) else {
-            throw ValidationError("\(target) is the ledger itself: name another file.")
+            throw ValidationError("\(target) is the ledger itself: choose another file.")
         }
         let type = try? FileManager.default.attributesOfItem(atPath: target)[.type] as? FileAttributeType
         guard let type else { return }
         guard type == .typeRegular || type == .typeSymbolicLink else {
-            throw ValidationError("\(target) is no file: name one.")
+            throw ValidationError("\(target) is not a regular file: choose another name.")
         }
-        guard force else { throw ValidationError("\(target) is there already: name another file, or add --force.") }
+        guard force else { throw ValidationError("\(target) exists: choose another file, or add --force.") }
     }
 
-    /// Removes what was copied so far if a signal ends the command.
+    /// Removes the partial copy if a signal ends the command.
     private func removeIfInterrupted(_ copy: PartialFile) -> [any DispatchSourceSignal] {
         [SIGINT, SIGTERM, SIGHUP].map { number in
             signal(number, SIG_IGN)
@@ -90,12 +92,12 @@ struct Backup: ParsableCommand {
     }
 }
 
-/// A file that gets its name when it is whole.
+/// A file that gets its name once it is complete.
 private struct PartialFile {
     struct Failure: Error, CustomStringConvertible {
         var description: String
 
-        /// What the last call to the system failed with.
+        /// Adds the error of the last system call.
         init(_ what: String) {
             description = "\(what): \(String(cString: strerror(errno)))"
         }
@@ -103,24 +105,25 @@ private struct PartialFile {
 
     let path: String
 
-    /// An empty file with a name that no other has, which only its owner can read.
+    /// Creates an empty file with a unique name, which only its owner can read.
     init(beside target: String) throws {
         path = "\(target).\(UUID().uuidString.prefix(8)).partial"
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0o600)
         guard file >= 0 else {
-            throw Failure("No file can be made in \(URL(fileURLWithPath: path).deletingLastPathComponent().path)")
+            throw Failure("Cannot create a file in \(URL(fileURLWithPath: path).deletingLastPathComponent().path)")
         }
         close(file)
     }
 
-    /// Flushes it, names it `target`, and flushes the name.
+    /// Flushes the file, renames it to `target`, and flushes the folder.
     func install(as target: String, replacing: Bool) throws {
         try Self.flush(path)
         if replacing {
-            guard rename(path, target) == 0 else { throw Failure("\(target) cannot be written") }
+            guard rename(path, target) == 0 else { throw Failure("Cannot write \(target)") }
         } else {
-            // Unlike `rename`, this replaces no file that was made meanwhile. Some file systems have no hard links.
-            guard link(path, target) == 0 else { throw Failure("\(target) cannot be made without --force") }
+            // Unlike `rename`, this never replaces a file that was created meanwhile. Some file systems have no hard
+            // links.
+            guard link(path, target) == 0 else { throw Failure("Cannot create \(target) without --force") }
             unlink(path)
         }
         try Self.flush(URL(fileURLWithPath: target).deletingLastPathComponent().path)
@@ -128,9 +131,9 @@ private struct PartialFile {
 
     private static func flush(_ path: String) throws {
         let file = open(path, O_RDONLY)
-        guard file >= 0 else { throw Failure("\(path) cannot be flushed") }
+        guard file >= 0 else { throw Failure("Cannot flush \(path)") }
         defer { close(file) }
-        guard fsync(file) == 0 else { throw Failure("\(path) cannot be flushed") }
+        guard fsync(file) == 0 else { throw Failure("Cannot flush \(path)") }
     }
 
     func remove() {
@@ -138,7 +141,7 @@ private struct PartialFile {
     }
 }
 
-/// Says on standard error how much is copied, at every tenth, if a person looks at it.
+/// Reports every tenth of a copy on standard error, if that is a terminal.
 private final class CopyProgress {
     private var tenths = 0
 

@@ -6,12 +6,14 @@ import LedgerSQLite
 import PurchaseLedger
 import PurchaseServer
 
+/// `quittance check`: verifies everything in a ledger.
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Check a ledger: the file, every document in it, every signature, and every purchase.",
+        abstract: "Check a ledger: the file, and every document, signature and purchase in it.",
         discussion: """
-            Changes nothing in the file, and ends on any damage. Exit status: 0 all is right; 1 something is not, and standard \
-            error says what; 2 wrong usage.
+            The command does not change the file, and it copes with any damage.
+
+            Exit status: 0 the ledger is valid; 1 it has faults, which standard error lists; 2 wrong usage.
 
               quittance check --database sqlite:quittance.sqlite
             """)
@@ -30,7 +32,7 @@ struct Check: AsyncParsableCommand {
             for fault in checked.faults { Terminal.printError("quittance: \(fault.sentence)") }
             try storage.close()
             let faults = file.count + checked.faults.count
-            let outcome = faults == 0 ? "all is right" : "faults: \(faults)"
+            let outcome = faults == 0 ? "no faults" : "faults: \(faults)"
             try Terminal.print("\(counted(checked.documents, "document")) verified; \(outcome).")
             if faults > 0 { throw ExitCode(1) }
         }
@@ -47,14 +49,17 @@ private func endingOnDamage(_ body: () async throws -> Void) async throws {
     }
 }
 
+/// `quittance rebuild`: derives the facts of a ledger from its documents again.
 struct Rebuild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Derive everything in a ledger from the signed documents again, and compare.",
+        abstract: "Derive all purchases in a ledger from the signed documents again, and correct differences.",
         discussion: """
-            If nothing differs, as it should be, nothing is written. What differs is corrected, and events are published about it. \
-            If the file is damaged or a document does not verify, nothing is changed. The server may run meanwhile.
+            Normally nothing differs, and the command writes nothing. It corrects purchases that differ and publishes \
+            events about them. If the file is damaged or a document does not verify, it changes nothing. The server \
+            may run meanwhile.
 
-            Exit status: 0 nothing differs; 1 something did, or does not verify, and standard error says what; 2 wrong usage.
+            Exit status: 0 nothing differed; 1 purchases differed or documents do not verify, as listed on standard \
+            error; 2 wrong usage.
 
               quittance rebuild --database sqlite:quittance.sqlite
             """)
@@ -72,14 +77,14 @@ struct Rebuild: AsyncParsableCommand {
         }
     }
 
-    /// A repair would rely on what is damaged.
+    /// A rebuild would rely on the damaged parts of the file.
     private func requireWholeFile(_ composition: Composition) async throws {
         let storage = try composition.storageForReading()
         let faults = try await storage.faults()
         try storage.close()
         for fault in faults { Terminal.printError("quittance: \(fault)") }
         guard faults.isEmpty else {
-            Terminal.printError("quittance: Nothing was changed, since the file is damaged: restore a backup.")
+            Terminal.printError("quittance: The file is damaged, so nothing was changed: restore a backup.")
             throw ExitCode(1)
         }
     }
@@ -97,10 +102,10 @@ struct Rebuild: AsyncParsableCommand {
         for fault in rebuilt.faults { Terminal.printError("quittance: \(fault.sentence)") }
         for key in rebuilt.differing {
             Terminal.printError(
-                "quittance: \(key.originalTransactionId) of \(key.scope.bundleId) differed, and was corrected")
+                "quittance: \(key.originalTransactionId) of \(key.scope.bundleId) differed and was corrected")
         }
         guard rebuilt.faults.isEmpty else {
-            Terminal.printError("quittance: Nothing was changed, since these documents do not verify.")
+            Terminal.printError("quittance: These documents do not verify, so nothing was changed.")
             throw ExitCode(1)
         }
         try Terminal.print(
@@ -115,7 +120,7 @@ extension Ledger.Fault {
     fileprivate var sentence: String { document.map { "document \($0): \(error)" } ?? error }
 }
 
-/// Says on standard error how far long work has come, where people look at it.
+/// Reports the progress of long work on standard error.
 private struct Progress {
     private let verb: String
     private var last = 0

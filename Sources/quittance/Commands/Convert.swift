@@ -4,21 +4,23 @@ import AppStoreModel
 import ArgumentParser
 import ReceiptCoding
 
+/// `quittance convert`: translates documents between verifyReceipt's form and today's.
 struct Convert: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Say the same in the words of the other world: verifyReceipt's or today's.",
+        abstract: "Convert a document between the form of verifyReceipt and that of signed transactions.",
         discussion: """
-            --to modern takes an app receipt, an old transaction receipt, an answer of verifyReceipt or a version 1 \
-            notification, and gives an app transaction, transactions and renewal info.
-            --to legacy takes a JWS, its decoded payload, or what --to modern gave, and gives verifyReceipt's objects.
+            --to modern reads an app receipt, an old transaction receipt, a verifyReceipt response or a version 1 \
+            notification, and writes an app transaction, transactions and renewal info.
+            --to legacy reads a JWS, its decoded payload, or the output of --to modern, and writes verifyReceipt's \
+            objects.
 
-            The result is JSON on standard output. What has no counterpart is named on standard error, a line each; nothing \
-            else is lost, and nothing is made up. Nothing is verified: do that first.
+            The result is JSON on standard output. Standard error lists each member that has no counterpart; no other \
+            member is lost. The command does not verify signatures: use quittance verify first.
 
             Exit status: 0 converted; 2 unreadable input, nothing to convert, or wrong usage.
             """)
 
-    @Argument(help: "The file with the document; - or nothing for standard input.")
+    @Argument(help: "The file with the document; omit it or pass - for standard input.")
     var file: String?
 
     enum Direction: String, ExpressibleByArgument, CaseIterable {
@@ -26,7 +28,7 @@ struct Convert: ParsableCommand {
         case modern
     }
 
-    @Option(help: "legacy for verifyReceipt's words, modern for those of signed payloads.")
+    @Option(help: "legacy for verifyReceipt's objects, modern for signed payloads.")
     var to: Direction
 
     func run() throws {
@@ -38,7 +40,7 @@ struct Convert: ParsableCommand {
                 try Terminal.print(conversion.json)
                 for leftover in conversion.leftovers {
                     let value = leftover.value.compactText.shortened.printable
-                    Terminal.printError("quittance: \(item.place)not carried over: \(leftover.path.printable) = \(value)")
+                    Terminal.printError("quittance: \(item.place)no counterpart: \(leftover.path.printable) = \(value)")
                 }
             } catch let exit as ExitCode {
                 throw exit
@@ -52,7 +54,7 @@ struct Convert: ParsableCommand {
     }
 }
 
-/// A converted document as JSON, and what was left over.
+/// A converted document as JSON, and the members without a counterpart.
 private struct Converted {
     let json: String
     let leftovers: [Leftover]
@@ -70,7 +72,7 @@ private struct Converted {
         case .transactionReceipt(let receipt, _):
             try self.init(receipt.modern())
         case .jws:
-            throw InputError(description: "A JWS is in today's words already.")
+            throw InputError(description: "A JWS is already in the modern form.")
         case .json(let json):
             try self.init(modern: json)
         }
@@ -93,14 +95,14 @@ private struct Converted {
         } else if has("auto_renew_product_id") {
             try self.init(PendingRenewalInfo(json).modern(in: ConversionContext()))
         } else {
-            throw InputError(description: "This JSON is none of the documents that --to modern takes.")
+            throw InputError(description: "This JSON is not a document that --to modern reads.")
         }
     }
 
     init(legacy document: Document) throws {
         switch document {
         case .receipt, .transactionReceipt:
-            throw InputError(description: "A receipt is in the old world's words already: inspect --json shows them.")
+            throw InputError(description: "A receipt is already in the legacy form: quittance inspect --json shows it.")
         case .jws(let bytes):
             try self.init(legacy: JSONValue(parsing: JWS(bytes).payload))
         case .json(let json):
@@ -121,13 +123,13 @@ private struct Converted {
             let notification = try payload.decode(ResponseBodyV2DecodedPayload.self)
             try self.init(notification.purchases().legacy(), notification.envelope())
         case .receipt, .retentionRequest, nil:
-            throw InputError(description: "This is none of the documents that --to legacy takes.")
+            throw InputError(description: "This is not a document that --to legacy reads.")
         }
     }
 }
 
 extension ResponseBodyV2DecodedPayload {
-    /// What stands around the purchase, for which the old world has no words.
+    /// The members around the purchase, which have no counterpart in the legacy form.
     fileprivate func envelope() throws -> [Leftover] {
         var rest = self
         rest.data?.signedTransactionInfo = nil
@@ -136,7 +138,7 @@ extension ResponseBodyV2DecodedPayload {
         return try JSONValue(encoding: rest).members?.map { Leftover(path: $0.name, value: $0.value) } ?? []
     }
 
-    /// The purchase that the notification is about, not verified.
+    /// The purchase in the notification, without verification.
     fileprivate func purchases() throws -> DecodedPurchases {
         func payload<Payload: SignedPayload>(_ jws: String?, _ type: Payload.Type) throws -> Payload? {
             guard let jws else { return nil }
@@ -148,7 +150,7 @@ extension ResponseBodyV2DecodedPayload {
                 ?? [],
             renewalInfo: try payload(data?.signedRenewalInfo, JWSRenewalInfoDecodedPayload.self).map { [$0] } ?? [])
         guard purchases != DecodedPurchases() else {
-            throw InputError(description: "The notification holds no purchase to convert.")
+            throw InputError(description: "The notification contains no purchase to convert.")
         }
         return purchases
     }

@@ -4,20 +4,21 @@ import AppStoreModel
 import ArgumentParser
 import ReceiptCoding
 
+/// `quittance inspect`: shows the content of a document.
 struct Inspect: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show what a document says. Decodes everything, trusts nothing.",
+        abstract: "Show the content of a document without verifying it.",
         discussion: """
-            Reads an app receipt (binary or base64), an old transaction receipt, a compact JWS of any kind, a \
-            {"signedPayload": …} notification, a verifyReceipt request or answer; or many, one a line.
+            Reads an app receipt (binary or base64), an old transaction receipt, any compact JWS, a {"signedPayload": \
+            …} notification, or a verifyReceipt request or response. A file may contain many documents, one per line.
 
             Exit status: 0 shown; 2 unreadable input or wrong usage.
             """)
 
-    @Argument(help: "The file with the document; - or nothing for standard input.")
+    @Argument(help: "The file with the document; omit it or pass - for standard input.")
     var file: String?
 
-    @Flag(help: "Print one JSON document for each input, and nothing else.")
+    @Flag(help: "Print one JSON object per document, and nothing else.")
     var json = false
 
     func run() throws {
@@ -47,7 +48,7 @@ struct Inspect: ParsableCommand {
     }
 }
 
-/// A document that was decoded.
+/// A decoded document.
 private enum Finding {
     case receipt(SignedReceipt, AppReceipt)
     case transactionReceipt(TransactionReceipt)

@@ -7,18 +7,20 @@ import LedgerSQLite
 import PurchaseLedger
 import PurchaseServer
 
+/// `quittance keys`: manages the API keys of a ledger.
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Make, list and revoke the API keys of a ledger.",
+        abstract: "Create, list and revoke the API keys of a ledger.",
         discussion: """
-            A client key may submit purchases and read one customer at a time: for apps. A server key may do all: for your own \
-            servers, never in an app. Each is for one app. A running server knows of a change within a second.
+            A client key is for apps: it may submit purchases and read one customer at a time. A server key is for \
+            your own servers and may do everything: never put it into an app. Each key is for one app. A running \
+            server applies a change within a second.
             """,
         subcommands: [Create.self, List.self, Revoke.self, CustomerToken.self])
 
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a key. It is shown once: only its hash is kept.",
+            abstract: "Create a key. It is shown once: the ledger stores only its hash.",
             discussion: """
                   quittance keys create --name backend --bundle-id com.example.notes --config quittance.json
                   quittance keys create --name ios --role client --bundle-id com.example.notes --config quittance.json
@@ -26,32 +28,24 @@ struct Keys: AsyncParsableCommand {
 
         @OptionGroup var options: ServerOptions
 
-        @Option(help: "What you call it, such as the name of what uses it.")
+        @Option(help: "A name for the key, such as the program that uses it.")
         var name: String
 
-        @Option(
-            help: "What it may do: client or server (the default).",
-            transform: { text in
-                guard let role = APIKey.Role(rawValue: text) else {
-                    throw ValidationError("--role takes client or server, not \(text).")
-                }
-                return role
-            })
+        @Option(help: "The role of the key.")
         var role = APIKey.Role.server
 
-        @Option(help: "The app it is for. Not needed if the configuration has only one.")
+        @Option(help: "The app of the key. May be omitted if the configuration has only one.")
         var bundleId: String?
 
-        /// The longest name, in characters: a line of a list has room for it.
+        /// The longest name, in characters: it fits a line of the list.
         private static let longestName = 100
 
         func validate() throws {
-            // What cannot be printed could be taken for another key in the list.
+            // Control characters could make a key look like another one in the list.
             let isBlank = name.allSatisfy(\.isWhitespace)
             guard !isBlank, name.count <= Self.longestName, name == name.printable else {
                 throw ValidationError(
-                    "--name takes 1 to \(Self.longestName) characters, not only spaces, without line breaks and "
-                        + "other control characters.")
+                    "--name takes 1 to \(Self.longestName) characters, not only spaces, and no control characters.")
             }
         }
 
@@ -63,7 +57,7 @@ struct Keys: AsyncParsableCommand {
                 name: name, role: role, bundleId: app, at: composition.now(), using: &composition.random)
             try await Ledger(storage: storage).put(key)
             try storage.close()
-            Terminal.printError("A \(role) key for \(app). It is not shown again:")
+            Terminal.printError("Created a \(role) key for \(app). It is not shown again:")
             try Terminal.print(text)
         }
     }
@@ -77,18 +71,19 @@ struct Keys: AsyncParsableCommand {
             let storage = try options.composition().storageForReading()
             defer { try? storage.close() }
             for key in try await Ledger(storage: storage).apiKeys() {
-                let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "made \(key.createdAt.iso8601)"
+                let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "created \(key.createdAt.iso8601)"
                 try Terminal.print("\(key.id)  \(key.role)  \(key.bundleId)  \(key.name)  \(state)")
             }
         }
     }
 
     struct Revoke: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Revoke a key: from now on it opens nothing.")
+        static let configuration = CommandConfiguration(
+            abstract: "Revoke a key. A running server refuses it within a second.")
 
         @OptionGroup var options: ServerOptions
 
-        @Argument(help: "The key's id, as listed: the part after qt_.")
+        @Argument(help: "The key's id, as quittance keys list shows it: the part after qt_.")
         var id: String
 
         func run() async throws {
@@ -107,33 +102,33 @@ struct Keys: AsyncParsableCommand {
 
     struct CustomerToken: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a token that proves a customer to the server, as your backend does: to try it out.",
+            abstract: "Create a customer token for tests, as your backend does.",
             discussion: """
-                An app with customerProof in the configuration needs it beside a client key, as the header \
-                Quittance-Customer-Token. docs/customer-proof.md shows how your backend makes one.
+                If an app has customerProof in the configuration, requests with its client keys need a customer token \
+                in the header Quittance-Customer-Token. docs/customer-proof.md shows how your backend creates one.
 
                   quittance keys customer-token --customer anna --config quittance.json
                 """)
 
         @OptionGroup var options: ServerOptions
 
-        @Option(help: "The customer's id, as your app has it.")
+        @Option(help: "The customer's id in your app.")
         var customer: String
 
         private static let longest = Int(CustomerProof.longestLifetime.components.seconds / 3600)
 
-        @Option(name: .customLong("expires-in"), help: "After how many hours it expires, 1 to \(longest).")
+        @Option(name: .customLong("expires-in"), help: "The hours until the token expires, 1 to \(longest).")
         var hours = 1
 
-        @Option(help: "The app it is for. Not needed if the configuration has only one.")
+        @Option(help: "The app of the key. May be omitted if the configuration has only one.")
         var bundleId: String?
 
         func validate() throws {
             guard (1...Self.longest).contains(hours) else {
                 throw ValidationError("--expires-in takes 1 to \(Self.longest) hours.")
             }
-            guard (1...CustomerProof.subjectLimit).contains(customer.utf8.count) else {
-                throw ValidationError("--customer takes an id of 1 to \(CustomerProof.subjectLimit) bytes.")
+            guard (1...ServerBounds.customerID).contains(customer.utf8.count) else {
+                throw ValidationError("--customer takes an id of 1 to \(ServerBounds.customerID) bytes.")
             }
         }
 
@@ -148,7 +143,7 @@ struct Keys: AsyncParsableCommand {
             let expires = composition.now().advanced(by: .seconds(hours * 3600))
             guard let token = proof.token(for: customer, expires: expires) else {
                 throw ValidationError(
-                    "The configuration has only the public key of \(app): the private key makes tokens.")
+                    "The configuration has only the public key of \(app). Tokens need the private key.")
             }
             try Terminal.print(token)
         }
@@ -156,11 +151,11 @@ struct Keys: AsyncParsableCommand {
 }
 
 extension ServerConfiguration {
-    /// The app that a command is about: the one that was named, or the only one.
+    /// The bundle id in the option, or of the only app in the configuration.
     fileprivate func bundleId(_ named: String?) throws -> String {
         let known = apps.map(\.identity.bundleId)
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
-            throw ValidationError("Which app is it for? Name it with --bundle-id.")
+            throw ValidationError("Which app? Pass --bundle-id.")
         }
         guard AppConfiguration.canBeBundleId(app) else {
             throw ValidationError("--bundle-id “\(app.printable)”: \(AppConfiguration.bundleIdRule)")

@@ -7,24 +7,26 @@ import LedgerSQLite
 import Logging
 import PurchaseServer
 
+/// `quittance serve`: runs the server.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Run the server: verifyReceipt, Apple's notifications, and who owns what.",
+        abstract: "Run the server: verifyReceipt, Apple's notifications, and your customers' purchases.",
         discussion: """
-            POST /verifyReceipt             Apple's request, answer and status codes, for --environment
+            POST /verifyReceipt             Apple's request, response and status codes, for --environment
             POST /sandbox/verifyReceipt     the same for sandbox receipts
             GET  /health/live               200 while the server runs
             GET  /health/ready              200 while the ledger can be written
 
             With a ledger (--database) and an app (--bundle-id, or apps in the configuration) also:
 
-            POST /notifications/v2, /v1     Apple's server notifications, 200 once they are durable
-            POST /v1/customers/ID/purchases what a customer presents: {"document": …}, with an API key
-            GET  /v1/customers/ID           entitlements, subscriptions and purchases
-            GET  /v1/events                 what changed
+            POST /notifications/v2, /v1     Apple's server notifications; 200 once they are on disk
+            POST /v1/customers/ID/purchases submits a purchase: {"document": …}, with an API key
+            GET  /v1/customers/ID           entitlements, subscriptions and purchases of a customer
+            GET  /v1/events                 changes, page by page
 
-            As with Apple's endpoint, verifyReceipt answers any app's receipt: compare bundle_id in the answer. Sandbox purchases \
-            are kept apart from production's. SIGTERM lets running requests finish, then ends the server.
+            As with Apple's endpoint, verifyReceipt answers the receipts of any app: compare bundle_id in the \
+            response. Sandbox and production purchases are kept apart. On SIGTERM the server finishes running \
+            requests, then exits.
 
               quittance serve
               quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
@@ -33,7 +35,7 @@ struct Serve: AsyncParsableCommand {
 
     @OptionGroup var options: ServerOptions
 
-    @Option(help: "The port to listen on; 0 takes any free one. Default: 8080.")
+    @Option(help: "The port to listen on; 0 takes any free port. Default: 8080.")
     var port: Int?
 
     @Option(help: "The address to listen on. Default: 127.0.0.1.")
@@ -41,16 +43,15 @@ struct Serve: AsyncParsableCommand {
 
     @Option(
         help: """
-            What /verifyReceipt stands for: production (the default) or sandbox. It answers 21007 or 21008 to the other's \
-            receipts.
+            The environment of /verifyReceipt: production (the default) or sandbox. For receipts of the other \
+            environment the status is 21007 or 21008.
             """,
         transform: Environment.option)
     var environment: Environment?
 
     @Option(
         name: .customLong("bundle-id"),
-        help:
-            "An app whose purchases the ledger takes in, besides those in the configuration. May be given more than once."
+        help: "An app whose purchases the ledger records, in addition to those in the configuration. May be repeated."
     )
     var bundleIds: [String] = []
 
@@ -66,29 +67,17 @@ struct Serve: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try resolvedConfiguration()
+        try Self.requireLedgerAndApps(configuration)
         let composition = Composition(configuration)
         let logger = composition.logger()
-        guard configuration.database != nil else {
-            guard configuration.apps.isEmpty else {
-                throw ValidationError(
-                    "Where to keep the purchases of these apps? Name a ledger: --database sqlite:PATH.")
-            }
-            guard configuration.roots.isEmpty else {
-                throw ValidationError("Other roots are for a ledger: name one with --database sqlite:PATH.")
-            }
-            return try await serve(composition, nil, logger)
-        }
-        guard !configuration.apps.isEmpty else {
-            throw ValidationError(
-                "A ledger is about apps: name them with --bundle-id, or in the configuration under apps.")
-        }
+        guard configuration.database != nil else { return try await serve(composition, nil, logger) }
         let verifier = try composition.verifier()
         let storage = try composition.storage(createIfMissing: true)
         let service = composition.service(storage, verifier)
         if !configuration.roots.isEmpty {
-            logger.warning("Trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
+            logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
         }
-        // However it ends, the log is brought into the file.
+        // Closing merges SQLite's log into the file, also after an error.
         do {
             try await serve(composition, service, logger)
         } catch {
@@ -98,7 +87,19 @@ struct Serve: AsyncParsableCommand {
         try storage.close()
     }
 
-    /// What file and environment say, and these options.
+    /// Apps and other roots need a ledger, and a ledger needs apps.
+    private static func requireLedgerAndApps(_ configuration: ServerConfiguration) throws {
+        let error: String? =
+            switch (configuration.database == nil, configuration.apps.isEmpty, configuration.roots.isEmpty) {
+            case (true, false, _): "The apps need a ledger for their purchases: pass --database sqlite:PATH."
+            case (true, true, false): "Other roots need a ledger: pass --database sqlite:PATH."
+            case (false, true, _): "A ledger needs an app: pass --bundle-id, or add apps to the configuration."
+            case (true, true, true), (false, false, _): nil
+            }
+        if let error { throw ValidationError(error) }
+    }
+
+    /// The configuration of the file and the environment, overridden by the options of this command.
     private func resolvedConfiguration() throws -> ServerConfiguration {
         var configuration = try options.configuration()
         if let port { configuration.port = port }
@@ -123,21 +124,21 @@ struct Serve: AsyncParsableCommand {
             hostname: configuration.hostname, port: configuration.port,
             healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
         ) { listener, port in
-            // Serving goes on if nothing can be printed.
+            // The server runs even if standard output cannot be written.
             switch listener {
             case .requests:
                 let address = "http://\(configuration.hostname):\(port)"
                 try? Terminal.print(welcome(address, configuration))
             case .health:
                 let hostname = configuration.healthHostname ?? configuration.hostname
-                try? Terminal.print("Health is also answered on http://\(hostname):\(port)/health/live.\n")
+                try? Terminal.print("Health checks are also answered on http://\(hostname):\(port)/health/live.\n")
             }
         }
     }
 
     private func welcome(_ address: String, _ configuration: ServerConfiguration) -> String {
         let first = """
-            Quittance listens on \(address). A first request, with something that is no receipt:
+            Quittance listens on \(address). A first request, which is not a receipt:
 
               curl -s \(address)/verifyReceipt -d '{"receipt-data": "bm90IGEgcmVjZWlwdA=="}'
 
@@ -146,8 +147,8 @@ struct Serve: AsyncParsableCommand {
         let apps = configuration.apps.map(\.identity.bundleId)
         return first + """
 
-            The ledger is \(database), about \(apps.joined(separator: ", ")). Its API needs a key, made in \
-            another terminal:
+            The ledger is \(database), for \(apps.joined(separator: ", ")). Its API needs a key. Create one in another \
+            terminal:
 
               quittance keys create --name try --bundle-id \(apps[0]) --database \(database)
               curl -s \(address)/v1/events -H 'Authorization: Bearer qt_…'

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import ArgumentParser
+public import ArgumentParser
 import Foundation
-import PurchaseServer
+public import PurchaseLedger
+public import PurchaseServer
 
-/// Where the configuration and the ledger are: for all commands that have to do with one.
+/// The options of all commands that use a ledger or its configuration.
 struct ServerOptions: ParsableArguments {
     @Option(
         help: """
-            The file with the configuration (JSON): settings, apps and their products. A setting comes from the environment, \
-            as QUITTANCE_PORT, else from the file; the few that are options too come from the option first.
+            The configuration file (JSON) with settings, apps and products. An environment variable such as \
+            QUITTANCE_PORT overrides the file, and an option overrides both.
             """,
         completion: .file(extensions: ["json"]))
     var config: String?
 
     @Option(
-        help: "Where the ledger is: sqlite:PATH. quittance serve makes the file if there is none.",
+        help: "The ledger: sqlite:PATH. quittance serve creates the file if it does not exist.",
         completion: .file(),
         transform: { text in
             guard let location = LedgerLocation(text) else {
@@ -27,11 +28,11 @@ struct ServerOptions: ParsableArguments {
 
     @Option(
         name: .customLong("root"),
-        help: "A root certificate to trust instead of Apple's, PEM or DER: for tests. May be given more than once.",
+        help: "A root certificate (PEM or DER) to trust instead of Apple's, for tests. May be repeated.",
         completion: .file())
     var roots: [String] = []
 
-    /// What file, environment and these options say.
+    /// The configuration of the file and the environment, overridden by these options.
     func configuration() throws -> ServerConfiguration {
         let text: [UInt8]?
         do {
@@ -50,6 +51,10 @@ struct ServerOptions: ParsableArguments {
         return configuration
     }
 
-    /// The program that they describe.
+    /// The program with this configuration.
     func composition() throws -> Composition { Composition(try configuration()) }
 }
+
+// The words of these enumerations are values of options.
+extension APIKey.Role: ExpressibleByArgument {}
+extension ServerConfiguration.Revocation: ExpressibleByArgument {}

@@ -4,16 +4,17 @@ import AppStoreModel
 import Foundation
 import ReceiptCoding
 
-/// One thing that somebody handed to the command line, recognised by its content.
+/// A document in the input of a command, recognised by its content.
 enum Document {
+    /// An app receipt (PKCS#7).
     case receipt([UInt8])
     case transactionReceipt(TransactionReceipt, [UInt8])
     case jws([UInt8])
-    /// JSON that is signed nowhere, such as a decoded payload or an answer of verifyReceipt.
+    /// JSON without a signature, such as a decoded payload or a verifyReceipt response.
     case json(JSONValue)
 }
 
-/// Why input is none of the documents that are known.
+/// Why the input is not a known document.
 struct InputError: Error, CustomStringConvertible {
     var description: String
 }
@@ -43,7 +44,7 @@ extension Document {
         } catch {
             throw InputError(description: "The input looks like JSON but is not: \(error).")
         }
-        // An answer of the App Store Server API about a notification has more to show than the notification.
+        // The App Store Server API's response about a notification has more members than the notification.
         if let payload = json["signedPayload"]?.string, payload.count(where: { $0 == "." }) == 2,
             json["sendAttempts"] == nil
         {
@@ -56,14 +57,14 @@ extension Document {
     }
 
     private init(base64 text: ArraySlice<UInt8>) throws(InputError) {
-        // People wrap base64 in lines; neither line ends nor padding that got lost change what it says.
+        // Base64 is often wrapped in lines. Line breaks and missing padding do not change the content.
         var compact = text.filter { !$0.isLineEnd }
         while compact.count % 4 != 0, compact.count % 4 != 1 { compact.append(UInt8(ascii: "=")) }
         guard let bytes = Base64.decode(compact) else {
             throw InputError(
                 description: """
-                    Not recognised: neither a receipt (binary or base64), nor a compact JWS, nor JSON with \
-                    signedPayload or receipt-data.
+                    The input is neither a receipt (binary or base64), nor a compact JWS, nor JSON with signedPayload \
+                    or receipt-data.
                     """)
         }
         if let receipt = Self.transactionReceipt(bytes[...]) {
@@ -71,7 +72,7 @@ extension Document {
         } else if bytes.first == 0x30 {
             self = .receipt(bytes)
         } else {
-            throw InputError(description: "This base64 holds \(bytes.count) bytes that are no receipt.")
+            throw InputError(description: "This base64 contains \(bytes.count) bytes that are not a receipt.")
         }
     }
 
@@ -81,22 +82,22 @@ extension Document {
     }
 }
 
-/// The documents of one input.
+/// Reads the documents of a file or of standard input.
 enum Input {
-    /// A document, or why it is none.
+    /// A document, or why it cannot be recognised.
     struct Item {
-        /// The line that it stands on, where there are many.
+        /// The line number, if the input has many documents.
         var line: Int?
         var document: Result<Document, InputError>
 
-        /// `line 7: `, where there are many.
+        /// `line 7: `, or nothing if the input is one document.
         var place: String { line.map { "line \($0): " } ?? "" }
     }
 
-    /// The most that is read at once: some hundred thousand receipts.
+    /// The most bytes of an input: some hundred thousand receipts.
     static let sizeLimit = 1 << 30
 
-    /// Reads the documents of a file, or of standard input where `path` is `-` or missing: one, or one a line.
+    /// Reads the documents of a file, or of standard input if `path` is `-` or `nil`: one document, or one per line.
     static func documents(_ path: String?) -> [Item] {
         do {
             return documents(in: try read(path))
@@ -105,7 +106,7 @@ enum Input {
         }
     }
 
-    /// Reads a file, a pipe or standard input whole.
+    /// Reads all of a file, a pipe or standard input.
     static func read(_ path: String?) throws(InputError) -> [UInt8] {
         let name = path == nil || path == "-" ? "standard input" : path ?? ""
         let file = path == nil || path == "-" ? STDIN_FILENO : open(name, O_RDONLY)
@@ -133,8 +134,8 @@ enum Input {
         guard !bytes[...].isBinary, (try? JSONValue(parsing: bytes)) == nil else { return [whole] }
         let lines = bytes.split(separator: 0x0a, omittingEmptySubsequences: false)
         let texts = lines.enumerated().filter { !$1.trimmingWhiteSpace.isEmpty }
-        // One document may have many lines, such as wrapped base64; then no line is a document of its own. Ten lines tell,
-        // so that a few bad ones at the start of a list do not hide it.
+        // One document may have many lines, such as wrapped base64; then no line is a document by itself. Ten lines are
+        // checked, so that a few bad lines at the start do not hide a list.
         guard texts.count > 1, texts.prefix(10).contains(where: { isComplete($1) }) else { return [whole] }
         return texts.map { Item(line: $0 + 1, document: recognize($1)) }
     }
@@ -164,7 +165,7 @@ extension UInt8 {
 extension ArraySlice<UInt8> {
     fileprivate var withoutByteOrderMark: ArraySlice<UInt8> { starts(with: [0xef, 0xbb, 0xbf]) ? dropFirst(3) : self }
 
-    /// Whether it is a receipt that nobody wrapped in text. SEQUENCE, with which every receipt begins, is also the digit 0.
+    /// Whether this is a receipt in binary form. Its first byte, the tag SEQUENCE, is also the digit 0.
     fileprivate var isBinary: Bool { first == 0x30 && !isBase64OrJWS }
 
     fileprivate var trimmingWhiteSpace: ArraySlice<UInt8> {
@@ -175,7 +176,7 @@ extension ArraySlice<UInt8> {
         return self[start...end]
     }
 
-    /// Whether all of it is letters of base64, base64url or a compact JWS, or white space.
+    /// Whether all bytes are characters of base64, base64url or a compact JWS, or white space.
     fileprivate var isBase64OrJWS: Bool {
         allSatisfy { byte in
             switch byte {

@@ -2,19 +2,19 @@
 
 import AppStoreModel
 
-/// What a JSON object is, among all that Apple sends and takes, and what of it is known.
+/// The kind of a JSON object among Apple's payloads, requests and responses, with the members that this version knows.
 struct JSONDocument {
-    /// A word for programs.
+    /// The kind for programs.
     let kind: String
-    /// Words for people.
+    /// The kind for people.
     let title: String
     /// The document without the members that this version does not know.
     let known: JSONValue
 
-    /// Recognises a document; `nil` where it is none.
+    /// Recognises a document; `nil` if it is of no known kind.
     ///
-    /// What is signed is told by the members that only its kind has. Everything else is what knows most of its members,
-    /// and more than half.
+    /// A signed payload is recognised by members that only its kind has. Any other document is of the kind that knows
+    /// most of its members, if that is more than half.
     init?(recognizing json: JSONValue) {
         if let kind = SignedKind(recognizing: json) {
             do {
@@ -57,13 +57,13 @@ struct JSONDocument {
         try JSONValue(encoding: json.decode(type), omittingUnknown: true)
     }
 
-    /// A kind of document that nobody signs.
+    /// A kind of document without a signature.
     private struct Candidate: Sendable {
         let kind: String
         let title: String
         let known: @Sendable (JSONValue) -> JSONValue?
 
-        /// - Parameter title: Words for people; by default Apple's own name.
+        /// - Parameter title: The kind for people; Apple's own name by default.
         init<Payload: Codable & SendableMetatype>(_ type: Payload.Type, _ title: String? = nil) {
             kind = "\(type)"
             self.title = title ?? "\(type)"
@@ -71,7 +71,7 @@ struct JSONDocument {
         }
     }
 
-    /// Of two that know as much, the first counts.
+    /// Of two kinds that know as many members, the first counts.
     private static let candidates: [Candidate] = [
         Candidate(VerifyTransactionReceiptResponse.self, "verifyReceipt answer in the iOS 6 style"),
         Candidate(VerifyReceiptResponse.self, "verifyReceipt answer"),

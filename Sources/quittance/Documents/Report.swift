@@ -3,9 +3,9 @@
 import AppStoreModel
 import ReceiptCoding
 
-/// Documents laid out for people.
+/// Formats documents for people.
 enum Report {
-    /// - Parameter container: What holds the receipt, where that matters.
+    /// - Parameter container: The container of the receipt, to show its digest and certificates too.
     static func receipt(_ receipt: AppReceipt, in container: SignedReceipt? = nil) -> String {
         let app = [receipt.bundleId, receipt.applicationVersion].compactMap { $0 }.joined(separator: " ")
         var rows = [
@@ -24,9 +24,9 @@ enum Report {
         return "app receipt".styled(.bold) + "\n" + list(rows) + purchases(receipt.inAppPurchases)
     }
 
-    /// A payload or another JSON document. What this version does not know is marked.
+    /// A payload or another JSON document. Members that this version does not know are marked.
     static func payload(_ payload: JSONValue, _ document: JSONDocument?) -> String {
-        (document?.title ?? "JSON of no known kind").styled(.bold) + "\n"
+        (document?.title ?? "JSON of an unknown kind").styled(.bold) + "\n"
             + members(payload, known: document?.known, currency: nil, indent: 1)
     }
 
@@ -52,15 +52,15 @@ enum Report {
         return "old transaction receipt".styled(.bold) + "\n" + list(rows)
     }
 
-    /// The members of an object, indented; those of `known` are known, and none is where that is `nil`.
+    /// The members of an object, indented. Members that `known` lacks are marked; if it is `nil`, none is.
     private static func members(_ json: JSONValue, known: JSONValue?, currency: String?, indent: Int) -> String {
         guard let members = json.members else { return pad(indent) + value(json, "", currency) + "\n" }
-        // Prices stand beside their currency, or below it.
+        // The currency of a price is in the same object, or in one around it.
         let currency = json["currency"]?.string ?? currency
         let width = min(members.map(\.name.count).max() ?? 0, 40)
         return members.map { member in
             let isUnknown = known != nil && known?[member.name] == nil && member.value != .null
-            let mark = isUnknown ? "  (not known)".styled(.red) : ""
+            let mark = isUnknown ? "  (unknown)".styled(.red) : ""
             let name = pad(indent) + member.name.printable.padded(to: width).styled(.dim)
             guard isNested(member.value) else {
                 return "\(name)  \(value(member.value, member.name, currency))\(mark)\n"
@@ -94,7 +94,7 @@ enum Report {
         return text
     }
 
-    /// Milliseconds by the names that Apple gives them, in both worlds.
+    /// The time of a member that Apple names like one, in either form.
     private static func instant(_ json: JSONValue, _ name: String) -> Timestamp? {
         guard name.hasSuffix("Date") || name.hasSuffix("_ms") || name == "timestamp" || name == "expires_date" else {
             return nil
@@ -108,7 +108,7 @@ enum Report {
         "refundAmount", "proratedPrice",
     ]
 
-    /// Milliunits as units, with as many decimals as there are.
+    /// Milliunits as units, with two or three decimals.
     private static func money(_ milliunits: Int64) -> String {
         let magnitude = milliunits.magnitude
         var decimals = "\(1000 + magnitude % 1000)".dropFirst()
@@ -133,7 +133,7 @@ enum Report {
             ].map { ($0 ?? "").shortened.printable }
         }
         let titles = ["product", "transaction", "quantity", "bought", "expires", "cancelled"]
-        // A column without a single value is not worth its width.
+        // Columns without a value are left out.
         let columns = titles.indices.filter { column in rows.contains { !$0[column].isEmpty } }
         let widths = titles.indices.map { column in
             max(titles[column].count, rows.map { $0[column].count }.max() ?? 0)
