@@ -154,7 +154,8 @@ public struct ServerApplication: Sendable {
     /// A router that logs requests and turns errors into responses.
     private func logged() -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
-        router.add(middleware: RequestLog(requestLog, requests, logger: logger, now: now, clock: clock))
+        router.add(
+            middleware: RequestLog(policy: requestLog, logger: logger, now: now, clock: clock, counts: requests))
         return router
     }
 }

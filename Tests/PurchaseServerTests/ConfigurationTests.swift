@@ -7,6 +7,7 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
+/// Settings from the file and the environment, and the errors about them.
 @Suite struct ConfigurationTests {
     private static func read(_ text: String?, _ variables: [String: String] = [:]) throws -> ServerConfiguration {
         try ServerConfiguration(file: text.map { Array($0.utf8) }, variables: variables)

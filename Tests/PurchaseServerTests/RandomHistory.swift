@@ -261,7 +261,7 @@ private struct RandomStore {
             }
         }
 
-        /// Another period, of another product where one is named.
+        /// Another period, of another product if one is given.
         static func period(
             _ type: String, _ subtype: String? = nil, product: String? = nil, endsTheOld: Bool = false
         ) -> Event {
@@ -375,7 +375,7 @@ private struct RandomStore {
 
     // MARK: Documents
 
-    /// Tells about a purchase, by a notification or, where there is none or by chance, by the transaction alone.
+    /// Signs a document about a purchase: a notification, or by chance, or if there is none, the transaction alone.
     private mutating func tell(_ index: Int, _ about: Int, _ type: String?, _ subtype: String?) {
         var transaction = purchases[index].transactions[about]
         transaction.signedDate = now

@@ -15,6 +15,7 @@ import Synchronization
 import TestData
 import Testing
 
+/// Collects log lines.
 private final class Lines: Sendable {
     private let lines = Mutex<[String]>([])
     var all: [String] { lines.withLock { $0 } }

@@ -234,7 +234,7 @@ private struct Answers: Sendable {
     ) -> [String] {
         Set(left.keys).union(right.keys).filter { left[$0] != right[$0] }.map { key in
             let texts = [left[key], right[key]].map { $0.map { "\($0)" } ?? "none" }
-            // From shortly before where they part.
+            // From shortly before the first difference.
             let same = zip(texts[0], texts[1]).prefix { $0 == $1 }.count
             let parts = texts.map { String($0.dropFirst(max(0, same - 40)).prefix(160)) }
             return "\(name) of \(key): …\(parts[0])… and not …\(parts[1])…"

@@ -11,6 +11,7 @@ import PurchaseServer
 import TestData
 import Testing
 
+/// verifyReceipt without a ledger, against answers of the App Store.
 @Suite struct VerifyReceiptTests {
     static func application(
         _ environment: AppStoreModel.Environment = .production

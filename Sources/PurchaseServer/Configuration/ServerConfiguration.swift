@@ -120,11 +120,11 @@ extension ServerConfiguration {
         Setting("writeTimeoutSeconds", \.bounds.writeTimeout, seconds) { duration($0) },
         Setting("database", \.database, LedgerLocation.expected) { LedgerLocation($0).map(Optional.some) },
         Setting("environment", \.environment, "production or sandbox: Apple signs for no other") {
-            environment($0).flatMap { [.production, .sandbox].contains($0) ? $0 : nil }
+            Environment(named: $0).flatMap { [.production, .sandbox].contains($0) ? $0 : nil }
         },
         Setting("environments", \.environments, "one or more of production, sandbox, xcode and localTesting") {
             text in
-            let known = list(text).map(environment)
+            let known = list(text).map(Environment.init(named:))
             return known.isEmpty || known.contains(nil) ? nil : Set(known.compactMap(\.self))
         },
         Setting("roots", \.roots, "one or more paths of files") { list($0).isEmpty ? nil : list($0) },
@@ -159,8 +159,14 @@ extension ServerConfiguration {
         text.split(separator: ",").map { String($0.trimming(while: { $0 == " " })) }
     }
 
-    private static func environment(_ name: String) -> Environment? {
-        Environment.allCases.first { $0.rawValue.lowercased() == name.lowercased() }
+}
+
+extension Environment {
+    /// The environment with Apple's name, in any case; `nil` if there is none.
+    package init?(named name: String) {
+        let match = Self.allCases.first { $0.rawValue.lowercased() == name.lowercased() }
+        guard let match else { return nil }
+        self = match
     }
 }
 

@@ -53,19 +53,8 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
     let now: @Sendable () -> Timestamp
     let clock: any Clock<Duration>
     let counts: RequestCounts
-    private let errors: ErrorResponder
 
-    init(
-        _ policy: RequestLogPolicy, _ counts: RequestCounts, logger: Logger, now: @escaping @Sendable () -> Timestamp,
-        clock: any Clock<Duration>
-    ) {
-        self.policy = policy
-        self.counts = counts
-        self.logger = logger
-        self.now = now
-        self.clock = clock
-        errors = ErrorResponder(logger: logger)
-    }
+    private var errors: ErrorResponder { ErrorResponder(logger: logger) }
 
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response

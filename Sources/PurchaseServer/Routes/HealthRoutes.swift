@@ -11,15 +11,15 @@ struct HealthRoutes: Sendable {
     let now: @Sendable () -> Timestamp
 
     func add(to router: Router<BasicRequestContext>) {
-        router.get("/health/live") { _, _ in try Response(LivenessBody()) }
+        router.get("/health/live") { _, _ in try Response(HealthBody(status: "live")) }
         router.get("/health/ready") { _, _ in try Response(await readiness()) }
     }
 
-    private func readiness() async throws -> ReadinessBody {
-        guard let service else { return ReadinessBody() }
+    private func readiness() async throws -> HealthBody {
+        guard let service else { return HealthBody() }
         if let fault = await service.readiness.fault(at: now()) { throw fault }
         let last = try await service.lastNotification.time(in: service.ledger)
-        return ReadinessBody(
+        return HealthBody(
             lastNotificationAccepted: Nullable(wrappedValue: last), concern: service.ledger.concern)
     }
 }

@@ -65,14 +65,6 @@ struct KeyedRequest: Sendable {
     /// When the request arrived: its head, or in ``withBody(upTo:_:)`` its whole body.
     private(set) var now: Timestamp
 
-    fileprivate init(
-        routes: KeyedRoutes, request: Request, parameters: Parameters, role: APIKey.Role, scope: LedgerScope,
-        now: Timestamp
-    ) {
-        (self.routes, self.request, self.parameters) = (routes, request, parameters)
-        (self.role, self.scope, self.now) = (role, scope, now)
-    }
-
     var ledger: Ledger { routes.service.ledger }
 
     /// Accepts documents of the request's scope only.
@@ -125,8 +117,7 @@ extension Request {
     fileprivate var environment: AppStoreModel.Environment {
         get throws {
             let name = uri.queryParameters["environment"].map(String.init) ?? Environment.production.rawValue
-            let environment = Environment.allCases.first { $0.rawValue.lowercased() == name.lowercased() }
-            guard let environment else {
+            guard let environment = AppStoreModel.Environment(named: name) else {
                 throw Refusal.invalid("environment must be production, sandbox, xcode or localTesting.")
             }
             return environment

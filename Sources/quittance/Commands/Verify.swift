@@ -149,9 +149,9 @@ private final class Checks: Sendable {
 extension Environment {
     /// Parses an option's value: Apple's word, in any case.
     static func option(_ text: String) throws -> Environment {
-        guard let match = allCases.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
+        guard let environment = Environment(named: text) else {
             throw ValidationError("--environment takes production, sandbox, xcode or localTesting, not \(text).")
         }
-        return match
+        return environment
     }
 }
