@@ -113,7 +113,7 @@ import Testing
         try FileManager.default.copyItem(atPath: place.path("copy.sqlite"), toPath: place.path("ledger.sqlite"))
         // 4. Check it.
         let checked = try CommandLineTests.run(["check"] + place.arguments)
-        #expect(checked.status == 0 && checked.output == "38 documents verified; all is right.\n", "\(checked.error)")
+        #expect(checked.status == 0 && checked.output == "38 documents verified; no faults.\n", "\(checked.error)")
         let rebuilt = try CommandLineTests.run(["rebuild"] + place.arguments)
         #expect(rebuilt.status == 0, "\(rebuilt.error)")
         // 5. Start the server.
@@ -136,9 +136,9 @@ import Testing
         let first = try Data(contentsOf: URL(fileURLWithPath: copy))
         let before = try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted()
         let wrong: [([String], String, Int32)] = [
-            ([copy], "is there already", 2), ([ledger, "--force"], "is the ledger itself", 2),
+            ([copy], "exists: choose another file", 2), ([ledger, "--force"], "is the ledger itself", 2),
             ([ledger + "-wal", "--force"], "is the ledger itself", 2),
-            ([place.folder.path, "--force"], "is no file", 2),
+            ([place.folder.path, "--force"], "is not a regular file", 2),
             ([place.path("nowhere/copy")], "in \(place.path("nowhere")): No such file", 1),
             ([""], "name the file to write", 2),
         ]
