@@ -5,16 +5,16 @@ package import Logging
 package import PurchaseLedger
 import ServiceLifecycle
 
-/// Publishes what changes by itself, such as a subscription that ends: soon after it does, and after downtime all that did
-/// meanwhile. Erases the events that are older than the operator keeps them.
+/// Publishes changes that only time causes, such as the end of a subscription, and erases events that are older than
+/// the configured retention. After downtime it publishes all changes that became due meanwhile.
 package struct DueChangePublisher: Service {
-    /// How many chains are decided about at once.
+    /// How many chains one commit covers.
     private static let chainLimit = 500
 
-    /// How many events are erased at once: few, since documents that arrive wait meanwhile.
+    /// How many events one commit erases. Documents that arrive wait for it, so it must be short.
     private static let eventLimit = 5000
 
-    /// How often events are erased. Retention is counted in days.
+    /// How often events are erased. Retention is in days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
     private let ledger: Ledger
@@ -23,13 +23,14 @@ package struct DueChangePublisher: Service {
     private let clock: any Clock<Duration>
     private let logger: Logger
     private let interval: Duration
-    private let failure: RareWarning
-    private let erasureFailure: RareWarning
-    private let damage: RareWarning
+    private let failure: ThrottledWarning
+    private let erasureFailure: ThrottledWarning
+    private let damage: ThrottledWarning
 
     /// - Parameters:
-    ///   - eventRetention: How long events are kept; `nil` for good.
-    ///   - interval: How late an event may be. Looking costs one read of an index.
+    ///   - eventRetention: How long the ledger keeps events; `nil` keeps all.
+    ///   - interval: How often due changes are looked for, and so how late an event may be. It costs one read of an
+    ///     index.
     package init(
         ledger: Ledger, eventRetention: Duration? = nil, now: @escaping @Sendable () -> Timestamp,
         clock: any Clock<Duration>, logger: Logger, interval: Duration = .seconds(1)
@@ -40,10 +41,10 @@ package struct DueChangePublisher: Service {
         self.clock = clock
         self.logger = logger
         self.interval = interval
-        failure = RareWarning(level: .error, "Changes could not be published", clock: clock, logger)
-        erasureFailure = RareWarning(level: .error, "Old events could not be erased", clock: clock, logger)
-        damage = RareWarning(
-            "Changes of damaged purchases are not published: quittance check says more", clock: clock, logger)
+        failure = ThrottledWarning(level: .error, "Changes could not be published", clock: clock, logger)
+        erasureFailure = ThrottledWarning(level: .error, "Old events could not be erased", clock: clock, logger)
+        damage = ThrottledWarning(
+            "Changes of damaged purchases are not published: run quittance check", clock: clock, logger)
     }
 
     package func run() async throws {
@@ -59,16 +60,18 @@ package struct DueChangePublisher: Service {
         while !Task.isCancelled {
             await attempt(orLog: failure) { try await publishDueChanges() }
             await attempt(orLog: erasureFailure) { try await eraseOldEvents(&nextErasure) }
-            warn(unlessSaid: &concern)
+            warn(unlessLogged: &concern)
             try? await clock.sleep(for: interval)
         }
     }
 
-    /// Does what is done later if it fails now: the ledger knows what was published and what is left to erase.
+    /// Runs `body`, and logs its error. The next round retries it, since the ledger knows what is left to do.
+    ///
+    /// - Returns: Whether it succeeded.
     @discardableResult
-    private func attempt(orLog warning: RareWarning, _ work: () async throws -> Void) async -> Bool {
+    private func attempt(orLog warning: ThrottledWarning, _ body: () async throws -> Void) async -> Bool {
         do {
-            try await work()
+            try await body()
             return true
         } catch is CancellationError {
             return false
@@ -78,11 +81,13 @@ package struct DueChangePublisher: Service {
         }
     }
 
-    /// Warns once of what an operator should look at, until it is over.
-    private func warn(unlessSaid said: inout String?) {
+    /// Logs a concern of the ledger once, when it arises.
+    private func warn(unlessLogged last: inout String?) {
         let concern = ledger.concern
-        if let concern, said == nil { logger.warning("The ledger needs a look", metadata: ["why": .string(concern)]) }
-        said = concern
+        if let concern, last == nil {
+            logger.warning("The ledger needs attention", metadata: ["why": .string(concern)])
+        }
+        last = concern
     }
 
     private func publishDueChanges() async throws {
@@ -110,8 +115,8 @@ package struct DueChangePublisher: Service {
 // MARK: - The catalogue
 
 extension DueChangePublisher {
-    /// Publishes what another catalogue changed. It cannot change while the server runs, so that once is enough. A large ledger
-    /// takes minutes, for which nothing else waits.
+    /// Publishes what a changed catalogue changes: once, since the catalogue cannot change while the server runs. A
+    /// large ledger takes minutes, and nothing else waits for it.
     private func publishCatalogue() async {
         while !Task.isCancelled, await !attempt(orLog: failure, { try await publishCatalogueChanges() }) {
             try? await clock.sleep(for: interval)
@@ -126,7 +131,7 @@ extension DueChangePublisher {
                 "The catalogue changed: purchases were evaluated again", metadata: ["purchases": "\(count)"])
         } catch let error as LedgerStorageError where error.code == .damaged {
             logger.warning(
-                "The catalogue changed, and damaged purchases were not evaluated: the next start tries again",
+                "The catalogue changed, and damaged purchases were not evaluated: the next start retries",
                 metadata: ["error": "\(error)"])
         }
     }

@@ -11,48 +11,50 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The way to OCSP responders over HTTP (RFC 6960 appendix A.1).
+/// Sends requests to OCSP responders over HTTP (RFC 6960 appendix A.1).
 public struct HTTPOCSPTransport: OCSPTransport {
     private let client: HTTPClient
     private let timeout: TimeAmount
 
     /// - Parameters:
-    ///   - client: Sends the requests. It should not follow redirects: responders are reached without TLS, so that anybody in
-    ///     between could lead it to any internal address.
-    ///   - timeout: How long an answer may take.
+    ///   - client: Sends the requests. It should not follow redirects: the connection has no TLS, so an attacker on the
+    ///     network could redirect it to an internal address.
+    ///   - timeout: The longest time until the whole response has arrived.
     package init(client: HTTPClient, timeout: TimeAmount) {
         self.client = client
         self.timeout = timeout
     }
 
-    /// Sends its requests through a client of its own, which all such transports share and which lives as long as the
-    /// process.
+    /// Creates a transport with a client that all such transports share, and that lives as long as the process.
     ///
-    /// Not through `HTTPClient.shared`, since that one follows redirects and inflates what is compressed.
+    /// It is not `HTTPClient.shared`, which follows redirects and inflates compressed bodies.
     public init() {
         self.init(client: Self.client, timeout: Self.timeout)
     }
 
-    /// As long as a ``RevocationChecker`` gives an answer, which cancels what takes longer.
+    /// The time after which ``RevocationChecker`` cancels a request.
     private static let timeout = TimeAmount.seconds(10)
 
     private static let client = makeClient(timeout: timeout)
 
-    /// - Parameter timeout: How long a connection may take, and how long a responder may pause within an answer.
+    /// - Parameter timeout: The longest time for connecting, and the longest pause within a response.
     package static func makeClient(timeout: TimeAmount) -> HTTPClient {
         var configuration = HTTPClient.Configuration(
             redirectConfiguration: .disallow, timeout: .init(connect: timeout, read: timeout))
-        // Where nobody listens is known at once, instead of after the timeout.
+        // If no server listens there, the request fails at once and not after the timeout.
         configuration.connectionPool.retryConnectionEstablishment = false
         return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }
 
-    /// Sends a request by POST and returns the body of the answer.
+    /// Sends a request by POST and returns the body of the response.
     ///
-    /// - Throws: Where there is no connection, no answer in time, another status than 200, or a body of more than
-    ///   ``RevocationChecker/responseLimit``.
+    /// - Parameters:
+    ///   - request: The DER of the OCSP request.
+    ///   - responder: The URL in the certificate.
+    /// - Throws: An error if there is no connection, no response in time, another status than 200, or a body longer
+    ///   than ``RevocationChecker/responseLimit``.
     public func answer(to request: [UInt8], from responder: String) async throws -> [UInt8] {
-        // The client traps at other ports, and the address is the certificate's.
+        // The URL comes from a certificate, and the client traps at an invalid port.
         guard let port = URL(string: responder).map({ $0.port ?? 80 }), (1...65_535).contains(port) else {
             throw NoAnswer(description: "its address has no port")
         }
@@ -70,7 +72,7 @@ public struct HTTPOCSPTransport: OCSPTransport {
     }
 }
 
-/// Why there is no answer, where the client itself finds nothing wrong.
+/// Why a response is not usable, if the client itself reports no error.
 private struct NoAnswer: Error, CustomStringConvertible {
     let description: String
 }

@@ -4,10 +4,13 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// When a new notification of version 2 was accepted last: if that is long ago, the App Store may not reach this server any
-/// more. One that is known already, or a receipt in a notification of version 1, does not count: anyone who has it can send it.
+/// The time at which the last new version 2 notification was accepted. If it is long ago, the App Store may no longer
+/// reach this server.
+///
+/// A known notification does not count, nor does version 1, which is unsigned: anyone who has a copy can send it.
 final class LastNotification: Sendable {
-    /// How many documents are searched after a restart: a moment's work. If none of them is a notification, none is known.
+    /// How many documents are searched after a restart, which takes a moment. If none is a notification, the time is
+    /// unknown.
     private static let searched = 100_000
 
     private struct State {
@@ -17,13 +20,14 @@ final class LastNotification: Sendable {
 
     private let state = Mutex(State())
 
+    /// Records that a new notification was accepted.
     func accepted(at now: Timestamp) {
         state.withLock { $0 = State(time: now, isSearched: true) }
     }
 
-    /// The time; `nil` if none is known.
+    /// The time; `nil` if it is unknown.
     ///
-    /// - Throws: ``LedgerStorageError`` if it has to be searched and the ledger cannot be read.
+    /// - Throws: ``LedgerStorageError`` if the ledger must be searched and cannot be read.
     func time(in ledger: Ledger) async throws -> Timestamp? {
         let known = state.withLock { $0 }
         if known.isSearched { return known.time }

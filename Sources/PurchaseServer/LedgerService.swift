@@ -4,39 +4,35 @@ import AppStoreModel
 public import AppStoreTrust
 public import PurchaseLedger
 
-/// What a server needs to keep a ledger: the ledger, whom it believes, and what the configuration says about its apps.
+/// A ledger, the verifier of its documents, and the configuration of its apps.
 public struct LedgerService: Sendable {
-    /// It tells the readiness of each commit, so no other takes its place.
+    /// The ledger. It cannot be replaced, since each of its commits counts for the server's readiness.
     public let ledger: Ledger
-    /// For the apps and environments that this server is about.
+    /// Accepts the documents of the ledger's apps and environments.
     public var verifier: AppStoreVerifier
-    /// What requests to verifyReceipt about auto-renewable subscriptions must send as `password`, by bundle id. An app
-    /// without one does not ask for it.
-    public var sharedSecrets: [String: String] = [:]
-    /// The purchases, by bundle id and original transaction id, whose receipts verifyReceipt answers with 21010.
-    public var refusedPurchases: [String: Set<String>] = [:]
-    /// What client keys need besides themselves, by bundle id. The client keys of an app without one need nothing more.
-    public var customerProofs: [String: CustomerProof] = [:]
-    /// How long events are kept; `nil` for good.
+    /// The configuration of apps, by bundle id. An app may be missing: then the defaults hold.
+    public var apps: [String: AppConfiguration] = [:]
+    /// How long the ledger keeps events; `nil` keeps all.
     public var eventRetention: Duration?
 
     let readiness: Readiness
     let lastNotification = LastNotification()
-    let keys = KnownKeys()
+    let keys = APIKeyCache()
 
-    public init(ledger: Ledger, verifier: AppStoreVerifier, sharedSecrets: [String: String] = [:]) {
+    /// Creates a service without configured apps.
+    public init(ledger: Ledger, verifier: AppStoreVerifier) {
         let readiness = Readiness(ledger)
         self.readiness = readiness
         var ledger = ledger
         ledger.onCommit = { readiness.committed($0) }
         self.ledger = ledger
         self.verifier = verifier
-        self.sharedSecrets = sharedSecrets
     }
 
-    /// The service that a configuration describes, about the apps in it.
+    /// Creates the service that a configuration describes.
     ///
-    /// - Parameter verifier: With the roots and the revocation policy; apps and environments are those of the configuration.
+    /// - Parameter verifier: Has the roots and the revocation policy. Apps and environments come from the
+    ///   configuration.
     public init(
         _ configuration: ServerConfiguration, storage: any LedgerStorage, verifier: AppStoreVerifier
     ) {
@@ -47,18 +43,15 @@ public struct LedgerService: Sendable {
         let rules = LedgerRules(
             catalogues: apps.mapValues(\.catalogue), claimPolicy: configuration.claimPolicy,
             keepsEvidence: configuration.keepEvidence)
-        self.init(
-            ledger: Ledger(storage: storage, rules: rules), verifier: verifier,
-            sharedSecrets: apps.compactMapValues(\.sharedSecret))
-        refusedPurchases = apps.mapValues(\.refusedPurchases)
-        customerProofs = apps.compactMapValues(\.customerProof)
+        self.init(ledger: Ledger(storage: storage, rules: rules), verifier: verifier)
+        self.apps = apps
         eventRetention = configuration.eventRetentionDays.map { .seconds($0 * 86_400) }
     }
 }
 
 extension AppStoreVerifier {
-    /// For one app and environment alone. Otherwise a sandbox document would move to a customer whose answer, about production,
-    /// does not show it.
+    /// This verifier restricted to one app and environment. Otherwise a customer could claim a sandbox purchase with a
+    /// request about production, whose answer does not show it.
     func only(_ scope: LedgerScope) -> AppStoreVerifier {
         var verifier = self
         verifier.apps = apps.only(scope.bundleId)
@@ -68,7 +61,7 @@ extension AppStoreVerifier {
 }
 
 extension AcceptedApps {
-    /// Of these only the app with this bundle id.
+    /// The app with this bundle id, if it is accepted.
     fileprivate func only(_ bundleId: String) -> AcceptedApps {
         switch self {
         case .any: .only([AppIdentity(bundleId: bundleId)])

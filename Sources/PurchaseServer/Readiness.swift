@@ -4,24 +4,24 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// Whether the ledger can be written: found out by writing a little, and not believed soon after something larger could not be
-/// written, as on a disk that is nearly full.
+/// Finds out whether the ledger can be written, by a small write. The ledger does not count as ready soon after a
+/// commit failed, since on a disk that is nearly full small writes still succeed.
 ///
-/// Whoever asks within a second of another gets the other's answer, so that asking often costs nothing.
+/// An answer is cached for a second, so that frequent checks cost nothing.
 final class Readiness: Sendable {
-    /// For how long an answer holds.
+    /// How long an answer is cached.
     private static let validity = Duration.seconds(1)
 
-    /// For how long a failed write is remembered where no other succeeds meanwhile. Then requests must come again, so that it
-    /// comes to light whether they can be served.
-    private static let memory = Duration.seconds(30)
+    /// How long a failed commit counts if no other succeeds. After that the server must receive requests again, since
+    /// only they show whether commits succeed.
+    private static let failureLifetime = Duration.seconds(30)
 
     private struct State {
         var answer: (at: Timestamp, until: Timestamp, error: LedgerStorageError?)?
         var trial: Task<LedgerStorageError?, Never>?
-        /// The last write, if it failed.
+        /// The error of the last commit, if it failed.
         var failure: LedgerStorageError?
-        /// Until when it is held against the storage; `nil` until somebody asks, who has a clock.
+        /// When the failure stops to count; `nil` until the next check, which has a clock.
         var failureEnds: Timestamp?
     }
 
@@ -32,17 +32,17 @@ final class Readiness: Sendable {
         self.ledger = ledger
     }
 
-    /// What is wrong; `nil` where nothing is.
+    /// Why the ledger is not ready; `nil` if it is.
     func fault(at now: Timestamp) async -> LedgerStorageError? {
         let last = state.withLock { $0.answer }
         if let last, now >= last.at, now < last.until { return last.error }
-        let failure = remembered(at: now)
+        let failure = recentFailure(at: now)
         let fault = await trial() ?? failure
         state.withLock { $0.answer = (now, now.advanced(by: Self.validity), fault) }
         return fault
     }
 
-    /// Tries to write. Who asks meanwhile waits for the same trial, so that a storage that is slow is not asked more.
+    /// Tries to write. Concurrent checks share one trial, so that a slow storage gets no additional load.
     private func trial() async -> LedgerStorageError? {
         let task = state.withLock { state in
             let task = state.trial ?? Task { await tryToWrite() }
@@ -54,10 +54,10 @@ final class Readiness: Sendable {
         return fault
     }
 
-    private func remembered(at now: Timestamp) -> LedgerStorageError? {
+    private func recentFailure(at now: Timestamp) -> LedgerStorageError? {
         state.withLock { state in
             guard state.failure != nil else { return nil }
-            let end = state.failureEnds ?? now.advanced(by: Self.memory)
+            let end = state.failureEnds ?? now.advanced(by: Self.failureLifetime)
             state.failureEnds = end
             if now >= end { state.failure = nil }
             return state.failure
@@ -73,7 +73,7 @@ final class Readiness: Sendable {
         }
     }
 
-    /// Takes in what became of a commit: `nil` if it succeeded.
+    /// Records the outcome of a commit: its error, or `nil` if it succeeded.
     func committed(_ failure: LedgerStorageError?) {
         state.withLock { state in
             state.failure = failure

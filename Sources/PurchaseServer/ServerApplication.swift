@@ -11,36 +11,38 @@ import PurchaseLedger
 import ServiceLifecycle
 import UnixSignals
 
-/// The HTTP server: its routes, bounds and life.
+/// The HTTP server: its routes, its bounds, and how it starts and stops.
 public struct ServerApplication: Sendable {
-    /// What `/verifyReceipt` stands for: production or sandbox.
+    /// The environment of `/verifyReceipt`: production or sandbox.
     public var environment: AppStoreModel.Environment
 
-    /// What time it is.
+    /// Returns the current time.
     public var now: @Sendable () -> Timestamp
 
-    /// By which intervals pass and durations are measured. The deadlines of connections alone are their event loop's, which keeps
-    /// time itself.
+    /// Measures intervals and durations. Only the deadlines of connections use the clock of their event loop.
     public let clock: any Clock<Duration>
 
+    /// The logger of the server and of all requests.
     public var logger: Logger
 
-    /// The ledger that it keeps; without one it only verifies.
+    /// The ledger; without one the server only verifies.
     public var ledger: LedgerService?
 
-    /// Which requests the log has a line for.
+    /// The requests that the log includes.
     public var requestLog = RequestLogPolicy.all
 
-    /// What clients may take of it.
+    /// The bounds on what clients may use.
     public let bounds: ServerBounds
 
     package let bodies: BodyIntake
     private let requests: RequestCounts
 
-    /// Bytes of long bodies and answers that are in memory.
+    /// The bytes of long bodies and responses in memory.
     package var bodyBytesInFlight: Int { bodies.budget.count }
 
-    /// - Parameter requestSeed: A random number, with which the ids of requests begin, so that they differ from those before a
+    /// Creates a server, which ``run(hostname:port:healthHostname:healthPort:onListening:)`` starts.
+    ///
+    /// - Parameter requestSeed: A random number at the start of each request id, so that ids differ from those before a
     ///   restart.
     public init(
         environment: AppStoreModel.Environment = .production, ledger: LedgerService? = nil,
@@ -57,29 +59,29 @@ public struct ServerApplication: Sendable {
         requests = RequestCounts(seed: requestSeed)
     }
 
-    /// Where a server listens.
+    /// A socket that the server listens on.
     public enum Listener: Sendable {
-        /// For all requests.
+        /// Answers all requests.
         case requests
-        /// For questions about its health alone, with connections of its own.
+        /// Answers health checks only, with connections of its own.
         case health
     }
 
-    /// Serves until the process is told to end (SIGTERM or SIGINT), then lets running requests finish.
+    /// Serves until the process receives SIGTERM or SIGINT, then lets running requests finish.
     ///
     /// - Parameters:
-    ///   - port: 0 takes any free one, as in `healthPort`.
-    ///   - healthHostname: The address for `healthPort`; `nil` for `hostname`.
-    ///   - healthPort: Where health is asked for as well; `nil` for nowhere else.
+    ///   - port: The port, from 0 to 65535; 0 takes any free one, for `healthPort` too.
+    ///   - healthHostname: The address for `healthPort`; `hostname` if `nil`.
+    ///   - healthPort: A second port, which answers health checks only; `nil` for none.
     ///   - onListening: Called once for each listener, with its port.
-    /// - Throws: ``ListeningError`` if it cannot listen there.
+    /// - Throws: ``ListeningError`` if the server cannot listen on an address.
     public func run(
         hostname: String, port: Int, healthHostname: String? = nil, healthPort: Int? = nil,
         onListening: @escaping @Sendable (_ listener: Listener, _ port: Int) -> Void = { _, _ in }
     ) async throws {
         if let ledger { await ledger.logLastNotification(to: logger) }
         var services: [any Service] = []
-        // A thread of its own, so that health is answered while all others are busy.
+        // A thread of its own, so that health checks are answered while all other threads are busy.
         let healthLoops = healthPort.map { _ in MultiThreadedEventLoopGroup(numberOfThreads: 1) }
         if let healthPort, let healthLoops {
             let address = ListeningAddress(
@@ -127,11 +129,13 @@ public struct ServerApplication: Sendable {
             ledger: service.ledger, eventRetention: service.eventRetention, now: now, clock: clock, logger: logger)
     }
 
-    /// All routes, to be served elsewhere or tested without a socket.
+    /// All routes, for tests without a socket and for use in another application.
     public func router() -> Router<BasicRequestContext> {
         let router = healthRouter()
-        VerifyReceiptRoutes(environment, ledger, bodies: bodies, now: now).add(at: "/verifyReceipt", to: router)
-        VerifyReceiptRoutes(.sandbox, ledger, bodies: bodies, now: now).add(at: "/sandbox/verifyReceipt", to: router)
+        for (path, environment) in [("/verifyReceipt", environment), ("/sandbox/verifyReceipt", .sandbox)] {
+            let responder = VerifyReceiptResponder(environment, ledger)
+            VerifyReceiptRoutes(responder: responder, bodies: bodies, now: now).add(at: RouterPath(path), to: router)
+        }
         guard let ledger else { return router }
         NotificationRoutes(service: ledger, bodies: bodies, now: now).add(to: router)
         let keyed = KeyedRoutes(service: ledger, bodies: bodies, now: now)
@@ -147,10 +151,11 @@ public struct ServerApplication: Sendable {
         return router
     }
 
-    /// A router whose requests are logged and whose errors are answered.
+    /// A router that logs requests and turns errors into responses.
     private func logged() -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
-        router.add(middleware: RequestLog(requestLog, requests, logger: logger, now: now, clock: clock))
+        router.add(
+            middleware: RequestLog(policy: requestLog, logger: logger, now: now, clock: clock, counts: requests))
         return router
     }
 }

@@ -9,8 +9,8 @@ import Logging
 import PurchaseLedger
 import PurchaseServer
 
-/// The one place where the program is put together: the ledger, the verifier and the server that a configuration describes, with
-/// the clocks, the randomness and the network of the machine. Everything below is given them.
+/// Builds the ledger, the verifier and the server that a configuration describes, with the clocks, the randomness and
+/// the network of the machine. No other code has access to these: they are passed in.
 struct Composition {
     let configuration: ServerConfiguration
     let now: @Sendable () -> Timestamp = SystemClock.now
@@ -27,33 +27,33 @@ struct Composition {
 extension Composition {
     /// Opens the ledger.
     ///
-    /// - Parameter mayMake: Whether one is made if there is none.
-    /// - Throws: Exit status 1 if it cannot be opened.
-    func storage(mayMake: Bool = false) throws -> SQLiteLedgerStorage {
-        let path = try mayMake ? ledgerPath() : existingLedger()
-        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: mayMake) }
+    /// - Parameter createIfMissing: Whether to create a ledger if the file does not exist.
+    /// - Throws: Exit status 1 if the ledger cannot be opened.
+    func storage(createIfMissing: Bool = false) throws -> SQLiteLedgerStorage {
+        let path = try createIfMissing ? ledgerPath() : existingLedger()
+        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: createIfMissing) }
     }
 
-    /// Opens the ledger so that nothing in its file changes.
+    /// Opens the ledger for reading, without any change to its file.
     ///
-    /// - Throws: Exit status 1 if it cannot be opened.
+    /// - Throws: Exit status 1 if the ledger cannot be opened.
     func storageForReading() throws -> SQLiteLedgerStorage {
         let path = try existingLedger()
         return try opening(path) { try SQLiteLedgerStorage(reading: path) }
     }
 
-    /// The path of a ledger that is there.
+    /// The path of the ledger, whose file must exist.
     func existingLedger() throws -> String {
         let path = try ledgerPath()
         guard FileManager.default.fileExists(atPath: path) else {
-            throw ValidationError("There is no ledger at \(path). quittance serve makes one.")
+            throw ValidationError("There is no ledger at \(path). quittance serve creates one.")
         }
         return path
     }
 
     private func ledgerPath() throws -> String {
         guard case .sqlite(let path) = configuration.database else {
-            throw ValidationError("Which ledger? Name it with --database sqlite:PATH or in the configuration.")
+            throw ValidationError("Which ledger? Pass --database sqlite:PATH, or add database to the configuration.")
         }
         return path
     }
@@ -62,7 +62,7 @@ extension Composition {
         do {
             return try body()
         } catch {
-            Terminal.complain("quittance: The ledger at \(path) cannot be opened: \(error)")
+            Terminal.printError("quittance: Cannot open the ledger at \(path): \(error)")
             throw ExitCode(1)
         }
     }
@@ -71,7 +71,7 @@ extension Composition {
 // MARK: - The verifier
 
 extension Composition {
-    /// A verifier with the roots that are configured, for any app.
+    /// A verifier for any app, with the configured roots.
     func verifier(checkingRevocation: Bool = true) throws -> AppStoreVerifier {
         var verifier = AppStoreVerifier(
             apps: .any, environments: Set(Environment.allCases),
@@ -88,7 +88,7 @@ extension Composition {
 }
 
 extension TrustRoots {
-    /// Those in the files, or Apple's if none is named.
+    /// The roots in the files, or Apple's if there are no files.
     fileprivate init(at paths: [String], besidesApple: Bool) throws {
         var trusted: TrustRoots? = besidesApple || paths.isEmpty ? .apple : nil
         for path in paths {
@@ -105,7 +105,7 @@ extension TrustRoots {
 }
 
 extension Intermediates {
-    /// Reads a file, or all files of a folder that are named like certificates.
+    /// Reads a file, or all files in a folder whose names end like certificates.
     fileprivate init(at path: String) throws {
         let endings = [".cer", ".crt", ".der", ".pem"]
         var paths = [path]
@@ -113,7 +113,7 @@ extension Intermediates {
             paths = names.filter { name in endings.contains { name.lowercased().hasSuffix($0) } }.sorted()
                 .map { "\(path)/\($0)" }
             guard !paths.isEmpty else {
-                throw ValidationError("--intermediates \(path): no \(endings.joined(separator: ", ")) file is in it.")
+                throw ValidationError("--intermediates \(path): It has no \(endings.joined(separator: ", ")) file.")
             }
         }
         self.init()
@@ -131,19 +131,22 @@ extension Intermediates {
 // MARK: - The server
 
 extension Composition {
+    /// Writes to standard error.
     func logger() -> Logger {
         var logger = Logger(label: "quittance") { [configuration, now] _ in
-            LineLogHandler(configuration.logFormat, now: now, write: Terminal.complain)
+            LineLogHandler(configuration.logFormat, now: now, write: Terminal.printError)
         }
         logger.logLevel = configuration.logLevel
         return logger
     }
 
-    /// What keeps the ledger, by the rules that are configured.
+    /// The ledger with the configured rules and apps.
     func service(_ storage: SQLiteLedgerStorage, _ verifier: AppStoreVerifier) -> LedgerService {
         LedgerService(configuration, storage: storage, verifier: verifier)
     }
 
+    /// The server.
+    ///
     /// - Parameter service: `nil` for a server that only verifies.
     func server(_ service: LedgerService?, _ logger: Logger) -> ServerApplication {
         var random = random

@@ -4,11 +4,12 @@ import Foundation
 import Logging
 import PurchaseServer
 
-/// Files that a server opens besides its connections: the ledger, what waits for events, questions to OCSP responders.
+/// The files that a server opens in addition to its connections: the ledger, event queues, connections to OCSP
+/// responders.
 private let otherFiles = 200
 
-/// Raises the number of files that this process may open, as far as the system lets it, so that connections do not run out
-/// before their bound: many systems begin with 1,024.
+/// Raises the number of files that this process may open, as far as the system allows, so that files do not run out
+/// before connections do: the default of many systems is 1,024.
 func allowOpenFiles(for connections: Int, _ logger: Logger) {
     var limit = rlimit()
     #if canImport(Darwin)
@@ -21,6 +22,6 @@ func allowOpenFiles(for connections: Int, _ logger: Logger) {
     limit.rlim_cur = min(needed, limit.rlim_max)
     guard setrlimit(files, &limit) == 0, limit.rlim_cur == needed else {
         return logger.warning(
-            "Fewer files may be opened than maxConnections needs", metadata: ["limit": "\(limit.rlim_max)"])
+            "The system allows fewer open files than maxConnections needs", metadata: ["limit": "\(limit.rlim_max)"])
     }
 }

@@ -2,13 +2,14 @@
 
 import ArgumentParser
 
+/// The command line.
 @main
 struct Quittance: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "quittance",
         abstract: "The App Store purchase server that you run yourself.",
         discussion: """
-            Verifies what the App Store signed, keeps it, and tells who owns what.
+            Verifies what the App Store signed, records it, and answers what each customer owns.
 
               quittance inspect receipt.b64
               quittance verify receipt.b64 --bundle-id com.example.notes --environment sandbox
@@ -24,8 +25,8 @@ struct Quittance: AsyncParsableCommand {
         ]
     )
 
-    /// As `ParsableCommand.main`, but wrong usage ends with status 2, which scripts can tell from a refusal, and an error
-    /// of a command that runs is printed without the usage.
+    /// Replaces `ParsableCommand.main`: wrong usage ends with status 2, so that scripts can distinguish it from a
+    /// refusal, and an error of a running command is printed without the usage.
     static func main() async {
         var isRunning = false
         do {
@@ -43,7 +44,7 @@ struct Quittance: AsyncParsableCommand {
                 try? Terminal.print(fullMessage(for: error))
                 Self.exit(withError: ExitCode.success)
             }
-            Terminal.complain(isRunning ? "Error: \(message(for: error))" : fullMessage(for: error))
+            Terminal.printError(isRunning ? "Error: \(message(for: error))" : fullMessage(for: error))
             Self.exit(withError: ExitCode(2))
         }
     }

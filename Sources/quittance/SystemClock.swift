@@ -3,7 +3,7 @@
 import AppStoreModel
 import Foundation
 
-/// The clock of the machine, which only the program itself looks at; everything below is told the time.
+/// The clock of the machine. Only the program itself reads it; the libraries get the time as an argument.
 enum SystemClock {
     @Sendable static func now() -> Timestamp {
         Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))

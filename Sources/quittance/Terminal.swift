@@ -10,29 +10,30 @@ import Musl
 import Darwin
 #endif
 
-/// Such as `1 document` or `2 documents`.
+/// A count with its noun, such as `1 document` or `2 documents`.
 func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 
 /// Standard output and standard error.
 enum Terminal {
-    /// Whether people look at standard output: only then is anything coloured.
+    /// Whether standard output is a terminal. Otherwise nothing is coloured.
     static let isInteractive = isatty(STDOUT_FILENO) == 1
 
-    /// Whether people look at standard error: only then is progress reported.
+    /// Whether standard error is a terminal. Otherwise no progress is reported.
     static let isErrorInteractive = isatty(STDERR_FILENO) == 1
 
-    /// Writes a line at once, so that whoever waits for it behind a pipe sees it.
+    /// Writes a line to standard output without buffering, so that a program behind a pipe reads it at once.
     ///
-    /// - Throws: Exit status 2 where it cannot be written, such as on a full disk: output that got lost is no success.
+    /// - Throws: Exit status 2 if the line cannot be written, as on a full disk: lost output is not success.
     static func print(_ line: String) throws {
         guard write(line, to: STDOUT_FILENO) else {
-            complain("quittance: Cannot write the output: \(String(cString: strerror(errno)))")
+            printError("quittance: Cannot write the output: \(String(cString: strerror(errno)))")
             throw ExitCode(2)
         }
     }
 
-    @Sendable static func complain(_ message: String) {
-        // There is nobody left to tell when standard error cannot be written.
+    /// Writes a line to standard error.
+    @Sendable static func printError(_ message: String) {
+        // If standard error cannot be written, the failure cannot be reported either.
         _ = write(message, to: STDERR_FILENO)
     }
 
@@ -54,7 +55,7 @@ enum Terminal {
     }
 }
 
-/// How a piece of text stands out on a terminal.
+/// The style of text on a terminal.
 enum Style: String {
     case bold = "1"
     case dim = "2"
@@ -63,12 +64,12 @@ enum Style: String {
 }
 
 extension String {
-    /// The text in `style` where people look at it, and as it is for files and programs.
+    /// The text in `style` on a terminal, and unchanged for files and programs.
     func styled(_ style: Style) -> String {
         Terminal.isInteractive ? "\u{1b}[\(style.rawValue)m\(self)\u{1b}[0m" : self
     }
 
-    /// The text without anything that could steer a terminal or turn its writing around: a document can hold any
+    /// The text without characters that control a terminal or its writing direction: a document can contain any
     /// character.
     var printable: String {
         let scalars = unicodeScalars.map { scalar in
@@ -80,12 +81,12 @@ extension String {
         return String(String.UnicodeScalarView(scalars))
     }
 
-    /// At most 120 characters, since a token inside of a notification has thousands.
+    /// The text cut to 120 characters, since a token inside a notification has thousands.
     var shortened: String {
         count <= 120 ? self : "\(prefix(117))…"
     }
 
-    /// Filled up with spaces to `width` characters.
+    /// The text filled up with spaces to `width` characters.
     func padded(to width: Int) -> String {
         self + String(repeating: " ", count: max(0, width - count))
     }

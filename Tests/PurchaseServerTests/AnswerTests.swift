@@ -10,7 +10,7 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
-/// Every answer of our own API byte for byte: the order of its members, and which are `null` and which absent.
+/// Every response of the API byte for byte: the order of members, and which are `null` or absent.
 @Suite struct AnswerTests {
     private typealias World = LedgerRoutesTests.World
     private static let now = LedgerRoutesTests.now
@@ -74,7 +74,7 @@ import Testing
                 == #"{"deleted":true,"unlinkedPurchases":1,"forgottenDocuments":1,"keptDocuments":0}"#)
     }
 
-    @Test func `a customer who has nothing, and claims that were refused`() async throws {
+    @Test func `a customer without purchases, and refused claims`() async throws {
         let world = try await World(policy: .keep)
         let body = #"{"document":"\#(try world.transaction())"}"#
         _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
@@ -171,7 +171,7 @@ import Testing
                 == #"{"subscription":\#(subscription),"transactions":\#(history),"renewalInfo":\#(info)}"#)
     }
 
-    @Test func `a document that does not say when it was signed has no signedDate`() async throws {
+    @Test func `a document without a signing date has no signedDate`() async throws {
         let world = try await World()
         let token = try world.transaction { $0.signedDate = nil }
         var renewal = JWSRenewalInfoDecodedPayload()
@@ -211,7 +211,7 @@ import Testing
                 """)
     }
 
-    @Test func `events, with what was before and after`() async throws {
+    @Test func `events, with the states before and after`() async throws {
         let world = try await World()
         for body in [
             try world.notification("SUBSCRIBED", transaction: world.transaction()), try world.notification("TEST"),
@@ -230,7 +230,7 @@ import Testing
                 """)
     }
 
-    @Test func `events of one environment alone cannot be asked for, so that no one takes sandbox's for production's`()
+    @Test func `events cannot be filtered by environment, so that sandbox events are not taken for production's`()
         async throws
     {
         let (status, answer) = try await World().send(.get, "/v1/events?environment=production")
@@ -277,9 +277,9 @@ import Testing
     }
 }
 
-/// What the service publishes and erases by itself.
+/// What the server publishes and erases by itself.
 @Suite struct DueChangePublisherTests {
-    @Test func `events that are older than they are kept are erased, and newer ones stay`() async throws {
+    @Test func `events older than the retention are erased, and newer ones stay`() async throws {
         let world = try await LedgerRoutesTests.World()
         _ = try await world.send(.post, "/notifications/v2", world.notification("TEST"), key: nil)
         let day: Int64 = 86_400_000
@@ -295,7 +295,7 @@ import Testing
         _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
         #expect(try await !world.ledger.events(of: "com.example", limit: 1).events.isEmpty)
         #expect(try await publish(after: 3).isEmpty)
-        // What is due is published first, and stays.
+        // Due changes are published first, and stay.
         #expect(try await !publish(after: 31).isEmpty)
     }
 }

@@ -9,18 +9,18 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
-/// What a client key, which every copy of an app holds, is answered and allowed.
+/// What a client key, which is in every copy of an app, may read and do.
 @Suite struct ClientKeyTests {
     private typealias World = LedgerRoutesTests.World
 
-    /// Every name of a member anywhere in an answer.
+    /// All names of members anywhere in a response.
     private static func names(in json: JSONValue) -> Set<String> {
         if let array = json.array { return array.reduce(into: []) { $0.formUnion(names(in: $1)) } }
         return (json.members ?? []).reduce(into: []) { $0.formUnion(names(in: $1.value).union([$1.name])) }
     }
 
     @Test(arguments: APIKey.Role.allCases)
-    func `a client key sees the id that it asked for and no evidence, a server key sees all`(
+    func `a client key reads only the requested id and no evidence, a server key reads all`(
         role: APIKey.Role
     ) async throws {
         let world = try await World()
@@ -80,7 +80,7 @@ import Testing
     func `a client key submits at most 20 documents at once, a server key 1,000`(
         role: APIKey.Role, count: Int, code: String
     ) async throws {
-        // Which are no documents, as is found out after they were counted.
+        // Not documents at all, which is checked after they are counted.
         let list = [String](repeating: "\"x\"", count: count).joined(separator: ",")
         let (status, answer) = try await World().send(
             .post, "/v1/customers/anna/purchases", #"{"documents":[\#(list)]}"#, key: role)
@@ -88,7 +88,7 @@ import Testing
         #expect(answer["error"]?["code"]?.string == code)
     }
 
-    @Test func `a client key that moves a purchase too often is told when to come again, a server key is not bound`()
+    @Test func `a client key that moves a purchase too often gets the time to retry, a server key has no limit`()
         async throws
     {
         let world = try await World(storage: SQLiteLedgerStorage.inMemory(), policy: .transfer)
@@ -106,7 +106,7 @@ import Testing
         #expect(try await world.send(.post, "/v1/customers/c11/purchases", body).0 == .ok)
     }
 
-    @Test func `a claim that the policy refuses says so and shows nothing of the purchase`() async throws {
+    @Test func `a refused claim is reported and shows nothing of the purchase`() async throws {
         let world = try await World()
         let id = "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"
         let body = #"{"document":"\#(try world.transaction { $0.appAccountToken = id })"}"#
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func `a consumable that a claim moved is said to be transferred, for as long as it is known`() async throws {
+    @Test func `a consumable that a claim moved is marked transferred, as long as it is known`() async throws {
         let world = try await World(storage: SQLiteLedgerStorage.inMemory())
         func coins(_ id: String, account: String? = nil) throws -> String {
             let token = try world.transaction {
@@ -132,7 +132,7 @@ import Testing
             let consumables = try await world.send(.get, "/v1/customers/\(customer)").1["consumables"]?.array
             return consumables?.map { $0["transferred"].map { $0 == .bool(true) } }
         }
-        // One of them has the account of nobody who could have used it.
+        // One of them has the account of a customer who could not have used it.
         let bodies = [try coins("5"), try coins("6", account: "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11")]
         let notification = try world.notification(
             "ONE_TIME_CHARGE", transaction: JSONValue(parsing: bodies[1].utf8)["document"]?.string)

@@ -7,12 +7,13 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
+/// Settings from the file and the environment, and the errors about them.
 @Suite struct ConfigurationTests {
     private static func read(_ text: String?, _ variables: [String: String] = [:]) throws -> ServerConfiguration {
         try ServerConfiguration(file: text.map { Array($0.utf8) }, variables: variables)
     }
 
-    @Test func `a file says which apps there are and what their products stand for`() throws {
+    @Test func `a file configures apps and their products`() throws {
         let text = """
             {"apps": [
               {"bundleId": "com.example", "appAppleId": 7, "sharedSecret": "s", "staleLeewaySeconds": 60, "refusedPurchases": ["1"],
@@ -32,39 +33,39 @@ import Testing
     }
 
     @Test(arguments: [
-        ("{", 1, "no JSON"), ("[]", 1, "An object was expected"),
-        ("{\n\"prot\": 1}", 2, "prot: There is no such setting"),
+        ("{", 1, "not JSON"), ("[]", 1, "Expected an object"),
+        ("{\n\"prot\": 1}", 2, "prot: Unknown setting"),
         ("{\n\"port\": 65536}", 2, "port: Expected a number from 0 to"),
-        ("{\"apps\": [],\n\n\"port\": [[]]}", 3, "port: A text"),
-        ("{\"apps\":\n 1}", 1, "apps: An array"), ("{\"port\": 1, \"port\": 2}", 1, "port: It is there twice"),
-        ("{\"apps\":[{\"bundle\":\n\"x\"}]}", 1, "apps[0].bundle: There is no such"),
+        ("{\"apps\": [],\n\n\"port\": [[]]}", 3, "port: Expected a string"),
+        ("{\"apps\":\n 1}", 1, "apps: Expected an array"), ("{\"port\": 1, \"port\": 2}", 1, "port: It occurs twice"),
+        ("{\"apps\":[{\"bundle\":\n\"x\"}]}", 1, "apps[0].bundle: Unknown setting"),
         ("{\"apps\":[\n{}]}", 2, "bundleId is missing"),
-        ("{\"apps\":[{\"bundleId\":\"x\",\n\"appAppleId\":\"7\"}]}", 2, "apps[0].appAppleId: A whole number"),
+        ("{\"apps\":[{\"bundleId\":\"x\",\n\"appAppleId\":\"7\"}]}", 2, "apps[0].appAppleId: Expected a whole number"),
         (
             "{\"apps\":[{\"bundleId\":\"x\",\n\"products\":{\n\"pro\":{\n\"level\":0}}}]}", 4,
-            "apps[0].products.pro.level: A whole number from 1 to 10000"
+            "apps[0].products.pro.level: Expected a whole number from 1 to 10000"
         ),
-        ("{\"apps\":[{\"bundleId\":\"x\"},\n{\"bundleId\":\"x\"}]}", 2, "apps[1]: bundleId x is there twice"),
+        ("{\"apps\":[{\"bundleId\":\"x\"},\n{\"bundleId\":\"x\"}]}", 2, "apps[1]: bundleId x occurs twice"),
         (
             "{\"apps\":[{\"sharedSecret\":\"},[\\\"\",\"bundleId\":\"x\",\n\"appAppleId\":1},\n{\"bundleId\":\"y\",\n\"appAppleId\":0}]}",
             4,
-            "apps[1].appAppleId: A whole number"
+            "apps[1].appAppleId: Expected a whole number"
         ),
         (
             "{\"apps\":[{\"bundleId\":\"x\",\"products\":{\"p\":{\"entitlements\":[1]}}}]}", 1,
-            "An entitlement is a name"
+            "Expected the name of an entitlement"
         ),
         ("{\"apps\":[\n{\"bundleId\":\"com.example \"}]}", 2, "apps[0].bundleId: A bundle id has 1 to 255 letters"),
         ("{\n\"requestLog\": 1}", 2, "requestLog: Expected all, errors, off, or a number"),
         ("{\n\"logFormat\": \"xml\"}", 2, "logFormat: Expected text, json"),
     ])
-    func `a wrong file is refused by name and line`(text: String, line: Int, message: String) {
+    func `an invalid file is refused with name and line`(text: String, line: Int, message: String) {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(text) }
         #expect(error?.line == line)
         #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
     }
 
-    @Test func `the environment holds before the file, and the file before what is usual`() throws {
+    @Test func `the environment overrides the file, and the file overrides the defaults`() throws {
         let text = """
             {"port": 1, "hostname": "::1", "environments": ["sandbox", "xcode"], "keepEvidence": true, "claimPolicy": "keep"}
             """
@@ -87,15 +88,15 @@ import Testing
         arguments: [
             (#"{"secret": "a secret of enough bytes: 0123456789"}"#, nil),
             (#"{"publicKey": "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="}"#, nil),
-            (#"{"secret": "hunter2"}"#, "customerProof.secret: At least 32 bytes"),
-            (#"{"publicKey": "hunter2"}"#, "customerProof.publicKey: An Ed25519 public key"),
-            (#"{"secret": "hunter2", "publicKey": "hunter2"}"#, "customerProof: Either secret or publicKey"),
-            ("{}", "customerProof: Either secret or publicKey"),
-            (#""hunter2""#, "customerProof: An object was expected"),
-            (#"{"secret": 7}"#, "customerProof.secret: A text was expected"),
-            (#"{"algorithm": "none"}"#, "customerProof.algorithm: There is no such setting"),
+            (#"{"secret": "hunter2"}"#, "customerProof.secret: Expected at least 32 bytes"),
+            (#"{"publicKey": "hunter2"}"#, "customerProof.publicKey: Expected an Ed25519 public key"),
+            (#"{"secret": "hunter2", "publicKey": "hunter2"}"#, "customerProof: Expected either secret or publicKey"),
+            ("{}", "customerProof: Expected either secret or publicKey"),
+            (#""hunter2""#, "customerProof: Expected an object"),
+            (#"{"secret": 7}"#, "customerProof.secret: Expected a string"),
+            (#"{"algorithm": "none"}"#, "customerProof.algorithm: Unknown setting"),
         ] as [(String, String?)])
-    func `an app may ask for customer proof by a secret or a public key, and neither is ever shown`(
+    func `an app may require customer proof by a secret or a public key, and neither is ever shown`(
         proof: String, message: String?
     ) throws {
         let text = #"{"apps":[{"bundleId":"x","customerProof":\#(proof)}]}"#
@@ -111,21 +112,21 @@ import Testing
     }
 
     @Test(arguments: [
-        ("QUITTANCE_PORT", "x", "Expected a number"), ("QUITTANCE_DATABSE", "x", "There is no such setting"),
+        ("QUITTANCE_PORT", "x", "Expected a number"), ("QUITTANCE_DATABSE", "x", "Unknown setting"),
         ("QUITTANCE_DATABASE", "quittance.sqlite", "Expected sqlite:PATH"),
         ("QUITTANCE_DATABASE", "sqlite:", "Expected sqlite:PATH"),
         ("QUITTANCE_EVENT_RETENTION_DAYS", "0", "Expected a number of days from 1 to 3650"),
         ("QUITTANCE_EVENT_RETENTION_DAYS", "3651", "Expected a number of days from 1 to 3650"),
         ("QUITTANCE_ENVIRONMENT", "xcode", "Expected production or sandbox"),
-        ("QUITTANCE_ENVIRONMENTS", "", "Expected production"),
+        ("QUITTANCE_ENVIRONMENTS", "", "Expected one or more of production"),
         ("QUITTANCE_REVOCATION", "maybe", "Expected off, ask, require"),
         ("QUITTANCE_ALSO_APPLE_ROOTS", "yes", "Expected true or false"),
-        ("QUITTANCE_TRUSTED_PROXIES", "10.0.0.0/8,proxy", "Expected an address, a block"),
+        ("QUITTANCE_TRUSTED_PROXIES", "10.0.0.0/8,proxy", "Expected one or more addresses"),
         ("QUITTANCE_MAX_CONNECTIONS", "0", "Expected a number from 1"),
-        ("QUITTANCE_BODY_BYTES_IN_FLIGHT", "1000000", "Expected a number of bytes from 16777216"),
+        ("QUITTANCE_BODY_BYTES_IN_FLIGHT", "1000000", "Expected a number of bytes of at least 16777216"),
         ("QUITTANCE_IDLE_TIMEOUT_SECONDS", "0.5", "Expected a number of seconds"),
     ])
-    func `a wrong variable is refused by name`(name: String, value: String, message: String) {
+    func `an invalid variable is refused with its name`(name: String, value: String, message: String) {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(#"{"port": 3}"#, [name: value]) }
         #expect(error?.line == nil)
         #expect(error?.message.hasPrefix("\(name): \(message)") == true, "\(error?.message ?? "")")
@@ -147,7 +148,8 @@ import Testing
     @Test(arguments: [
         ("\"errors\"", RequestLogPolicy.errors), ("100", .oneIn(100)), ("\"2\"", .oneIn(2)), ("\"off\"", .off),
     ])
-    func `the log of requests is a word, or one in a number`(value: String, policy: RequestLogPolicy) throws {
+    func `the request log is a word, or a number n for one request in n`(value: String, policy: RequestLogPolicy) throws
+    {
         #expect(try Self.read("{\"requestLog\": \(value), \"logFormat\": \"json\"}").requestLog == policy)
     }
 
@@ -169,7 +171,7 @@ import Testing
         (8080, 8080, nil, false), (8080, 8080, "127.0.0.1", false), (8080, 8080, "127.0.0.2", true),
         (8080, 8081, nil, true), (0, 0, nil, true), (8080, nil, nil, true),
     ])
-    func `two listeners have two addresses`(port: Int, healthPort: Int?, healthHostname: String?, isPossible: Bool) {
+    func `two listeners need two addresses`(port: Int, healthPort: Int?, healthHostname: String?, isPossible: Bool) {
         var configuration = ServerConfiguration()
         (configuration.port, configuration.healthPort) = (port, healthPort)
         configuration.healthHostname = healthHostname

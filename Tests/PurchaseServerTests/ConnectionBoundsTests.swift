@@ -8,10 +8,10 @@ import PurchaseServer
 import ReceiptCoding
 import Testing
 
-/// What a stranger can take of a server. No test looks at a clock: each waits for what the server does.
+/// The bounds on what clients may use. No test reads a clock: each waits for the server.
 @Suite(.timeLimit(.minutes(60))) struct ConnectionBoundsTests {
-    /// Bounds that let one connection be open, so that a second is answered only once the first was closed; and no time-out
-    /// but those that a test sets.
+    /// Bounds that let one connection be open, so that a second is answered only once the first was closed; and no
+    /// time-out but those that a test sets.
     private static func single(_ change: (inout ServerBounds) -> Void = { _ in }) -> ServerBounds {
         var bounds = ServerBounds()
         bounds.connections = 1
@@ -28,7 +28,7 @@ import Testing
         ("PUT /verifyReceipt HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", "200"),
         ("GET /health/live HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n", "200"),
     ])
-    func `a body that is not read ends the connection, after the answer`(head: String, status: String) async throws {
+    func `an unread body ends the connection, after the response`(head: String, status: String) async throws {
         let world = try await LedgerRoutesTests.World()
         try await withServer(ServerBounds(), ledger: world.server.ledger) { running in
             let client = try await RawClient(port: running.port)
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `a body that is sent on after its answer is not read on`() async throws {
+    @Test func `a body that continues after its response is not read further`() async throws {
         try await withServer(Self.single()) { running in
             let client = try await RawClient(port: running.port, isReading: false)
             await client.post("/nowhere", length: 1 << 30)
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func `an answer that was read to its end keeps the connection`() async throws {
+    @Test func `a response that was received whole keeps the connection`() async throws {
         try await withServer(ServerBounds()) { running in
             let client = try await RawClient(port: running.port)
             for _ in 0..<3 {
@@ -83,7 +83,7 @@ import Testing
             let client = try await RawClient(port: running.port)
             await client.send(head)
             #expect(head.isEmpty ? await client.rest() == "" : await client.trickle("x"))
-            // On a busy machine that is too little time for an honest client too, which tries again.
+            // On a busy machine that may be too short for an honest client too, which retries.
             while try await !RawClient.isLive(port: running.port) {}
         }
     }
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    /// A request whose answer is more than the kernels keep.
+    /// A request whose response is larger than the kernels' buffers.
     private static func longRequest(_ world: LedgerRoutesTests.World) throws -> String {
         var receipt = AppReceipt()
         receipt.receiptType = Open(.production)
@@ -118,12 +118,12 @@ import Testing
     }
 
     @Test(arguments: [\ServerBounds.writeTimeout, \.requestTimeout])
-    func `a client that does not receive its answer is disconnected`(
+    func `a client that does not receive its response is disconnected`(
         bound: any WritableKeyPath<ServerBounds, Duration> & Sendable
     ) async throws {
         let world = try await LedgerRoutesTests.World()
         let request = try Self.longRequest(world)
-        // The time is also what the answer may take to come, on whatever machine.
+        // The time must also suffice for the response, on any machine.
         try await withServer(Self.single { $0[keyPath: bound] = .seconds(10) }, ledger: world.server.ledger) {
             running in
             let client = try await RawClient(port: running.port, isReading: false)
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func `what is sent before the last answer is not read, and ends the connection`() async throws {
+    @Test func `a request before the last response is not read, and ends the connection`() async throws {
         try await withServer(Self.single()) { running in
             let client = try await RawClient(port: running.port)
             await client.send(String(repeating: "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n", count: 1000))
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    @Test func `a client that sends no more still gets its answer`() async throws {
+    @Test func `a client that closes its sending side still gets its response`() async throws {
         try await withServer(ServerBounds()) { running in
             let client = try await RawClient(port: running.port)
             await client.post("/verifyReceipt", length: 2, sent: 2)
@@ -151,9 +151,9 @@ import Testing
         }
     }
 
-    // MARK: How many
+    // MARK: Counts
 
-    @Test func `a client has its share of the connections, which a trusted proxy has not`() async throws {
+    @Test func `a client has a bound on its connections, and a trusted proxy has none`() async throws {
         var bounds = ServerBounds()
         bounds.trustsLoopback = false
         bounds.connectionsPerPeer = 2
@@ -177,12 +177,12 @@ import Testing
             await held[0].close()
             while try await !RawClient.isLive(port: running.port) {}
         }
-        // Said once, however often it happened.
+        // Logged once, however often it happened.
         let warnings = log.text.filter { $0.hasPrefix("Connections were closed") }
         #expect(warnings.count == 1 && warnings[0].contains("\"maxConnectionsPerPeer\": 2"), "\(log.text)")
     }
 
-    @Test func `if all connections are in use health is answered on its own port, and the log says so`() async throws {
+    @Test func `if all connections are in use, health is answered on its own port, with a warning`() async throws {
         let log = LogLines()
         try await withServer(Self.single(), log: log) { running in
             let holder = try await RawClient(port: running.port)
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    @Test func `requests have different ids, whichever port they come to`() async throws {
+    @Test func `requests have different ids, whichever port they arrive at`() async throws {
         try await withServer(ServerBounds()) { running in
             var ids: Set<String> = []
             for port in [running.port, running.healthPort, running.port] {
@@ -231,7 +231,7 @@ import Testing
         }
     }
 
-    @Test func `an address that is in use is named with its setting`() async throws {
+    @Test func `an address in use is reported with its setting`() async throws {
         try await withServer(ServerBounds()) { running in
             let port = running.port
             for (ports, setting) in [((port, nil), "port"), ((0, port), "healthPort")] as [((Int, Int?), String)] {
@@ -246,7 +246,7 @@ import Testing
                         hostname: "127.0.0.1", port: 0, healthHostname: hostname, healthPort: 0)
                 }
                 #expect(
-                    error?.description.hasPrefix("healthPort 0 on \(hostname) cannot be listened on: ") == true,
+                    error?.description.hasPrefix("healthPort 0 on \(hostname): cannot listen: ") == true,
                     "\(error?.description ?? "")")
             }
         }
@@ -272,7 +272,7 @@ import Testing
         ("10.1.2.3", "[]:567", nil), ("10.1.2.3", ":567", nil),
         ("11.1.2.3", "192.0.2.1", "11.1.2.3"), (nil, "192.0.2.1", nil),
     ])
-    func `the client is the last address that no trusted proxy has`(
+    func `the client is the last address that is not a trusted proxy's`(
         peer: String?, forwarded: String, client: String?
     ) throws {
         var bounds = ServerBounds()
@@ -283,7 +283,7 @@ import Testing
         #expect(bounds.client(address, headers) == client.flatMap { IPAddress($0) })
     }
 
-    @Test func `a block is an address and how much of it counts`() {
+    @Test func `a block is an address and the number of bits that count`() {
         for text in ["10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0/8", "x", "", "10.0.0.1/-1"] {
             #expect(IPNetwork(text) == nil, "\(text)")
         }

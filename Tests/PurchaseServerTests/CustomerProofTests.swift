@@ -7,7 +7,7 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
-/// Tokens that an app's backend makes for one customer, and everything that is not quite one.
+/// Tokens that an app's backend creates for a customer, and everything that is almost one.
 @Suite struct CustomerProofTests {
     private typealias World = LedgerRoutesTests.World
 
@@ -20,7 +20,7 @@ import Testing
         String(decoding: Base64.encodeURL(Array(text.utf8)[...]), as: UTF8.self)
     }
 
-    /// A token, made here and by hand.
+    /// A token that the test makes itself.
     private static func token(
         _ claims: String, header: String = #"{"alg":"HS256"}"#, secret: String = secret
     ) -> String {
@@ -31,7 +31,7 @@ import Testing
     }
 
     private static func world(_ proof: CustomerProof? = CustomerProof(secret: secret)) async throws -> World {
-        let world = try await World(proof: #require(proof))
+        let world = try await World(proof: proof)
         let body = #"{"document":"\#(try world.transaction())"}"#
         for id in ["anna", Self.id] { _ = try await world.send(.post, "/v1/customers/\(id)/purchases", body) }
         return world
@@ -59,11 +59,11 @@ import Testing
             let known = path.contains("anna")
             let token = Self.token(known ? Self.good : Self.good.replacing("anna", with: "new"))
             #expect(try await world.send(method, path, body, key: .client, token: token).0 == .ok, "\(path)")
-            // The key is needed all the same.
+            // The key is still required.
             #expect(try await world.send(method, path, body, key: nil, token: token).0 == .unauthorized)
         }
         #expect(try await world.send(.get, "/v1/customers/anna").0 == .ok)
-        // Neither does it open more than a client key may do.
+        // A token does not give more rights than a client key has.
         #expect(
             try await world.send(.get, "/v1/events", key: .client, token: Self.token(Self.good)).0 == .forbidden)
     }
@@ -73,7 +73,7 @@ import Testing
         (id, id.uppercased(), 200), (id.uppercased(), id, 200),
         // Two ids of one customer are two ids: a token is for the id in it.
         ("anna", id, 403),
-        // Two ids that look alike are two ids, as in the ledger.
+        // Two ids that look alike are different ids, as in the ledger.
         ("e\u{301}", "%C3%A9", 403), ("\u{e9}", "e%CC%81", 403), ("\u{e9}", "%C3%A9", 404), ("a/b", "a%2Fb", 404),
     ])
     func `a token is for exactly the id in it, a UUID in any letters`(
@@ -113,7 +113,7 @@ import Testing
             (#"{"sub":"anna","exp":\#(now + 60),"aud":[]}"#, "aud"),
             (#"["anna"]"#, "distinct members"), ("anna", "distinct members"),
         ] as [(String, String?)])
-    func `what a token must say`(claims: String, reason: String?) async throws {
+    func `a token must have valid claims`(claims: String, reason: String?) async throws {
         let (status, code, message) = try await Self.read(Self.world(), Self.token(claims))
         #expect(status == (reason == nil ? 200 : 401))
         #expect(code == reason.map { _ in "customerTokenInvalid" })
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func `a token whose signature is not the secret's is refused, as is every piece and change of one`()
+    @Test func `a token without a valid signature is refused, as is every part and change of a valid one`()
         async throws
     {
         let world = try await Self.world()
@@ -179,11 +179,11 @@ import Testing
     }
 
     @Test(arguments: ["", "x", "AAAA", Base64.encode([UInt8](repeating: 7, count: 32)), secret])
-    func `a public key that is none is refused`(text: String) {
+    func `an invalid public key is refused`(text: String) {
         #expect(CustomerProof(publicKey: text) == nil)
     }
 
-    @Test func `the proof is the app's alone, in every environment, and never shown`() async throws {
+    @Test func `the proof is per app, in every environment, and never shown`() async throws {
         let proof = try #require(CustomerProof(secret: Self.secret))
         #expect(CustomerProof(secret: String(repeating: "a", count: 31)) == nil)
         var shown = "\(proof) \(String(reflecting: proof))"
@@ -193,7 +193,7 @@ import Testing
         let path = "/v1/customers/anna?environment=sandbox"
         #expect(try await world.send(.get, path, key: .client).0 == .unauthorized)
         #expect(try await world.send(.get, path, key: .client, token: Self.token(Self.good)).0 == .ok)
-        // What is refused names neither the secret nor the token.
+        // A refusal contains neither the secret nor the token.
         let (_, _, message) = try await Self.read(world, Self.token(Self.good, secret: "x"))
         #expect(message?.contains("eyJ") == false && message?.contains("horse") == false)
         let own = proof.token(for: "anna", expires: Timestamp(milliseconds: (Self.now + 60) * 1000))

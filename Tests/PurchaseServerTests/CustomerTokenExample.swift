@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What follows stands in docs/customer-proof.md too; a test compares the two.
+// The Swift example of docs/customer-proof.md. A test compares the two.
 
 import Crypto
 import Foundation

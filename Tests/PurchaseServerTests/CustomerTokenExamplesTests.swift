@@ -10,13 +10,13 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
-/// The tokens that the examples in `docs/customer-proof.md` make, sent to a server whose clock is right.
+/// The tokens of the examples in `docs/customer-proof.md`, sent to a server with the real time.
 @Suite struct CustomerTokenExamplesTests {
     private static let secret = "a secret of enough bytes: 0123456789"
     private static let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("docs/customer-proof.md")
 
-    /// The example in a language, as it stands in the page.
+    /// The example in a language, as on the page.
     private static func example(_ language: String) throws -> String {
         let text = try String(contentsOf: page, encoding: .utf8)
         let start = try #require(text.range(of: "```\(language)\n"))
@@ -28,7 +28,7 @@ import Testing
         var description: String
     }
 
-    /// Runs a program and returns what it prints. What it says besides is in the error if it fails.
+    /// Runs a program and returns its standard output. If it fails, the error has its standard error.
     private static func run(_ arguments: [String], in folder: URL? = nil) throws -> String {
         let process = Process()
         let (output, error) = (Pipe(), Pipe())
@@ -53,7 +53,7 @@ import Testing
     private static func statuses(
         _ token: String, _ proof: CustomerProof?, for id: String = "anna"
     ) async throws -> [Int] {
-        let world = try await LedgerRoutesTests.World(proof: #require(proof))
+        let world = try await LedgerRoutesTests.World(proof: proof)
         let server = ServerApplication(
             ledger: world.server.ledger, requestSeed: 1,
             now: { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) }, logger: world.server.logger)
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    /// Past the token nobody knows the customer; for another it is not let past.
+    /// A valid token leads to 404, since the customer is unknown; for another customer it is refused.
     private static let accepted = [404, 403]
 
     @Test func `Swift`() async throws {
@@ -119,7 +119,7 @@ import Testing
         let path = try #require(id.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
         #expect(try await Self.statuses(other, proof, for: path) == Self.accepted)
 
-        // The other way round.
+        // The reverse.
         let expires = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 + 3600) * 1000)
         let own = try #require(proof.token(for: id, expires: expires))
         let read = try python("print(jwt.decode('\(own)', '\(Self.secret)', algorithms=['HS256']))")

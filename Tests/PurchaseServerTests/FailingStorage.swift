@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// A storage that fails at all it is asked for.
+/// A storage that fails in every call.
 struct FailingStorage: LedgerStorage {
     var error: any Error
     /// Called each time.

@@ -14,7 +14,7 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// The ledger as apps and Apple reach it.
+/// The ledger over HTTP, as apps and Apple use it.
 @Suite struct LedgerRoutesTests {
     static let now = Timestamp(milliseconds: 1_700_000_000_000)
     static let month: Int64 = 30 * 86_400_000
@@ -28,7 +28,7 @@ import Testing
         let server: ServerApplication
         let keys: [APIKey.Role: String]
 
-        /// - Parameter change: What the verifier has otherwise.
+        /// - Parameter change: A change to the verifier.
         init(
             storage: any LedgerStorage = MemoryLedgerStorage(), policy: ClaimPolicy = .accountTokenWins,
             proof: CustomerProof? = nil, _ change: (inout AppStoreVerifier) -> Void = { _ in }
@@ -44,7 +44,9 @@ import Testing
             ledger = Ledger(
                 storage: storage, rules: LedgerRules(catalogues: ["com.example": catalogue], claimPolicy: policy))
             var service = LedgerService(ledger: ledger, verifier: verifier)
-            service.customerProofs["com.example"] = proof
+            var app = AppConfiguration(AppIdentity(bundleId: "com.example"))
+            app.customerProof = proof
+            service.apps = ["com.example": app]
             var logger = Logger(label: "test")
             logger.logLevel = .critical
             server = ServerApplication(
@@ -121,7 +123,7 @@ import Testing
     }
 
     @Test(arguments: [("", 400), ("?environment=production", 400), ("?environment=sandbox", 200)])
-    func `a document of another environment than the request's is refused, and moves nothing`(
+    func `a document of another environment than the request's is refused, and changes no owner`(
         query: String, status: Int
     ) async throws {
         let world = try await World()
@@ -134,7 +136,7 @@ import Testing
         #expect(customer.0.code == (status == 400 ? 404 : 200))
     }
 
-    @Test func `a purchase that is presented is the customer's at once, with the evidence that it rests on`()
+    @Test func `a submitted purchase belongs to the customer at once, with its evidence`()
         async throws
     {
         let world = try await World()
@@ -162,7 +164,7 @@ import Testing
         #expect(try await world.send(.get, "/v1/transactions/2").0 == .notFound)
     }
 
-    @Test func `one bad document of several refuses all of them, and says which and why`() async throws {
+    @Test func `one invalid document of several refuses all, with its index and the reason`() async throws {
         let world = try await World()
         let other = try world.transaction { $0.bundleId = "com.example.two" }
         let body = #"{"documents":["\#(try world.transaction())","\#(other)"]}"#
@@ -173,7 +175,7 @@ import Testing
         #expect(try await world.send(.get, "/v1/customers/anna").0 == .notFound)
     }
 
-    @Test func `a bad document that comes alone is called document, as it was sent`() async throws {
+    @Test func `an invalid single document is named document in the error`() async throws {
         let (_, answer) = try await World().send(.post, "/v1/customers/anna/purchases", #"{"document":"x"}"#)
         #expect(answer["error"]?["message"]?.string?.hasPrefix("document: ") == true)
     }
@@ -183,7 +185,7 @@ import Testing
         (#"{"documents":[1]}"#, 400, "invalidRequest"), (#"{"document":"x"}"#, 400, "malformed"),
         (#"{"document":"a.b.c"}"#, 400, "malformed"), (#"{"document":"AAAA"}"#, 400, "malformed"),
     ])
-    func `a submission that is none is refused with a reason`(body: String, status: Int, code: String) async throws {
+    func `a malformed submission is refused with a reason`(body: String, status: Int, code: String) async throws {
         let world = try await World()
         let (found, answer) = try await world.send(.post, "/v1/customers/anna/purchases", body)
         #expect(found.code == status)
@@ -191,7 +193,7 @@ import Testing
         #expect(answer["error"]?["retryable"] == .bool(false))
     }
 
-    @Test func `a notification is taken in once, whatever it is about`() async throws {
+    @Test func `a notification is recorded once, whatever it is about`() async throws {
         let world = try await World()
         let renewal = try world.notification(
             "DID_RENEW", transaction: world.transaction { $0.appAccountToken = "anna" })
@@ -224,7 +226,7 @@ import Testing
         #expect(answer["error"]?["code"]?.string == code)
     }
 
-    @Test func `what cannot be stored is 503, and Apple may send it again`() async throws {
+    @Test func `a notification that cannot be stored is answered 503, and may be sent again`() async throws {
         let full = FailingStorage(error: LedgerStorageError(.full, "no room"))
         let working = try await World()
         let server = try working.server(keeping: Ledger(storage: full))
@@ -264,13 +266,13 @@ import Testing
             (.client, "/v1/subscriptions/1", 403), (.client, "/v1/transactions/1", 403), (.server, "/v1/events", 200),
             (.client, "/v1/customers/anna", 404),
         ] as [(APIKey.Role?, String, Int)])
-    func `every route but Apple's needs a key that may do it`(
+    func `every route except Apple's needs a key with the right role`(
         key: APIKey.Role?, path: String, status: Int
     ) async throws {
         #expect(try await World().send(.get, path, key: key).0.code == status)
     }
 
-    @Test func `a revoked key, a wrong secret and a key of another app open nothing`() async throws {
+    @Test func `a revoked key, a wrong secret and a key of another app are refused`() async throws {
         let world = try await World()
         let text = try #require(world.keys[.server])
         let (id, secret) = try #require(APIKey.parts(of: text))
@@ -285,7 +287,7 @@ import Testing
         #expect(try await world.send(.get, "/v1/events").0 == .unauthorized)
     }
 
-    @Test func `aliases and deletion are the server's, and say what they did`() async throws {
+    @Test func `aliases and deletion need a server key, and return the result`() async throws {
         let world = try await World()
         _ = try await world.send(
             .post, "/v1/customers/anna/purchases", #"{"document":"\#(try world.transaction())"}"#)
@@ -299,23 +301,45 @@ import Testing
         #expect(try await world.send(.get, "/v1/customers/anna").0 == .notFound)
     }
 
-    @Test func `verifyReceipt knows what happened after the receipt was signed`() async throws {
-        let world = try await World()
+    /// A receipt with a subscription of a month.
+    private static var receipt: AppReceipt {
         var purchase = InAppPurchase()
         purchase.quantity = 1
         purchase.productId = "month"
         purchase.transactionId = "1"
         purchase.originalTransactionId = "1"
-        purchase.purchaseDate = Self.now
-        purchase.expiresDate = Timestamp(milliseconds: Self.now.milliseconds + Self.month)
+        purchase.purchaseDate = now
+        purchase.expiresDate = Timestamp(milliseconds: now.milliseconds + month)
         var receipt = AppReceipt()
         receipt.receiptType = Open(.production)
         receipt.bundleId = "com.example"
-        receipt.receiptCreationDate = Self.now
+        receipt.receiptCreationDate = now
         receipt.inAppPurchases = [purchase]
-        let plan = try ReceiptPlan(receipt.encoded, by: world.authority.receipts)
+        return receipt
+    }
+
+    @Test(
+        arguments: [(42, "com.example", true), (43, "com.example", false), (42, "com.other", false)]
+            as [(Int64, String, Bool)])
+    func `verifyReceipt answers any app's receipt, and records it only if bundle id and Apple ID are the app's`(
+        appleId: Int64, bundleId: String, isRecorded: Bool
+    ) async throws {
+        let world = try await World { $0.apps = .only([AppIdentity(bundleId: "com.example", appAppleId: 42)]) }
+        var receipt = Self.receipt
+        (receipt.appItemId, receipt.bundleId) = (appleId, bundleId)
+        let document = Base64.encode(try ReceiptPlan(receipt.encoded, by: world.authority.receipts).signed())
+        let answer = try await world.send(.post, "/verifyReceipt", #"{"receipt-data":"\#(document)"}"#, key: nil).1
+        #expect(answer["status"]?.integer == 0)
+        #expect(answer["receipt"]?["bundle_id"]?.string == bundleId)
+        #expect((answer["latest_receipt"] != nil) == isRecorded)
+        #expect(try await world.send(.get, "/v1/transactions/1").0 == (isRecorded ? .ok : .notFound))
+    }
+
+    @Test func `verifyReceipt knows what happened after the receipt was signed`() async throws {
+        let world = try await World()
+        let plan = try ReceiptPlan(Self.receipt.encoded, by: world.authority.receipts)
         let document = Base64.encode(try plan.signed())
-        // What lies beside the signer's chain nobody signed: it is accepted, and not kept.
+        // Certificates beside the signer's chain are unsigned: the receipt is accepted, and stored without them.
         var wrapped = plan
         wrapped.certificates += Array(repeating: DEREncoding.sequence([UInt8](repeating: 0, count: 9999)), count: 7)
         let sent = Base64.encode(try wrapped.signed())
@@ -329,7 +353,7 @@ import Testing
 
         let renewal = try world.transaction {
             $0.transactionId = "2"
-            $0.purchaseDate = purchase.expiresDate
+            $0.purchaseDate = Self.receipt.inAppPurchases[0].expiresDate
             $0.expiresDate = Timestamp(milliseconds: Self.now.milliseconds + 2 * Self.month)
         }
         let refund = try world.transaction {
@@ -348,7 +372,7 @@ import Testing
         #expect(latest["latest_receipt_info"]?.array?.map { $0["transaction_id"]?.string } == ["2"])
 
         var server = world.server
-        server.ledger?.sharedSecrets = ["com.example": "s3cret"]
+        server.ledger?.apps["com.example"]?.sharedSecret = "s3cret"
         for (password, status) in [("", 21004), (#","password":"s3cre""#, 21004), (#","password":"s3cret""#, 0)] {
             let body = #"{"receipt-data":"\#(document)"\#(password)}"#
             try await Application(router: server.router(), logger: server.logger).test(.router) { client in

@@ -7,7 +7,7 @@ import PurchaseServer
 import Synchronization
 import Testing
 
-/// Long bodies: how many are in memory, and whose turn it is.
+/// Long bodies: their budget of memory, and their order.
 @Suite(.timeLimit(.minutes(60))) struct LongBodyTests {
     /// The status and body of the answer to a long body of spaces.
     private static func post(_ path: String, length: Int, port: Int) async throws -> String {
@@ -16,8 +16,7 @@ import Testing
         return await client.answer(endingWith: "}")
     }
 
-    @Test func `long bodies in flight have a budget, beyond which they are 503, and short ones need none`() async throws
-    {
+    @Test func `long bodies beyond the budget are answered 503, and short ones do not count`() async throws {
         var bounds = ServerBounds()
         bounds.bodyBytesInFlight = 1 << 20
         let log = LogLines()
@@ -69,7 +68,7 @@ import Testing
         }
     }
 
-    /// The order in which bodies are handled that arrive while another is, and which are refused.
+    /// The order in which bodies are handled that arrive while another is handled, and the refused ones.
     ///
     /// - Parameter later: What arrives when so many of these have begun.
     private static func order(
@@ -118,7 +117,8 @@ import Testing
 
     /// From one client, from one each, and from behind a proxy that names none.
     @Test(arguments: ["192.0.2.2", "192.0.2.", nil] as [String?], [0, 1, 8, 31])
-    func `a receipt passes the long bodies of others, whenever it arrives`(client: String?, count: Int) async throws {
+    func `a receipt overtakes the long bodies of others, whenever it arrives`(client: String?, count: Int) async throws
+    {
         let attack = (0..<32).map { index in
             Arrival("attack \(index)", client.map { $0.hasSuffix(".") ? $0 + "\(100 + index)" : $0 }, 3 << 20)
         }
@@ -129,7 +129,7 @@ import Testing
         #expect(handled.filter { $0 != "receipt" } == attack.map(\.name))
     }
 
-    @Test func `clients take turns, and what waits long is passed no more`() async throws {
+    @Test func `clients take turns, and no body waits forever`() async throws {
         let three = ["192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.3"]
         let bodies = three.enumerated().map { Arrival("\($1.last ?? " ")\($0)", $1, 100_000) }
         #expect(try await Self.order(bodies).handled == ["10", "23", "35", "11", "24", "12"])
@@ -139,7 +139,8 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a body whose client is gone waits no longer, and is not handled`(isTaskCancelled: Bool) async throws {
+    func `a body whose client has disconnected leaves the queue, and is not handled`(isTaskCancelled: Bool) async throws
+    {
         let queue = LongBodyQueue(threads: 1)
         let closed = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: Void.self)
         defer { closed.succeed() }
@@ -159,7 +160,7 @@ import Testing
         if isTaskCancelled { gone.cancel() } else { closed.succeed() }
         await #expect(throws: CancellationError.self) { try await gone.value }
         #expect(queue.count == 0)
-        // One that is gone before it comes does not wait at all.
+        // A client that disconnects before that does not wait at all.
         let late = Task {
             withUnsafeCurrentTask { $0?.cancel() }
             try await queue.run(1, for: nil) { handled.add("late") }
@@ -171,7 +172,7 @@ import Testing
         #expect(handled.all == ["first", "last"])
     }
 
-    @Test func `a client that is disconnected while its body waits gives back its budget`() async throws {
+    @Test func `a client that disconnects while its body waits returns its budget`() async throws {
         try await withServer(ServerBounds()) { running in
             let (gate, opened) = AsyncStream.makeStream(of: Void.self)
             try await withThrowingTaskGroup(of: Void.self) { group in

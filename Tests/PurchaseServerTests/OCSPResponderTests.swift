@@ -10,7 +10,8 @@ import PurchaseServer
 import Testing
 import X509
 
-/// Revocation from end to end: genuine tokens, a real responder, real connections. The time limit only ends a test that waits in vain.
+/// Revocation from end to end: genuine tokens, a real responder, real connections. The time limit ends a hanging test
+/// only.
 @Suite(.serialized, .timeLimit(.minutes(60))) struct OCSPResponderTests {
     private static func code(_ verifier: AppStoreVerifier, _ token: [UInt8]) async -> VerificationError.Code? {
         do {
@@ -21,20 +22,20 @@ import X509
         }
     }
 
-    /// Longer patience than any machine needs.
+    /// A timeout that is long enough for any machine.
     private static func checker() -> RevocationChecker {
         RevocationChecker(transport: OpenSSLResponder.transport, patience: .seconds(3600), deadline: .seconds(3600))
     }
 
     @Test(.enabled(if: OpenSSLResponder.program != nil, "\(OpenSSLResponder.whyNot)"))
-    func `OpenSSL's responders say what is good, what was revoked and, when they are dead, nothing`() async throws {
+    func `OpenSSL's responders report good and revoked, and a dead one leaves the status unknown`() async throws {
         let world = try ResponderWorld()
         let keyOfRoot = try world.folder.write(world.rootKey.pemRepresentation, to: "root.key")
         let keyOfDelegate = try world.folder.write(world.delegateKey.pemRepresentation, to: "delegate.key")
         let root = try world.write(world.root, to: "root.pem")
         let request = try OCSPQuestion(about: world.root, issuedBy: world.root).request()
 
-        // The root answers for the intermediate itself, the intermediate has somebody answer for the leaf.
+        // The root answers for the intermediate itself; the intermediate delegates to a responder for the leaf.
         let responderOfRoot = try await OpenSSLResponder(
             index: world.write(.valid, world.intermediateSerial, to: "root.txt"), authority: root, signer: root,
             key: keyOfRoot)
@@ -54,7 +55,7 @@ import X509
         _ = try world.write(.revoked, world.leafSerial, to: "intermediate.txt")
         try await responder.readIndexAgain(asking: request)
         #expect(await Self.code(try world.verifier(Self.checker(), acceptsUnknown: true), token) == .certificateRevoked)
-        // Who has an answer that is still current asks nobody.
+        // A current answer in the cache needs no responder.
         #expect(await Self.code(try world.verifier(good), token) == nil)
 
         responder.stop()
@@ -69,7 +70,7 @@ import X509
         #expect(await Self.code(try world.verifier(good), token) == nil)
     }
 
-    @Test func `a responder that accepts and never answers stalls nobody`() async throws {
+    @Test func `a responder that accepts and never answers stalls no request`() async throws {
         let world = try ResponderWorld()
         let listener = try await SilentListener()
         defer { listener.stop() }
@@ -89,7 +90,7 @@ import X509
 
     // MARK: HTTP
 
-    /// A server that answers what its paths say.
+    /// A server whose paths select its responses.
     private static func server() -> some ApplicationProtocol {
         let router = Router()
         router.post("echo") { request, _ in
@@ -131,7 +132,7 @@ import X509
         try await HTTPOCSPTransport().answer(to: Array("question".utf8), from: "http://127.0.0.1:\(port ?? 0)/\(path)")
     }
 
-    @Test func `a request is posted as what it is`() async throws {
+    @Test func `a request is posted with its content type`() async throws {
         try await Self.server().test(.live) { client in
             let answer = try await Self.answer(from: "echo", client.port)
             #expect(String(decoding: answer, as: UTF8.self) == "POST application/ocsp-request question")
@@ -139,20 +140,20 @@ import X509
     }
 
     @Test(arguments: ["redirect", "unavailable", "empty", "nowhere", "bytes/65537", "chunks"])
-    func `what is no answer is an error`(path: String) async throws {
+    func `a response that is not usable is an error`(path: String) async throws {
         try await Self.server().test(.live) { client in
             _ = await #expect(throws: (any Error).self) { try await Self.answer(from: path, client.port) }
         }
     }
 
-    @Test func `an answer of 64 KiB is brought whole`() async throws {
+    @Test func `a response of 64 KiB arrives whole`() async throws {
         try await Self.server().test(.live) { client in
             let answer = try await Self.answer(from: "bytes/65536", client.port)
             #expect(answer.count == 65_536)
         }
     }
 
-    @Test func `an answer that never ends can be cancelled`() async throws {
+    @Test func `an endless response can be cancelled`() async throws {
         try await Self.server().test(.live) { client in
             let task = Task { try await Self.answer(from: "drops", client.port) }
             try await Task.sleep(for: .milliseconds(100))
@@ -169,7 +170,7 @@ import X509
         "http://127.0.0.1:99999999999999999999/", "http://[", "http://[::1", "http://a.invalid/", "ftp://127.0.0.1/",
         "http://127.0.0.1:1/\u{0}\r\nHost: b",
     ])
-    func `an address that leads nowhere is an error`(address: String) async throws {
+    func `an unusable address is an error`(address: String) async throws {
         await #expect(throws: (any Error).self) { try await HTTPOCSPTransport().answer(to: [], from: address) }
     }
 }

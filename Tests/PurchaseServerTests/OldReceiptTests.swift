@@ -11,7 +11,7 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
-/// Old transaction receipts at verifyReceipt: answered in the words of iOS 6, as far as the ledger knows.
+/// Old transaction receipts at verifyReceipt: answered in the style of iOS 6, if the ledger knows the transaction.
 @Suite struct OldReceiptTests {
     private static let day: Int64 = 86_400_000
     private static let start: Int64 = 1_700_000_000_000
@@ -79,7 +79,7 @@ import Testing
         return payload
     }
 
-    /// As from the sandbox, with the line taken away that says so, unless `environment` brings it back.
+    /// A sandbox receipt without the unsigned line with its environment, unless `environment` adds it.
     private static func receipt(version: UInt8 = 3, environment: String? = nil) throws -> [UInt8] {
         var plan = try TransactionReceiptPlan(
             version: version,
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(arguments: [UInt8(2), 3])
-    func `a subscription that runs is answered with its newest renewal, one that is over with 21006`(
+    func `an active subscription is answered with its newest renewal, one that is over with 21006`(
         version: UInt8
     ) async throws {
         let receipt = try Self.receipt(version: version)
@@ -117,7 +117,7 @@ import Testing
             ("/verifyReceipt", nil, [true], 21007), ("/sandbox/verifyReceipt", nil, [true], 0),
             ("/sandbox/verifyReceipt", nil, [false], 21008), ("/verifyReceipt", nil, [], 21010),
         ] as [(String, String?, [Bool], Int)])
-    func `where it is from the ledger says, and never the receipt`(
+    func `the ledger decides the environment, and never the receipt`(
         path: String, environment: String?, sandboxed: [Bool], status: Int
     ) async throws {
         let history = sandboxed.map { $0 ? Self.inSandbox : { $0 } }

@@ -5,28 +5,29 @@ import NIOCore
 import NIOPosix
 import PurchaseServer
 
-/// An OCSP responder as OpenSSL has one, in a process of its own.
+/// OpenSSL's OCSP responder, as a process.
 final class OpenSSLResponder {
     static let program: String? = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":")
         .map { "\($0)/openssl" }.first(where: FileManager.default.isExecutableFile)
 
-    /// What a skipped test says.
+    /// The reason of a skipped test.
     static let whyNot = "needs the program openssl"
 
-    /// The way to responders on a machine of any speed. It lives as long as the process, as its client does.
+    /// A transport with a timeout for machines of any speed. It lives as long as the process, as its client does.
     static let transport = HTTPOCSPTransport(
         client: HTTPOCSPTransport.makeClient(timeout: .hours(1)), timeout: .hours(1))
 
     let port: Int
     private let process = Process()
 
-    /// Starts a responder for the certificates of an index at a port that the system chooses, and waits until it listens.
+    /// Starts a responder for the certificates of an index at a port that the system chooses, and waits until it
+    /// listens.
     init(index: URL, authority: URL, signer: URL, key: URL) async throws {
         process.executableURL = URL(fileURLWithPath: Self.program ?? "")
         process.arguments = [
             "ocsp", "-index", index.path, "-CA", authority.path, "-rsigner", signer.path, "-rkey", key.path,
             "-nmin", "60", "-port", "0",
-            // If no test is left to end it.
+            // In case no test ends it.
             "-nrequest", "1000",
         ]
         let output = Pipe()
@@ -44,7 +45,7 @@ final class OpenSSLResponder {
         self.port = port
     }
 
-    /// Has it read an index that was replaced. It looks for a new one before it waits for each question, so that the answer to
+    /// Makes it read a replaced index. It checks for a new one before it waits for a request, so the response to
     /// this one still is from the old index.
     func readIndexAgain(asking request: [UInt8]) async throws {
         _ = try await Self.transport.answer(to: request, from: "http://127.0.0.1:\(port)/")
@@ -58,7 +59,7 @@ final class OpenSSLResponder {
 
     deinit { stop() }
 
-    /// The first line, or what there is of it when the process ends.
+    /// The first line, or the part of it that was written when the process ended.
     private static func line(from file: FileHandle) async -> String {
         await withCheckedContinuation { continuation in
             DispatchQueue.global().async {
@@ -70,7 +71,7 @@ final class OpenSSLResponder {
     }
 }
 
-/// Accepts connections and never says anything.
+/// Accepts connections and never answers.
 final class SilentListener: Sendable {
     let port: Int
     private let channel: any Channel
@@ -85,7 +86,7 @@ final class SilentListener: Sendable {
     func stop() { try? channel.close().wait() }
 }
 
-/// A folder that is gone with the value.
+/// A folder that is deleted with the value.
 final class TemporaryFolder: Sendable {
     let url: URL
 
@@ -96,7 +97,7 @@ final class TemporaryFolder: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    /// Writes a file, in place of any that is there, and returns where it is.
+    /// Writes a file, replaces an existing one, and returns its path.
     func write(_ text: String, to name: String) throws -> URL {
         let file = url.appendingPathComponent(name)
         try Data(text.utf8).write(to: file, options: .atomic)

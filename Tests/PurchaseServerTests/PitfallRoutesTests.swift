@@ -13,8 +13,8 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// The pitfalls of the fact sheet about purchase backends (3.3), by their numbers, that show in HTTP or in verifyReceipt's
-/// answers. The others are in PitfallTests, with what is left out and why.
+/// The pitfalls of the fact sheet about purchase backends (3.3), by their numbers, that show in HTTP or in
+/// verifyReceipt's answers. The others are in PitfallTests, with what is left out and why.
 @Suite struct PitfallRoutesTests {
     private typealias World = LedgerRoutesTests.World
     private static let now = LedgerRoutesTests.now
@@ -35,7 +35,7 @@ import Testing
 
     // MARK: - Notifications
 
-    @Test func `pitfall 6: a notification that is sent again while the first is being taken in counts once`()
+    @Test func `pitfall 6: a notification that is sent again while the first is being recorded counts once`()
         async throws
     {
         let world = try await World()
@@ -52,7 +52,7 @@ import Testing
         #expect(try await Self.documents(world) == 2)
     }
 
-    @Test func `1d: two notifications about one chain at once are told once each`() async throws {
+    @Test func `1d: two concurrent notifications about one chain are published once each`() async throws {
         let world = try await World()
         let first = try world.transaction()
         let renewal = try world.transaction {
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(arguments: [LedgerStorageError.Code.full, .readOnly, .damaged, .unavailable])
-    func `pitfall 7: what could not be stored is 503, so that Apple sends it again`(
+    func `pitfall 7: a notification that could not be stored is 503, so that Apple sends it again`(
         code: LedgerStorageError.Code
     ) async throws {
         let world = try await World()
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func `pitfall 7 and 25: trouble with revocation is 503 and said to be that, and accepted once it is over`()
+    @Test func `pitfall 7 and 25: unknown revocation is 503, and accepted once the responder answers`()
         async throws
     {
         let body: String
@@ -115,7 +115,7 @@ import Testing
         #expect(try await healed.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
     }
 
-    @Test func `pitfall 15: a CANCEL of version 1 says what a REFUND of version 2 does, by its receipt`() async throws {
+    @Test func `pitfall 15: by its receipt, a CANCEL of version 1 acts like a REFUND of version 2`() async throws {
         var purchase = Self.purchase()
         func status(after path: String, _ body: String, in world: World) async throws -> Int64? {
             #expect(try await world.send(.post, path, body, key: nil).0 == .ok)
@@ -161,7 +161,7 @@ import Testing
         },
     ]
 
-    @Test(arguments: unusual) func `a notification that is unusual is accepted, kept and told`(
+    @Test(arguments: unusual) func `an unusual notification is accepted, stored and published`(
         _ unusual: Unusual
     ) async throws {
         let world = try await World()
@@ -171,7 +171,7 @@ import Testing
         #expect(try await Self.kinds(world) == ["notification.received"])
     }
 
-    @Test func `pitfall 43: a notification that can never be accepted holds up none of those behind it`() async throws {
+    @Test func `pitfall 43: a notification that can never be accepted delays none of the next ones`() async throws {
         let world = try await World()
         let bad = try world.notification("DID_RENEW", transaction: "a.b.c")
         let good = try world.notification("DID_RENEW", transaction: world.transaction())
@@ -181,12 +181,12 @@ import Testing
         #expect(try await Self.kinds(world) == ["subscription.started"])
     }
 
-    // MARK: - Where it comes from
+    // MARK: - Origin
 
     struct Forgery: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var code: String
-        /// The body of a notification by an authority that the server trusts, with something wrong.
+        /// The body of a notification by a trusted authority, with one fault.
         var body: @Sendable (CertificateAuthority) throws -> String
 
         init(
@@ -230,7 +230,7 @@ import Testing
         Forgery("another developer's app", "otherApp") { try notification(signedBy: $0, bundleId: "com.other") },
     ]
 
-    @Test(arguments: forgeries) func `what is refused leaves nothing behind (1d: elsewhere it was stored and sent on)`(
+    @Test(arguments: forgeries) func `a refused notification leaves nothing behind (1d: elsewhere it was stored)`(
         _ forgery: Forgery
     ) async throws {
         let world = try await World()
@@ -241,16 +241,16 @@ import Testing
         #expect(answer["error"]?["retryable"] == .bool(false))
         #expect(try await Self.documents(world) == 0)
         #expect(try await Self.kinds(world) == [])
-        // Only what is wrong with it is why: without that it is accepted.
+        // Without the fault the notification is accepted.
         let genuine = try Self.notification(
             signedBy: world.authority, transaction: world.authority.sign(Self.transaction()))
         #expect(try await world.send(.post, "/notifications/v2", genuine, key: nil).0 == .ok)
     }
 
-    @Test func `pitfall 44: certificates are judged when they signed, not when the document is read`() async throws {
+    @Test func `pitfall 44: certificates are judged at the time of signing, not of reading`() async throws {
         let world = try await World()
         var server = world.server
-        // Long after the signer's certificate has run out.
+        // Long after the signer's certificate has expired.
         server.now = { Timestamp(milliseconds: Self.now.milliseconds + 5 * 365 * 86_400_000) }
         let body = try world.notification("DID_RENEW", transaction: world.transaction())
         try await Application(router: server.router(), logger: server.logger).test(.router) { client in
@@ -300,7 +300,7 @@ import Testing
         ("/verifyReceipt", ReceiptType.production, 0), ("/verifyReceipt", .productionSandbox, 21007),
         ("/sandbox/verifyReceipt", .productionSandbox, 0), ("/sandbox/verifyReceipt", .production, 21008),
     ])
-    func `pitfall 23: a receipt at the wrong door is sent to the other one, and not recorded`(
+    func `pitfall 23: a receipt at the wrong endpoint gets 21007 or 21008, and is not recorded`(
         path: String, type: ReceiptType, status: Int
     ) async throws {
         let world = try await World()
@@ -314,7 +314,7 @@ import Testing
 
     // MARK: - verifyReceipt
 
-    /// Asks verifyReceipt about a receipt after some transactions came.
+    /// Sends a receipt to verifyReceipt after some transactions were recorded.
     private static func ask(
         _ world: World, _ receipt: AppReceipt, after transactions: [String] = [], _ members: String = ""
     ) async throws -> JSONValue {
@@ -331,7 +331,7 @@ import Testing
         answer["latest_receipt_info"]?.array?.map { $0["transaction_id"]?.string }
     }
 
-    @Test func `pitfall 27: latest_receipt_info is by date here, in_app as the receipt has it`() async throws {
+    @Test func `pitfall 27: latest_receipt_info is sorted by date, in_app as in the receipt`() async throws {
         let world = try await World()
         // A receipt is sorted by its encoding, in which the id comes first.
         let purchases = ["2", "3", "1"].enumerated().map { period, id in
@@ -344,7 +344,8 @@ import Testing
         #expect(Self.ids(latest) == ["1"])
     }
 
-    @Test func `pitfall 30 and 31: dates are in Apple's three forms, and numbers and truths are texts`() async throws {
+    @Test func `pitfall 30 and 31: dates have Apple's three forms, and numbers and Booleans are strings`() async throws
+    {
         let world = try await World()
         let refund = try world.transaction {
             $0.quantity = 1
@@ -366,7 +367,7 @@ import Testing
         #expect(answer["status"]?.integer == 0)
     }
 
-    @Test func `pitfall 13: a cancellation that a newer receipt does not have any more takes its reason along`()
+    @Test func `pitfall 13: a cancellation that a newer receipt lacks disappears with its reason`()
         async throws
     {
         let world = try await World()
@@ -382,7 +383,7 @@ import Testing
         #expect(row["cancellation_reason"] == nil)
     }
 
-    @Test func `pitfall 32: a renewal that only another receipt brought is in the answer about an older one`()
+    @Test func `pitfall 32: a renewal from another receipt is in the answer about an older one`()
         async throws
     {
         let world = try await World()

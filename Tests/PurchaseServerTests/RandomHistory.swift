@@ -7,12 +7,12 @@ import PurchaseLedger
 import ReceiptCoding
 import TestData
 
-/// What the App Store might sign about an app's customers, made up from a seed and verified: subscriptions of several groups
-/// with all that can happen to them, one-time purchases, refunds, app receipts, and documents that contradict each other, some
-/// of them signed at the same instant.
+/// Random histories of what the App Store might sign about an app's customers, from a seed and verified: subscriptions
+/// of several groups with all that can happen to them, one-time purchases, refunds, app receipts, and documents that
+/// contradict each other, some of them signed at the same instant.
 ///
-/// A signature is new every time. So which of two documents of one instant holds may differ between runs of one seed, though
-/// never within a run.
+/// A signature is new every time. So which of two documents of one instant holds may differ between runs of one seed,
+/// though never within a run.
 struct RandomHistory: Sendable {
     static let bundleId = "com.example"
 
@@ -261,7 +261,7 @@ private struct RandomStore {
             }
         }
 
-        /// Another period, of another product where one is named.
+        /// Another period, of another product if one is given.
         static func period(
             _ type: String, _ subtype: String? = nil, product: String? = nil, endsTheOld: Bool = false
         ) -> Event {
@@ -348,7 +348,8 @@ private struct RandomStore {
             },
         ]
 
-    /// A document that says something else about a transaction than all before it, mostly of the same instant as the last.
+    /// A document that says something else about a transaction than all before it, mostly of the same instant as the
+    /// last.
     private mutating func contradict() {
         let index = Int.random(in: 0..<purchases.count, using: &random)
         let about = Int.random(in: 0...purchases[index].last, using: &random)
@@ -374,7 +375,7 @@ private struct RandomStore {
 
     // MARK: Documents
 
-    /// Tells about a purchase, by a notification or, where there is none or by chance, by the transaction alone.
+    /// Signs a document about a purchase: a notification, or by chance, or if there is none, the transaction alone.
     private mutating func tell(_ index: Int, _ about: Int, _ type: String?, _ subtype: String?) {
         var transaction = purchases[index].transactions[about]
         transaction.signedDate = now

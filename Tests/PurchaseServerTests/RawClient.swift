@@ -9,7 +9,7 @@ import PurchaseServer
 import Synchronization
 import Testing
 
-/// A connection on which a test sends what it likes, when it likes.
+/// A connection on which a test sends any bytes at any time.
 final class RawClient: Sendable {
     private let channel: any Channel
     private let received: AsyncStream<ByteBuffer>
@@ -43,12 +43,12 @@ final class RawClient: Sendable {
         func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
     }
 
-    /// Sends, and says whether the connection is still open.
+    /// Sends, and returns whether the connection is still open.
     @discardableResult func send(_ text: String) async -> Bool {
         (try? await channel.writeAndFlush(ByteBuffer(string: text))) != nil
     }
 
-    /// Sends a head, and so many bytes of a body that is announced to be longer.
+    /// Sends a head, and this many bytes of a body whose announced length is greater.
     @discardableResult func post(_ path: String, length: Int, sent: Int = 0) async -> Bool {
         let head = "POST \(path) HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n"
         return await send(head + String(repeating: " ", count: sent))
@@ -65,14 +65,14 @@ final class RawClient: Sendable {
         return false
     }
 
-    /// All that comes until the server ends the connection.
+    /// All bytes until the server ends the connection.
     func rest() async -> String {
         var bytes = ByteBuffer()
         for await part in received { bytes.writeImmutableBuffer(part) }
         return String(buffer: bytes)
     }
 
-    /// What comes until it ends with this text, or the server ends the connection.
+    /// All bytes up to this text, or until the server ends the connection.
     func answer(endingWith end: String) async -> String {
         var bytes = ByteBuffer()
         for await part in received {
@@ -82,12 +82,12 @@ final class RawClient: Sendable {
         return String(buffer: bytes)
     }
 
-    /// Sends no more, and goes on receiving.
+    /// Closes the sending side only.
     func finish() async { try? await channel.close(mode: .output) }
 
     func close() async { try? await channel.close() }
 
-    /// Closes the connection so that the server sees it at once, and not only that no more is sent.
+    /// Closes both sides, so that the server notices at once.
     func reset() async throws {
         let provider = try #require(channel as? any SocketOptionProvider)
         try await provider.setSoLinger(linger(l_onoff: 1, l_linger: 0)).get()
@@ -103,7 +103,7 @@ final class RawClient: Sendable {
     }
 }
 
-/// Lets others run, unless the test is cancelled, as when its time is over.
+/// Yields, and throws if the test is cancelled, for example by its time limit.
 func pause() async throws {
     try Task.checkCancellation()
     await Task.yield()
@@ -140,7 +140,7 @@ func withServer(
     }
 }
 
-/// Keeps what is logged.
+/// Collects log lines.
 final class LogLines: LogHandler, Sendable {
     private let lines = Mutex<[String]>([])
 

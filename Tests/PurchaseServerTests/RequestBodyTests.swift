@@ -9,9 +9,9 @@ import PurchaseServer
 import Synchronization
 import Testing
 
-/// How a request's body is read, and where it is handled.
+/// How the server reads the body of a request, and on which thread it handles it.
 @Suite struct RequestBodyTests {
-    /// A body in pieces, and whether one was asked for.
+    /// A body in chunks, and whether one was requested.
     private final class Pieces: AsyncSequence, Sendable {
         typealias Element = ByteBuffer
         private let counts: [Int]
@@ -45,7 +45,7 @@ import Testing
         case refusedUnread(HTTPResponse.Status)
     }
 
-    /// What becomes of a body that comes in these pieces.
+    /// The outcome for a body in these chunks.
     private static func read(
         _ counts: [Int], length: String? = nil, error: (any Error)? = nil
     ) async throws -> Outcome {
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `a body is all of its pieces, up to its longest`() async throws {
+    @Test func `a body is all of its chunks, up to the limit`() async throws {
         #expect(try await Self.read([]) == .body([]))
         #expect(try await Self.read([2, 0, 1]) == .body([0, 0, 2]))
         #expect(
@@ -70,19 +70,19 @@ import Testing
         #expect(try await Self.read([101]) == .refused(.contentTooLarge))
     }
 
-    @Test func `a body that says that it is too long is not read`() async throws {
+    @Test func `a body whose announced length is too long is not read`() async throws {
         #expect(try await Self.read([1], length: "101") == .refusedUnread(.contentTooLarge))
         #expect(try await Self.read([1], length: "100") == .body([0]))
         #expect(try await Self.read([1], length: "-1") == .body([0]))
         #expect(try await Self.read([1], length: "99999999999999999999") == .body([0]))
     }
 
-    @Test func `a body that takes too long is a timeout, and one that breaks off a bad request`() async throws {
+    @Test func `a body that takes too long is a timeout, and an incomplete one a bad request`() async throws {
         #expect(try await Self.read([1], error: HTTPError(.requestTimeout)) == .refused(.requestTimeout))
         #expect(try await Self.read([1], error: ChannelError.inputClosed) == .refused(.badRequest))
     }
 
-    /// Whether a body of so many bytes is handled on the thread of its connection.
+    /// Whether a body of this many bytes is handled on the thread of its connection.
     private static func staysOnLoop(_ count: Int) async throws -> Bool {
         let intake = BodyIntake(ServerBounds(), clock: VirtualClock(), logger: Logger(label: "test"))
         let head = HTTPRequest(method: .post, scheme: nil, authority: nil, path: "/")
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test func `what is short is handled on its connection's thread, and what is long aside`() async throws {
+    @Test func `short bodies are handled on their connection's thread, and long ones on another`() async throws {
         #expect(try await Self.staysOnLoop(20_000))
         #expect(try await Self.staysOnLoop(64 << 10))
         #expect(try await !Self.staysOnLoop(64 << 10 | 1))

@@ -15,13 +15,14 @@ import Synchronization
 import TestData
 import Testing
 
+/// Collects log lines.
 private final class Lines: Sendable {
     private let lines = Mutex<[String]>([])
     var all: [String] { lines.withLock { $0 } }
     func add(_ line: String) { lines.withLock { $0.append(line) } }
 }
 
-/// A line for each request, and warnings of what should not have been refused.
+/// The log: a line for each request, and warnings about genuine documents that were refused.
 @Suite struct RequestLogTests {
     private final class Clock: Sendable {
         private let time = Mutex(LedgerRoutesTests.now)
@@ -70,7 +71,7 @@ private final class Lines: Sendable {
     private static let longest = String(repeating: "a", count: 128)
     private static let requestId = HTTPField.Name("X-Request-Id")
 
-    @Test func `each request has one line, with its route, status, code and key, whatever became of it`()
+    @Test func `each request has one line with its route, status, code and key, whatever the outcome`()
         async throws
     {
         let world = try await World()
@@ -120,7 +121,7 @@ private final class Lines: Sendable {
     @Test(arguments: [
         (RequestLogPolicy.all, 12), (.errors, 2), (.oneIn(5), 4), (.off, 0),
     ])
-    func `requests are left out as the setting says, but errors only if it is off`(
+    func `the setting leaves out requests, but errors only if it is off`(
         policy: RequestLogPolicy, count: Int
     ) async throws {
         let world = try await World(policy)
@@ -140,7 +141,7 @@ private final class Lines: Sendable {
         ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e473G-00f067aa0ba902b7-01", nil),
         ("traceparent", "00-4bf9", nil),
     ])
-    func `a request has the id that its client gave if that is well-formed, and the answer has it`(
+    func `a request has the client's id if that is well-formed, and the response has it too`(
         header: String, value: String, id: String?
     ) async throws {
         let world = try await World()
@@ -155,7 +156,7 @@ private final class Lines: Sendable {
         #expect(id != nil || Set(ids).count == 2)
     }
 
-    @Test func `a genuine document that is refused is a warning with the app and environment that it names`()
+    @Test func `a refused genuine document is a warning with its app and environment`()
         async throws
     {
         let world = try await World { $0.environments = [.production] }
@@ -188,12 +189,12 @@ private final class Lines: Sendable {
         }
         let count = try world.lines("A genuine document was refused").count
         #expect(count == 6)
-        // What nobody can show to be genuine is no warning.
+        // A forged document is no warning.
         try await world.send(.post, "/notifications/v2", #"{"signedPayload":"a.b.c"}"#)
         #expect(try world.lines("A genuine document was refused").count == count)
     }
 
-    @Test func `warnings of refused documents are few a minute, and the rest is counted`() async throws {
+    @Test func `warnings about refused documents are limited per minute, and the rest is counted`() async throws {
         let world = try await World()
         let body = try world.world.notification("TEST") { $0.data?.bundleId = "com.other" }
         for _ in 0..<25 { try await world.send(.post, "/notifications/v2", body) }
@@ -205,7 +206,7 @@ private final class Lines: Sendable {
         #expect(try world.lines(message).last?["suppressed"]?.integer == 15)
     }
 
-    @Test func `readiness says when the last notification was accepted, also after a restart`() async throws {
+    @Test func `readiness has the time of the last accepted notification, also after a restart`() async throws {
         let storage = MemoryLedgerStorage()
         let world = try await World(storage: storage)
         func last(_ world: World) async throws -> JSONValue? {
@@ -216,7 +217,7 @@ private final class Lines: Sendable {
         #expect(try await last(world) == .null)
         try await world.send(.post, "/notifications/v2", notification)
         #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds)
-        // Anyone who has a document can send it again, or a receipt as a notification of version 1.
+        // Known documents do not count, nor do version 1 notifications: anyone can send a copy.
         world.clock.pass(5)
         try await world.send(.post, "/notifications/v2", notification)
         try await world.send(.post, "/notifications/v2", "{}")
@@ -232,7 +233,7 @@ private final class Lines: Sendable {
     }
 }
 
-/// No value begins a line of its own, ends a field, or steers a terminal.
+/// No value in a log line begins a line of its own, ends a field, or controls a terminal.
 @Suite struct LogLineTests {
     private static func line(
         _ format: LogFormat, _ value: Logger.MetadataValue, name: String = "value", error: (any Error)? = nil
@@ -260,7 +261,7 @@ private final class Lines: Sendable {
         #expect(!Self.line(.json, .string(value)).contains("\n"))
     }
 
-    @Test func `numbers are numbers in JSON, and no member takes the place of one of the line's own`() throws {
+    @Test func `numbers are numbers in JSON, and metadata cannot replace a fixed member`() throws {
         let json = try JSONValue(parsing: Self.line(.json, .stringConvertible(17)).utf8)
         #expect(json.members?.map(\.name) == ["time", "level", "message", "value"])
         #expect(json["value"]?.integer == 17 && json["time"]?.string == "2023-11-14T22:13:20.001Z")

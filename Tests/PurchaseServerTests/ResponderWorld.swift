@@ -10,7 +10,7 @@ import X509
 
 /// An authority shaped like Apple's, whose certificates are on file for OpenSSL and valid today.
 struct ResponderWorld {
-    /// Of what an index says about a certificate.
+    /// The status of a certificate in an index.
     enum Entry: String {
         case valid = "V\t491231235959Z\t\t"
         case revoked = "R\t491231235959Z\t250102030405Z,keyCompromise\t"
@@ -25,7 +25,7 @@ struct ResponderWorld {
     let delegateKey = P256.Signing.PrivateKey()
     let root: Certificate
 
-    /// What the certificates will be called, before there are any.
+    /// The names of the certificates' files.
     let intermediateSerial = Certificate.SerialNumber(0x1001)
     let leafSerial = Certificate.SerialNumber(0x2002)
 
@@ -55,7 +55,7 @@ struct ResponderWorld {
         return try plan.issue()
     }
 
-    /// The certificate of a responder whom the intermediate appointed.
+    /// The certificate of a responder that the intermediate delegated to.
     func delegate() throws -> Certificate {
         let day: TimeInterval = 86_400
         return try Certificate(

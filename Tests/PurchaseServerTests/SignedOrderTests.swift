@@ -13,8 +13,8 @@ import PurchaseServer
 import TestData
 import Testing
 
-/// Whatever order signed documents arrive in, however often and however late: everything that anybody can ask about them is
-/// answered the same.
+/// In whatever order signed documents arrive, however often and however late: every answer about them is
+/// the same.
 @Suite struct SignedOrderTests {
     /// All 1,000 histories with `QUITTANCE_SOAK` in the environment, which is for release builds; else a few.
     private static let isSoak = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] != nil
@@ -31,7 +31,7 @@ import Testing
         case shuffled
         /// Each up to three times, together with others.
         case doubledInBatches
-        /// Some are held back until all others have long been told.
+        /// Some arrive long after all others were published.
         case late
 
         func batches(_ documents: [Evidence], using random: inout SeededRandom) -> [[Evidence]] {
@@ -99,7 +99,7 @@ import Testing
         return list.flatMap { first in permutations(of: list.filter { $0 != first }).map { [first] + $0 } }
     }
 
-    @Test func `the histories have of everything`() async throws {
+    @Test func `the histories contain every kind of document`() async throws {
         var (types, kinds, ties, statuses): (Set<String>, Set<Evidence.Kind>, Int, Set<SubscriptionState.Status>) = (
             [], [], 0, []
         )
@@ -111,7 +111,7 @@ import Testing
                 if let type = document.notification?.type { types.insert(type) }
                 groups.formUnion(document.statements.compactMap(\.subscriptionGroup))
             }
-            // Of one instant, about one transaction, and not of the same mind.
+            // Of one instant, about one transaction, with different content.
             let words = history.documents.flatMap(\.statements)
             let instants = Dictionary(grouping: words) { [$0.transactionId, "\($0.provenance.signedDate)"] }
             ties += instants.values.count { Set($0.map(\.provenance.evidence)).count > 1 }
@@ -128,7 +128,7 @@ import Testing
 
     // MARK: - Recording and asking
 
-    /// Records a history as it arrives into a ledger of its own, with all that time alone changes told in between, and asks
+    /// Records a history as it arrives into a ledger of its own, publishes due changes in between, and reads
     /// everything.
     private static func answers(
         to history: RandomHistory, arriving batches: [[Evidence]], _ random: inout SeededRandom
@@ -147,16 +147,16 @@ import Testing
     }
 }
 
-/// All that anybody can ask about a history.
+/// All answers about a history.
 private struct Answers: Sendable {
     var chains: [ChainKey: Chain] = [:]
     var chainKeys: [TransactionKey: ChainKey] = [:]
     var owners: [ChainKey: [String]] = [:]
     /// At several instants.
     var states: [ChainKey: [SubscriptionState?]] = [:]
-    /// By account and environment, at several instants; `nil` where the account is not known.
+    /// By account and environment, at several instants; `nil` if the account is unknown.
     var holdings: [String: [Holdings?]] = [:]
-    /// What the server answers, by path.
+    /// The responses of the server, by path.
     var served: [String: String] = [:]
 
     init(_ ledger: Ledger, in storage: any LedgerStorage, about history: RandomHistory) async throws {
@@ -222,7 +222,7 @@ private struct Answers: Sendable {
         #expect(served["/verifyReceipt "]?.hasSuffix(#""status":0}"#) == true)
     }
 
-    /// In what they differ, in words.
+    /// The differences, as text.
     func differences(from other: Answers) -> [String] {
         differences("facts", chains, other.chains) + differences("chain", chainKeys, other.chainKeys)
             + differences("owners", owners, other.owners) + differences("states", states, other.states)
@@ -234,7 +234,7 @@ private struct Answers: Sendable {
     ) -> [String] {
         Set(left.keys).union(right.keys).filter { left[$0] != right[$0] }.map { key in
             let texts = [left[key], right[key]].map { $0.map { "\($0)" } ?? "none" }
-            // From shortly before where they part.
+            // From shortly before the first difference.
             let same = zip(texts[0], texts[1]).prefix { $0 == $1 }.count
             let parts = texts.map { String($0.dropFirst(max(0, same - 40)).prefix(160)) }
             return "\(name) of \(key): …\(parts[0])… and not …\(parts[1])…"

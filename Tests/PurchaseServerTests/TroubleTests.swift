@@ -16,7 +16,7 @@ import ReceiptCoding
 import Synchronization
 import Testing
 
-/// A server with a ledger in a file, a clock that can be moved, and a log that can be read.
+/// A server with a ledger in a file, a clock that tests set, and a log that tests read.
 private final class TroubledServer: Sendable {
     static let start = Timestamp(milliseconds: 1_700_000_000_000)
     private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000)) }
@@ -115,7 +115,7 @@ private final class TroubledServer: Sendable {
         try authority.sign(JSONValue(parsing: payload.utf8).decode(Payload.self))
     }
 
-    /// As it is, whatever is in it.
+    /// The body, unchecked.
     private struct Payload: SignedPayload, Codable {
         static let signedKind = SignedKind.transaction
         var value: JSONValue
@@ -160,7 +160,7 @@ private final class TroubledServer: Sendable {
     }
 }
 
-/// Keeps all that is logged, with its metadata.
+/// Collects log lines with their metadata.
 private final class Log: LogHandler, Sendable {
     private let lines = Mutex<[String]>([])
 
@@ -183,9 +183,9 @@ private final class Log: LogHandler, Sendable {
     }
 }
 
-/// What the server does where something is wrong, and what it never says.
+/// The server in trouble: a full disk, damage, outages; and what logs never contain.
 @Suite struct TroubleTests {
-    @Test func `a full disk is answered 503 and said by readiness, and all goes on once there is room`() async throws {
+    @Test func `a full disk is answered 503 and not ready, and all works again once there is space`() async throws {
         let server = try await TroubledServer()
         #expect(try await server.send(.get, "/health/ready").status == 200)
         let pages = try await server.storage.number("PRAGMA page_count")
@@ -213,7 +213,7 @@ private final class Log: LogHandler, Sendable {
         #expect(try await server.send(.get, "/health/ready").status == 200)
     }
 
-    @Test func `an outage of the storage is logged on all routes, and the answer is true for reads and writes`()
+    @Test func `an outage of the storage is logged on all routes, and the answer fits reads and writes`()
         async throws
     {
         let server = try await TroubledServer()
@@ -228,11 +228,11 @@ private final class Log: LogHandler, Sendable {
             let answer = try await server.send(method, path, body)
             #expect(answer.status == 503)
             let message = answer.json["error"]?["message"]?.string
-            #expect(message == "The ledger cannot be used now; nothing was stored. Retry later.")
+            #expect(message == "The ledger is unavailable, and nothing was recorded. Retry later.")
         }
     }
 
-    @Test func `changes that cannot be published are an error once a minute, not each time`() async throws {
+    @Test func `changes that cannot be published are logged as an error once a minute, not each time`() async throws {
         let uses = Mutex(0)
         let (enough, done) = AsyncStream.makeStream(of: Void.self)
         let storage = FailingStorage(error: LedgerStorageError(.unavailable, "a test")) {
@@ -259,7 +259,7 @@ private final class Log: LogHandler, Sendable {
     }
 
     @Test(.timeLimit(.minutes(5)))
-    func `a purchase that cannot be read stops neither the time of others, nor erasures, nor readiness`() async throws {
+    func `a damaged purchase stops neither due changes of others, nor erasures, nor readiness`() async throws {
         let server = try await TroubledServer()
         for id in ["1", "2"] {
             let body = #"{"document":"\#(try server.subscription(id))"}"#
@@ -285,12 +285,13 @@ private final class Log: LogHandler, Sendable {
         #expect(try await server.send(.get, "/health/ready").status == 200)
     }
 
-    @Test func `a start logs a time only if it is one, and a ledger that cannot be read as an error`() async throws {
+    @Test func `a start logs the last notification's time if known, and an unreadable ledger as an error`() async throws
+    {
         let server = try await TroubledServer()
         let service = try #require(server.service)
         let logger = Logger(label: "test") { [log = server.log] _ in log }
         await service.logLastNotification(to: logger)
-        #expect(server.log.text.contains("No accepted notification is known") && !server.log.text.contains("\"at\""))
+        #expect(server.log.text.contains("No notification has been accepted") && !server.log.text.contains("\"at\""))
         #expect(try await server.send(.post, "/notifications/v2", server.notification("1")).status == 200)
         await service.logLastNotification(to: logger)
         #expect(server.log.text.contains("\"at\": 2023-11-14T22:13:20Z"))
@@ -300,7 +301,7 @@ private final class Log: LogHandler, Sendable {
         #expect(closed.log.text.hasPrefix("error Storage failed"))
     }
 
-    @Test func `readiness tells whether the ledger can be written, at most a second late`() async throws {
+    @Test func `readiness reports whether the ledger can be written, at most a second late`() async throws {
         let server = try await TroubledServer()
         try server.storage.close()
         #expect(try await server.send(.get, "/health/ready").status == 503)
@@ -314,7 +315,7 @@ private final class Log: LogHandler, Sendable {
         #expect(try await working.send(.get, "/health/ready").status == 503)
     }
 
-    @Test func `the evidence of an answer can be had, byte for byte, until its customer is deleted`() async throws {
+    @Test func `the evidence of an answer can be read, byte for byte, until its customer is deleted`() async throws {
         let server = try await TroubledServer()
         let token = try server.token("1")
         let submitted = try await server.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
@@ -339,7 +340,8 @@ private final class Log: LogHandler, Sendable {
     @Test func `one receipt in many envelopes is one document`() async throws {
         let server = try await TroubledServer()
         let receipt = try server.signedReceipt(["1"])
-        // The same container with a length that is not known beforehand (X.690 section 8.1.3.6), as genuine ones have it.
+        // The same container with a length that is not known beforehand (X.690 section 8.1.3.6), as genuine ones have
+        // it.
         try #require(receipt[1] == 0x82)
         let indefinite = [0x30, 0x80] + receipt.dropFirst(4) + [0, 0]
         for document in [receipt, indefinite, receipt] {
@@ -349,7 +351,7 @@ private final class Log: LogHandler, Sendable {
         #expect(try await server.storage.number("SELECT count(*) FROM documents") == 1)
     }
 
-    @Test func `what was forgotten comes back with nobody but who presents it`() async throws {
+    @Test func `an erased purchase returns only to the customer who submits it`() async throws {
         let server = try await TroubledServer(claimPolicy: .keep)
         let receipt = try Base64.encode(server.signedReceipt(["1", "2"]))
         let present = #"{"document":"\#(receipt)"}"#
@@ -362,14 +364,14 @@ private final class Log: LogHandler, Sendable {
         // Her token; the receipt is about bert's purchase too.
         #expect(deleted.json["forgottenDocuments"]?.integer == 1)
         #expect(deleted.json["keptDocuments"]?.integer == 1)
-        // Anybody may send the receipt again.
+        // Anyone can send the receipt again.
         _ = try await server.send(.post, "/verifyReceipt", #"{"receipt-data":"\#(receipt)"}"#)
         #expect(try await server.send(.get, "/v1/transactions/1").status == 404)
         let service = try #require(server.service)
         let rebuilt = try await service.ledger.rebuild(by: service.verifier, at: TroubledServer.start)
         #expect(rebuilt.differing == [] && rebuilt.faults == [])
         #expect(try await server.send(.get, "/v1/transactions/1").status == 404)
-        // Who presents it has it, and keeps it when bert goes.
+        // The submitting customer owns it, and keeps it after bert is deleted.
         let claimed = try await server.send(.post, "/v1/customers/carl/purchases", present)
         #expect(claimed.json["keptByOthers"]?.array?.map(\.string) == ["2"])
         #expect(try await server.send(.delete, "/v1/customers/bert").json["keptDocuments"]?.integer == 1)
@@ -378,7 +380,7 @@ private final class Log: LogHandler, Sendable {
         #expect(again.differing == [] && again.faults == [])
     }
 
-    @Test func `a token in a member that nobody knows goes with its notification, and takes nothing along`()
+    @Test func `a token in an unknown member is deleted with its notification, and nothing else is`()
         async throws
     {
         let server = try await TroubledServer()
@@ -392,7 +394,7 @@ private final class Log: LogHandler, Sendable {
         #expect(checked.documents == 1 && checked.faults == [])
     }
 
-    @Test func `the account in a purchase is forgotten with the customer who presented it`() async throws {
+    @Test func `the account in a purchase is erased with the customer who submitted it`() async throws {
         let server = try await TroubledServer()
         let token = try server.token("1", account: "7e3fb204-2a7d-41e6-b58f-0c6b8e6f4a31")
         _ = try await server.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
@@ -401,7 +403,7 @@ private final class Log: LogHandler, Sendable {
         #expect(try await server.storage.number("SELECT count(*) FROM statements") == 0)
     }
 
-    @Test func `a receipt without purchases makes a customer who has nothing`() async throws {
+    @Test func `a receipt without purchases creates a customer without purchases`() async throws {
         let server = try await TroubledServer()
         let body = #"{"document":"\#(Base64.encode(try server.signedReceipt([])))"}"#
         let answer = try await server.send(.post, "/v1/customers/bob/purchases", body)
@@ -409,7 +411,7 @@ private final class Log: LogHandler, Sendable {
         #expect(answer.json["customer"]?["purchases"]?.array == [])
     }
 
-    @Test func `what is known already is not written again`() async throws {
+    @Test func `a known document is not written again`() async throws {
         let server = try await TroubledServer()
         let (receipt, notification) = (try server.receipt(["1"]), try server.notification("2"))
         for _ in 0..<3 {
@@ -423,7 +425,7 @@ private final class Log: LogHandler, Sendable {
     }
 
     @Test(arguments: [("a%40b%2Fc", "a@b/c"), ("a@b", "a@b"), ("%C3%A9", "é"), ("100%25", "100%")])
-    func `a customer's id is what it is, however a client encodes it`(path: String, id: String) async throws {
+    func `a customer's id is the same, however a client encodes it`(path: String, id: String) async throws {
         let server = try await TroubledServer()
         let body = #"{"document":"\#(try server.token("1"))"}"#
         let answer = try await server.send(.post, "/v1/customers/\(path)/purchases", body)
@@ -432,7 +434,7 @@ private final class Log: LogHandler, Sendable {
         #expect(try await server.send(.get, "/v1/customers/%zz").status == 400)
     }
 
-    @Test func `what is genuine and cannot be read is to be sent again`() async throws {
+    @Test func `a genuine document that cannot be read is answered 503`() async throws {
         let server = try await TroubledServer()
         let token = try server.sign(
             """
@@ -443,7 +445,7 @@ private final class Log: LogHandler, Sendable {
         #expect(answer.json["error"]?["code"]?.string == "unreadable")
     }
 
-    @Test func `damage is found in every document, and the rest is looked at`() async throws {
+    @Test func `damage is found in every document, and the rest is checked`() async throws {
         let server = try await TroubledServer()
         for id in ["1", "2", "3", "4"] {
             _ = try await server.send(.post, "/notifications/v2", server.notification(id))
@@ -458,7 +460,7 @@ private final class Log: LogHandler, Sendable {
         #expect(checked.faults.allSatisfy { $0.error.contains("Document 4 ") || $0.error.contains("Document 8 ") })
     }
 
-    @Test func `evidence that is to be kept outlives its customer`() async throws {
+    @Test func `with keepEvidence, evidence outlives its customer`() async throws {
         let server = try await TroubledServer(keepsEvidence: true)
         let body = #"{"document":"\#(try server.token("1"))"}"#
         _ = try await server.send(.post, "/v1/customers/anna/purchases", body)
@@ -475,7 +477,7 @@ private final class Log: LogHandler, Sendable {
         )
     }
 
-    @Test func `logs name no customer, no key and no document`() async throws {
+    @Test func `logs contain no customer, no key and no document`() async throws {
         let server = try await TroubledServer()
         let token = try server.token("70010201")
         _ = try await server.send(

@@ -11,6 +11,7 @@ import PurchaseServer
 import TestData
 import Testing
 
+/// verifyReceipt without a ledger, against answers of the App Store.
 @Suite struct VerifyReceiptTests {
     static func application(
         _ environment: AppStoreModel.Environment = .production
@@ -71,7 +72,7 @@ import Testing
             ("/verifyReceipt", .production, "receipts/xcode-ber.b64", 21003),
             ("/verifyReceipt", .production, "jws/transactionInfo", 21002),
         ] as [(String, AppStoreModel.Environment, String, Int)])
-    func `a receipt gets the status of the endpoint that it came to`(
+    func `a receipt gets the status of the endpoint that it was sent to`(
         path: String, environment: AppStoreModel.Environment, file: String, status: Int
     ) async throws {
         let response = try await Self.post(path, Self.request(file), to: Self.application(environment))
@@ -89,13 +90,13 @@ import Testing
         (#"{"receipt-data":"AA==","receipt-data":1}"#, 21002),
         (String(repeating: "[", count: 100_000), 21000),
     ])
-    func `a request that holds no receipt gets Apple's status`(body: String, status: Int) async throws {
+    func `a request without a receipt gets Apple's status`(body: String, status: Int) async throws {
         let response = try await Self.post("/verifyReceipt", body, to: Self.application())
         #expect(response.status == .ok)
         #expect(String(buffer: response.body) == #"{"status":\#(status)}"#)
     }
 
-    /// A change to genuine base64, and what the App Store makes of it.
+    /// A change to genuine base64, and the App Store's status for it.
     struct Base64Case: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var status: Int
@@ -137,7 +138,7 @@ import Testing
     }
 
     @Test(arguments: [(3_145_728, HTTPResponse.Status.ok), (3_145_729, .contentTooLarge)])
-    func `a body is taken up to the App Store's limit`(size: Int, status: HTTPResponse.Status) async throws {
+    func `a body is accepted up to the App Store's limit`(size: Int, status: HTTPResponse.Status) async throws {
         let body = #"{"receipt-data":""}"# + String(repeating: " ", count: size - 19)
         let response = try await Self.post("/verifyReceipt", body, to: Self.application())
         #expect(response.status == status)
@@ -151,7 +152,7 @@ import Testing
         }
     }
 
-    @Test func `health is told, and what is not there is an error with a code`() async throws {
+    @Test func `health is answered, and an unknown route is an error with a code`() async throws {
         try await Self.application().test(.router) { client in
             let health = try await client.execute(uri: "/health/live", method: .get)
             #expect(health.status == .ok)
@@ -163,9 +164,9 @@ import Testing
         }
     }
 
-    // Long enough for a machine that is busy with the rest of the suite: only a server that hangs takes it.
+    // Long enough for a machine that is busy with the rest of the suite: only a hanging server exceeds it.
     @Test(.timeLimit(.minutes(60)))
-    func `a server with a socket goes on after bad requests`() async throws {
+    func `a server with a socket continues after bad requests`() async throws {
         try await Self.application().test(.live) { client in
             for body in ["", "[[[[", String(repeating: "0", count: 3_145_729)] {
                 _ = try? await client.execute(uri: "/verifyReceipt", method: .post, body: ByteBuffer(string: body))

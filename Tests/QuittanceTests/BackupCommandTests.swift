@@ -6,7 +6,7 @@ import Foundation
 import NIOHTTP1
 import Testing
 
-/// `quittance backup` and the way back, as an operator does it.
+/// `quittance backup` and a restore, as an operator does them.
 @Suite struct BackupCommandTests {
     private static let bundleId = "com.example.notes"
 
@@ -75,11 +75,11 @@ import Testing
         try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int ?? 0
     }
 
-    /// Makes a backup while no file may grow beyond so many blocks of 512 bytes, as on a disk that is nearly full.
+    /// Makes a backup while no file may exceed this many blocks of 512 bytes, as on a disk that is nearly full.
     private static func backup(_ target: String, of place: Place, fileLimit: Int) throws -> Int32 {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
-        // The signal would end the program where a disk gives an error.
+        // The signal would end the program; a full disk gives an error instead.
         let script = "trap '' XFSZ; ulimit -f \(fileLimit); exec \"$0\" \"$@\""
         process.arguments = ["-c", script, CommandLineTests.program.path, "backup", target] + place.database
         process.standardError = FileHandle.nullDevice
@@ -88,8 +88,8 @@ import Testing
         return process.terminationStatus
     }
 
-    /// As docs/ledger.md says it.
-    @Test func `a copy that was made beside a running server is restored step by step`() async throws {
+    /// The steps of docs/ledger.md.
+    @Test func `a copy of a running server's ledger is restored step by step`() async throws {
         let place = try Place()
         let server = try await place.serve()
         let made = try CommandLineTests.run(
@@ -103,7 +103,7 @@ import Testing
         try await place.send(20..<30, to: server)
         // 1. Stop the server.
         #expect(server.terminate() == 0)
-        // 2. Move the ledger and what belongs to it away.
+        // 2. Move the ledger's files away.
         try FileManager.default.createDirectory(atPath: place.path("old"), withIntermediateDirectories: true)
         for ending in ["", "-wal", "-shm"] {
             try? FileManager.default.moveItem(
@@ -113,7 +113,7 @@ import Testing
         try FileManager.default.copyItem(atPath: place.path("copy.sqlite"), toPath: place.path("ledger.sqlite"))
         // 4. Check it.
         let checked = try CommandLineTests.run(["check"] + place.arguments)
-        #expect(checked.status == 0 && checked.output == "38 documents verified; all is right.\n", "\(checked.error)")
+        #expect(checked.status == 0 && checked.output == "38 documents verified; no faults.\n", "\(checked.error)")
         let rebuilt = try CommandLineTests.run(["rebuild"] + place.arguments)
         #expect(rebuilt.status == 0, "\(rebuilt.error)")
         // 5. Start the server.
@@ -126,7 +126,7 @@ import Testing
         #expect(restored.terminate() == 0)
     }
 
-    @Test func `a copy takes no other file's place unless told to, and leaves nothing behind when it fails`()
+    @Test func `a copy replaces another file only with --force, and leaves nothing behind if it fails`()
         async throws
     {
         let place = try Place()
@@ -136,9 +136,9 @@ import Testing
         let first = try Data(contentsOf: URL(fileURLWithPath: copy))
         let before = try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted()
         let wrong: [([String], String, Int32)] = [
-            ([copy], "is there already", 2), ([ledger, "--force"], "is the ledger itself", 2),
+            ([copy], "exists: choose another file", 2), ([ledger, "--force"], "is the ledger itself", 2),
             ([ledger + "-wal", "--force"], "is the ledger itself", 2),
-            ([place.folder.path, "--force"], "is no file", 2),
+            ([place.folder.path, "--force"], "is not a regular file", 2),
             ([place.path("nowhere/copy")], "in \(place.path("nowhere")): No such file", 1),
             ([""], "name the file to write", 2),
         ]

@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    /// Beside the test bundle.
+    /// The program, next to the test bundle.
     static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
         .appendingPathComponent("quittance")
 
@@ -33,7 +33,7 @@ import Testing
         let process = Process()
         process.executableURL = program
         process.arguments = arguments
-        // The suite's own variables are no settings.
+        // The suite's own variables are not settings of the program.
         process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("QUITTANCE_") }
         process.standardInput = try FileHandle(forReadingFrom: files[0])
         process.standardOutput = try FileHandle(forWritingTo: files[1])
@@ -56,7 +56,7 @@ import Testing
         ["verify", "-", "--bundle-id", "x", "--root", "/nowhere"], ["inspect", "/nowhere"], ["inspect", "a", "b"],
         ["serve", "--port", "70000"], ["serve", "--environment", "xcode"], ["serve", "--port", "x"],
     ])
-    func `wrong usage is status 2 with a word on standard error`(arguments: [String]) throws {
+    func `wrong usage is status 2 with a message on standard error`(arguments: [String]) throws {
         let outcome = try Self.run(arguments)
         #expect(outcome.status == 2 || arguments.isEmpty && outcome.status == 0)
         #expect(!(outcome.error + outcome.output).isEmpty)
@@ -75,7 +75,7 @@ import Testing
         String(repeating: "[", count: 1_000_000),
         String(repeating: "{\"a\":", count: 1_000_000), String(repeating: "MIAwgDCA", count: 100_000), "ＭＩＡ＝",
     ])
-    func `text that is no document is unreadable or malformed`(text: String) throws {
+    func `text that is not a document is unreadable or malformed`(text: String) throws {
         for arguments in [["inspect", "--json"], ["verify", "--json", "--bundle-id", "x"]] {
             let outcome = try Self.run(arguments, input: Array(text.utf8))
             #expect(outcome.status != 0)
@@ -88,7 +88,7 @@ import Testing
         [UInt8](repeating: 0, count: 10_000_000), [0x30, 0x80], [0xff, 0xfe],
         [UInt8](repeating: 0x30, count: 10_000_000),
     ])
-    func `bytes that are no document are unreadable or malformed`(bytes: [UInt8]) throws {
+    func `bytes that are not a document are unreadable or malformed`(bytes: [UInt8]) throws {
         let outcome = try Self.run(["verify", "--json", "--bundle-id", "x"], input: bytes)
         #expect(outcome.status != 0)
         #expect(try outcome.json.map { $0["code"] } == [.string("malformed")])
@@ -98,7 +98,7 @@ import Testing
         ("{\n \"items\": [\n  {\"id\": 1}\n ]\n}", 1), ("{\n}\n", 1), ("{}\n{}\n", 2), ("[{}]", 1), ("\u{feff}{}", 1),
         ("\n{}\n\n\nnonsense!\n", 2),
     ])
-    func `one document may have many lines, and a list one a line`(text: String, count: Int) throws {
+    func `one document may have many lines, and a list has one document per line`(text: String, count: Int) throws {
         let outcome = try Self.run(["inspect", "--json"], input: Array(text.utf8))
         #expect(try outcome.json.count == count)
         #expect(outcome.error.isEmpty || outcome.error.contains("line 5: "))
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test(arguments: ["\u{1b}[31mred", "\u{202e}desrever", "\u{2028}"])
-    func `a document cannot steer the terminal`(text: String) throws {
+    func `a document cannot control the terminal`(text: String) throws {
         let json = JSONValue.object([.init("bundleId", .string(text)), .init(text, .null)])
         let outcome = try Self.run(["inspect"], input: Array(json.compactText.utf8))
         #expect(outcome.status == 0)
@@ -120,7 +120,7 @@ import Testing
     }
 
     @Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct OnGenuineData {
-        @Test func `a receipt that verifies is told with its purchases`() throws {
+        @Test func `a verified receipt is shown with its purchases`() throws {
             let file = path("receipts/sandbox-2025-sha256-2-purchases.b64")
             let arguments = ["verify", file, "--bundle-id", "dev.bonzer.weeka.app", "--environment", "sandbox"]
             let text = try run(arguments)
@@ -151,7 +151,7 @@ import Testing
             #expect(json["code"] == .string("otherEnvironment"))
         }
 
-        @Test func `an explanation shows every check in order, and the one that was not passed`() throws {
+        @Test func `an explanation shows every check in order, and the failed one`() throws {
             let file = path("jws/apple-sandbox-test-notification-2022.jws")
             let arguments = ["verify", file, "--bundle-id", "com.other", "--environment", "sandbox", "--explain"]
             let text = try run(arguments)
@@ -175,7 +175,7 @@ import Testing
         }
 
         @Test(arguments: ["intermediates", "intermediates/AppleiTunesStoreCA.cer"])
-        func `an old transaction receipt is verified with the intermediates that are named`(place: String) throws {
+        func `an old transaction receipt is verified with the given intermediates`(place: String) throws {
             let arguments = [
                 "verify", path("transaction-receipts/v2-a.b64"), "--bundle-id", "com.d--buzz.gag-plus.ios.001",
                 "--json",
@@ -186,7 +186,7 @@ import Testing
             #expect(json["kind"] == .string("transactionReceipt"))
             #expect(json["environment"] == .null)
             #expect(json["payload"]?["transaction_id"] == .string("1000000060683708"))
-            // Without them the chain has a gap, and the reason says what to do.
+            // Without them the chain is incomplete, and the reason names the option.
             let alone = try run(arguments)
             #expect(alone.status == 1)
             #expect(try alone.json.first?["code"] == .string("untrustedChain"))
@@ -194,7 +194,7 @@ import Testing
         }
 
         @Test(arguments: ["/nowhere", "/", "README.md"])
-        func `intermediates that are none are wrong usage`(place: String) throws {
+        func `invalid intermediates are wrong usage`(place: String) throws {
             let outcome = try run([
                 "verify", path("transaction-receipts/v2-a.b64"), "--bundle-id", "x", "--intermediates",
                 place == "README.md" ? path(place) : place,
@@ -203,7 +203,7 @@ import Testing
             #expect(outcome.error.contains("--intermediates"))
         }
 
-        @Test func `Xcode's receipt is verified where its certificate is named, for Xcode alone`() throws {
+        @Test func `Xcode's receipt is verified with its certificate as a root, and for Xcode only`() throws {
             let arguments = [
                 "verify", path("receipts/xcode-ber.b64"), "--bundle-id", "net.zachariadis.cyclemaps", "--root",
                 path("intermediates/StoreKitTestCertificate.cer"), "--environment",
@@ -213,17 +213,17 @@ import Testing
             #expect(try run(Array(arguments.prefix(4)) + ["--environment", "xcode"]).error.contains("untrustedChain"))
         }
 
-        @Test func `renewal info has no bundle id, and the result says so`() throws {
+        @Test func `renewal info has no bundle id, and the output notes it`() throws {
             let arguments = [
                 "verify", path("jws/apple-sandbox-renewal-2023.jws"), "--bundle-id", "x", "--environment", "sandbox",
             ]
             let outcome = try run(arguments + ["--json"])
             #expect(outcome.status == 0)
             #expect(try outcome.json.first?["bundleId"] == .null)
-            #expect(try run(arguments).output.contains("Names no app by a bundle id, so that was not compared."))
+            #expect(try run(arguments).output.contains("The document has no bundle id, so none was compared."))
         }
 
-        @Test func `many documents in lines are many answers, and the worst is the exit status`() throws {
+        @Test func `many documents in lines give many results, and the worst is the exit status`() throws {
             let receipt = try TestData.bytes("receipts/sandbox-2020-sha1-187-purchases.b64")
             let token = try TestData.bytes("jws/apple-sandbox-renewal-2023.jws")
             let notification =
@@ -269,7 +269,7 @@ import Testing
             #expect(try run(["inspect", path(file)]).status == 0)
         }
 
-        @Test func `a check that was asked for and cannot be made is no success`() throws {
+        @Test func `a requested check that cannot be made is not success`() throws {
             let outcome = try run([
                 "verify", path("jws/apple-sandbox-renewal-2023.jws"), "--bundle-id", "x", "--environment", "sandbox",
                 "--device", "956328D9-CC6A-47F4-BE40-6953FB0AB6C7",
@@ -278,7 +278,7 @@ import Testing
             #expect(outcome.error.contains("--device"))
         }
 
-        @Test func `output that cannot be written is no success`() throws {
+        @Test func `output that cannot be written is not success`() throws {
             let process = Process()
             process.executableURL = URL(fileURLWithPath: "/bin/sh")
             process.arguments = [
@@ -295,17 +295,19 @@ import Testing
             ("models/signedRenewalInfo.json", "auto_renew_status", "renewalPrice"),
             ("models/appTransaction.json", "receipt_type", "originalPlatform"),
         ])
-        func `convert to legacy names what it leaves behind`(file: String, member: String, leftover: String) throws {
+        func `convert to legacy lists members without a counterpart`(
+            file: String, member: String, leftover: String
+        ) throws {
             let outcome = try run(["convert", path(file), "--to", "legacy"])
             #expect(outcome.status == 0)
             #expect(try outcome.json.first?[member] != nil)
-            #expect(outcome.error.contains("quittance: not carried over: \(leftover) = "))
+            #expect(outcome.error.contains("quittance: no counterpart: \(leftover) = "))
         }
 
-        @Test func `a receipt becomes modern and legacy again without a loss`() throws {
+        @Test func `a receipt becomes modern and legacy again without loss`() throws {
             let modern = try run(["convert", path("golden/sandbox-2020-9-purchases.b64"), "--to", "modern"])
             #expect(modern.status == 0)
-            // Only what verifyReceipt has no name for either.
+            // Only the members that verifyReceipt lacks too.
             #expect(modern.error.split(separator: "\n").allSatisfy { $0.contains("(attribute ") })
             #expect(try modern.json.first?["transactions"]?.array?.count == 9)
             let legacy = try run(["convert", "--to", "legacy"], input: Array(modern.output.utf8))
@@ -321,14 +323,14 @@ import Testing
             ("jws/apple-sandbox-renewal-2023.jws", "modern"),
             ("models/appData.json", "legacy"), ("models/appData.json", "modern"),
         ])
-        func `what cannot be converted is said`(file: String, direction: String) throws {
+        func `a document that cannot be converted is an error`(file: String, direction: String) throws {
             let outcome = try run(["convert", path(file), "--to", direction])
             #expect(outcome.status == 2)
             #expect(outcome.output.isEmpty)
             #expect(!outcome.error.isEmpty)
         }
 
-        @Test func `what this version does not know is marked, with money and dates readable`() throws {
+        @Test func `unknown members are marked, and money and dates are readable`() throws {
             let json = """
                 {"transactionId":"1","originalTransactionId":"1","signedDate":1698148900000,"price":10990,"currency":"EUR",\
                 "commitmentInfo":{"commitmentPrice":-5,"novum":1}}
@@ -337,7 +339,7 @@ import Testing
             #expect(outcome.output.contains("1698148900000  2023-10-24T12:01:40Z"))
             #expect(outcome.output.contains("10990  10.99 EUR"))
             #expect(outcome.output.contains("-5  -0.005 EUR"))
-            let marked = outcome.output.split(separator: "\n").filter { $0.contains("(not known)") }
+            let marked = outcome.output.split(separator: "\n").filter { $0.contains("(unknown)") }
             #expect(marked.map { $0.contains("novum") } == [true])
         }
     }

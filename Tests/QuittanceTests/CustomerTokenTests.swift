@@ -5,7 +5,7 @@ import Foundation
 import NIOHTTP1
 import Testing
 
-/// `quittance keys customer-token`, and the server that it makes tokens for.
+/// `quittance keys customer-token`, and the server that accepts its tokens.
 @Suite struct CustomerTokenTests {
     private static let configuration = """
         {"apps": [
@@ -16,7 +16,7 @@ import Testing
         ]}
         """
 
-    /// With a configuration of three apps, of which one can make tokens.
+    /// With a configuration of three apps, one of which has a secret for tokens.
     private static func withConfiguration(_ work: (_ file: String, _ folder: URL) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -26,7 +26,7 @@ import Testing
         try await work(file.path, folder)
     }
 
-    @Test func `the token that it prints opens that customer to the app's client key`() async throws {
+    @Test func `with the printed token, the app's client key reads that customer`() async throws {
         try await Self.withConfiguration { file, folder in
             let options = ["--config", file, "--database", "sqlite:\(folder.path)/ledger.sqlite"]
             let server = try await ServerProcess(options, in: folder)
@@ -56,7 +56,7 @@ import Testing
         (["--customer", "anna", "--expires-in", "25", "--bundle-id", "com.example.one"], "1 to 24"),
         (["--customer", "anna", "--expires-in", "0", "--bundle-id", "com.example.one"], "1 to 24"),
     ])
-    func `what it cannot do it says, and never the secret`(arguments: [String], message: String) async throws {
+    func `errors name the reason, and never the secret`(arguments: [String], message: String) async throws {
         try await Self.withConfiguration { file, _ in
             let outcome = try CommandLineTests.run(["keys", "customer-token", "--config", file] + arguments)
             #expect(outcome.status == 2)

@@ -7,10 +7,10 @@ import NIOHTTP1
 import TestData
 import Testing
 
-/// A server that is killed at any moment loses nothing that it answered 200 to, and tells each change once.
+/// A server that is killed at any moment loses nothing that it answered 200, and publishes each change once.
 @Suite struct KillTests {
     private static let bundleId = "com.example.notes"
-    /// In the suite a few; 200 with `make kill`.
+    /// A few in the suite; 200 with `make kill`.
     private static let rounds = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] == nil ? 5 : 200
     private static let perRound = 40
 
@@ -21,7 +21,7 @@ import Testing
         var body: String
     }
 
-    @Test func `what was answered 200 is there after SIGKILL, and no event is told twice or skipped`() async throws {
+    @Test func `what was answered 200 survives SIGKILL, and no event is published twice or skipped`() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -58,7 +58,7 @@ import Testing
                 )
             }
             let delay = Duration.milliseconds(Int.random(in: 0..<400, using: &random))
-            // What was not answered is sent again, as the App Store does.
+            // Unanswered notifications are sent again, as the App Store does.
             let load = waiting.shuffled(using: &random)
             let done = await Self.send(load, to: server, key: key, killAfter: delay, &told)
             answered += done
@@ -78,7 +78,7 @@ import Testing
         let all = Set((1...(Self.rounds * Self.perRound)).map(String.init))
         #expect(Set(told.started) == all, "seed \(seed)")
         #expect(told.started.count == all.count, "seed \(seed): an event was told twice")
-        // A reader that was there all the time has seen what one sees who comes now.
+        // A continuous reader has seen the same events as a new one.
         var later = Told()
         while try await later.page(from: server, key: key) > 0 {}
         #expect(told.ids == later.ids, "seed \(seed): an event was skipped")
@@ -91,7 +91,8 @@ import Testing
         print("\(Self.rounds) times SIGKILL, \(made200) purchases answered 200 before; \(checked.output)")
     }
 
-    /// Sends with eight callers until the server is killed. Returns the ids of what was answered 200.
+    /// Sends with eight clients until the server is killed. Returns the ids of the notifications that were answered
+    /// 200.
     private static func send(
         _ load: [Purchase], to server: ServerProcess, key: String, killAfter delay: Duration, _ told: inout Told
     ) async -> [String] {
@@ -135,13 +136,13 @@ import Testing
         case told(Told)
     }
 
-    /// What a reader of events has been told, with its cursor.
+    /// The events that a reader has received, with its cursor.
     private struct Told: Sendable {
         var cursor: String?
         var ids: [String] = []
         var started: [String] = []
 
-        /// Reads the next page, and returns how many events it had. Nothing is taken in unless all of it was read.
+        /// Reads the next page, and returns how many events it had. A page that was not read whole does not count.
         mutating func page(from server: ServerProcess, key: String) async throws -> Int {
             let after = cursor.map { "&after=\($0)" } ?? ""
             let answer = try await server.send(.GET, "/v1/events?limit=500\(after)", key: key)

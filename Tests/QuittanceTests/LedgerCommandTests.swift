@@ -5,7 +5,7 @@ import GRDB
 import LedgerSQLite
 import Testing
 
-/// Commands about a ledger that is none, or is asked for in vain.
+/// Commands on files that are not ledgers, and on missing ledgers.
 @Suite struct LedgerCommandTests {
     private static func withFolder(_ work: (_ path: (String) -> String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
@@ -22,14 +22,14 @@ import Testing
         ["keys", "list"], ["keys", "create", "--name", "a", "--bundle-id", "com.example"], ["keys", "revoke", "a"],
         ["check"], ["rebuild"], ["serve", "--bundle-id", "com.example", "--port", "0"],
     ])
-    func `a database of something else is said to be no ledger, and stays as it is`(arguments: [String]) throws {
+    func `another program's database is refused, and stays unchanged`(arguments: [String]) throws {
         try Self.withFolder { path in
             let file = path("bookmarks.sqlite")
             try DatabaseQueue(path: file).write { try $0.execute(sql: "CREATE TABLE bookmarks (url TEXT)") }
             let before = try Data(contentsOf: URL(fileURLWithPath: file))
             let outcome = try Self.run(arguments, file)
             #expect(outcome.status == 1)
-            #expect(outcome.error.contains("\(file) cannot be opened: damaged: This is a database, but no ledger"))
+            #expect(outcome.error.contains("Cannot open the ledger at \(file): damaged: "))
             #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == before)
         }
     }
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(arguments: ["", " ", "a\nb", "a\u{2028}b", "a\u{1b}[31m", String(repeating: "a", count: 101)])
-    func `a key's name that a list could not show is refused`(name: String) throws {
+    func `a key's name with control characters is refused`(name: String) throws {
         try Self.withFolder { path in
             try SQLiteLedgerStorage(path: path("ledger.sqlite")).close()
             let outcome = try Self.run(
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func `a folder that is missing, or named in place of a file, is said with its path`() throws {
+    @Test func `a missing folder, or a folder instead of a file, is an error with its path`() throws {
         try Self.withFolder { path in
             let serve = ["serve", "--bundle-id", "com.example", "--port", "0"]
             let missing = try Self.run(serve, path("none/ledger.sqlite"))
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(arguments: [["check"], ["keys", "revoke", "a"], ["serve", "--bundle-id", "com.example"]])
-    func `what goes wrong in a command is said without the usage of another`(arguments: [String]) throws {
+    func `an error of a running command is printed without the usage`(arguments: [String]) throws {
         let outcome = try CommandLineTests.run(
             arguments + (arguments[0] == "serve" ? [] : ["--database", "sqlite:/nowhere"]))
         #expect(outcome.status == 2)

@@ -7,17 +7,17 @@ import NIOHTTP1
 import NIOPosix
 import Testing
 
-/// What a server under attack takes of a machine.
+/// The memory of a server under attack.
 @Suite struct MemoryTests {
-    /// Of which ARCHITECTURE.md speaks.
+    /// The limit in ARCHITECTURE.md.
     private static let mebibytes = 512
-    /// All but the one that is left for a request.
+    /// All connections except one, which is left for a request.
     private static let connections = 999
     /// As many as leave room for one more in the budget.
     private static let longBodies = 80
 
     @Test(.timeLimit(.minutes(60)), .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
-    func `a server whose connections and budget for bodies are all taken stays below the documented memory`()
+    func `a server with all connections and the whole budget in use stays below the documented memory`()
         async throws
     {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)

@@ -6,7 +6,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 
-/// `quittance serve` as a process of its own, and requests to it.
+/// `quittance serve` as a process, and requests to it.
 final class ServerProcess: Sendable {
     struct NotListening: Error {
         var output: String
@@ -14,7 +14,7 @@ final class ServerProcess: Sendable {
 
     private static let client: HTTPClient = {
         var configuration = HTTPClient.Configuration()
-        // A server that was killed is gone.
+        // A killed server needs no signal.
         configuration.connectionPool.retryConnectionEstablishment = false
         return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }()
@@ -53,7 +53,7 @@ final class ServerProcess: Sendable {
         healthAddress = text.firstMatch(of: /answered on (http:\S+\/health\/live)/).map { String($0.1) }
     }
 
-    /// As when the power is gone, for this process.
+    /// Kills the process, as a power failure would.
     func kill() {
         Foundation.kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
@@ -72,14 +72,14 @@ final class ServerProcess: Sendable {
         return try await Self.client.execute(HTTPClientRequest(url: healthAddress), timeout: .hours(1)).status == .ok
     }
 
-    /// Ends it as an operator does, and returns its exit status.
+    /// Stops it as an operator does, and returns its exit status.
     func terminate() -> Int32 {
         process.terminate()
         process.waitUntilExit()
         return process.terminationStatus
     }
 
-    /// Sends a request; throws where no answer came.
+    /// Sends a request; throws if there is no response.
     func send(
         _ method: HTTPMethod, _ path: String, _ body: String? = nil, key: String? = nil, token: String? = nil,
         within timeout: TimeAmount = .hours(1)

@@ -3,11 +3,11 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Answers are camelCase, with times in whole milliseconds. `docs/api.md` explains each member.
-
-/// Everything about one customer in one environment.
+/// The JSON of a customer in one environment.
+///
+/// All answers have camelCase names and times in whole milliseconds. `docs/api.md` explains each member.
 struct CustomerBody: Encodable, Sendable {
-    /// As the client asked for it.
+    /// The id in the request.
     var id: String
     var ids: [String]
     var bundleId: String
@@ -20,7 +20,7 @@ struct CustomerBody: Encodable, Sendable {
     var consumables: [ConsumableBody]
     var unknownProducts: [String]
 
-    /// - Parameter role: A client key sees neither the customer's other ids nor the names of documents.
+    /// - Parameter role: For a client key, the customer's other ids and the names of documents are left out.
     init(
         _ id: String, _ answer: Ledger.CustomerAnswer, in scope: LedgerScope, at now: Timestamp, for role: APIKey.Role
     ) {
@@ -40,7 +40,7 @@ struct CustomerBody: Encodable, Sendable {
     }
 }
 
-/// One entitlement, and from what it comes.
+/// The JSON of an entitlement and its source.
 struct EntitlementBody: Encodable, Sendable {
     var name: String
     var reason: String
@@ -61,7 +61,7 @@ struct EntitlementBody: Encodable, Sendable {
     }
 }
 
-/// Whether a customer has an entitlement.
+/// The JSON of the question whether a customer has an entitlement.
 struct EntitlementCheckBody: Encodable, Sendable {
     var name: String
     var isActive: Bool
@@ -78,6 +78,7 @@ struct EntitlementCheckBody: Encodable, Sendable {
     }
 }
 
+/// The JSON of a purchase of a consumable.
 struct ConsumableBody: Encodable, Sendable {
     var productId: String
     var transactionId: String
@@ -86,7 +87,7 @@ struct ConsumableBody: Encodable, Sendable {
     var revokedQuantity: Int
     var transferred: Bool
 
-    /// - Parameter isTransferred: Whether a claim moved it here from another customer, which may have used it.
+    /// - Parameter isTransferred: Whether a claim took it from another customer, who may have used it.
     init(_ purchase: ConsumablePurchase, isTransferred: Bool) {
         productId = purchase.productId
         transactionId = purchase.transactionId
@@ -97,7 +98,7 @@ struct ConsumableBody: Encodable, Sendable {
     }
 }
 
-/// What became of documents that a customer presented.
+/// The JSON of the result of a submission.
 struct SubmissionBody: Encodable, Sendable {
     var recorded: Int
     var alreadyKnown: Int
@@ -121,7 +122,7 @@ struct SubmissionBody: Encodable, Sendable {
     }
 }
 
-/// What the deletion of a customer did.
+/// The JSON of the result of a deletion.
 struct DeletionBody: Encodable, Sendable {
     var deleted = true
     var unlinkedPurchases: Int

@@ -2,7 +2,7 @@
 
 import PurchaseLedger
 
-/// Why a request is not answered.
+/// The JSON of an error.
 struct ErrorBody: Encodable, Sendable {
     var error: Content
 
@@ -10,7 +10,7 @@ struct ErrorBody: Encodable, Sendable {
         var code: String
         var message: String
         var retryable: Bool
-        /// With `cursorExpired`: the cursor behind which the events begin that are left.
+        /// The cursor behind which the remaining events begin, for the code `cursorExpired` only.
         var oldest: String?
     }
 

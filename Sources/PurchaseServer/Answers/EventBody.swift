@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// A page of events.
+/// The JSON of a page of events.
 struct EventsBody: Encodable, Sendable {
     var items: [EventBody]
     var nextCursor: String
@@ -16,9 +16,9 @@ struct EventsBody: Encodable, Sendable {
     }
 }
 
-/// Something that changed.
+/// The JSON of an event.
 struct EventBody: Encodable, Sendable {
-    /// Its cursor: the events behind it are those that come after it.
+    /// The cursor of the event: the events behind it are the later ones.
     var id: String?
     var kind: String
     var recordedAt: Timestamp
@@ -50,7 +50,7 @@ struct EventBody: Encodable, Sendable {
     }
 }
 
-/// What consumers of events know of a subscription or a purchase.
+/// The JSON of a subscription's or purchase's state in an event.
 struct ChainStateBody: Encodable, Sendable {
     var status: String
     @Nullable var productId: String?

@@ -2,15 +2,10 @@
 
 import AppStoreModel
 
-/// That the server runs.
-struct LivenessBody: Encodable, Sendable {
-    var status = "live"
-}
-
-/// That requests should come here.
-struct ReadinessBody: Encodable, Sendable {
+/// The JSON of `/health/live` and `/health/ready`.
+struct HealthBody: Encodable, Sendable {
     var status = "ready"
-    /// Absent if there is no ledger.
+    /// Absent if there is no ledger; null if no notification is known.
     var lastNotificationAccepted: Nullable<Timestamp>?
     var concern: String?
 }

@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The state of a subscription.
+/// The JSON of a subscription.
 struct SubscriptionBody: Encodable, Sendable {
     var originalTransactionId: String
     var status: String
@@ -36,29 +36,22 @@ struct SubscriptionBody: Encodable, Sendable {
     }
 }
 
-/// A subscription with all its periods.
+/// The JSON of a subscription with all its periods.
 struct SubscriptionHistoryBody: Encodable, Sendable {
     var subscription: SubscriptionBody
     var transactions: [PurchaseBody]
-    @Nullable var renewalInfo: RenewalInfo?
+    @Nullable var renewalInfo: SourceBody?
 
-    struct RenewalInfo: Encodable, Sendable {
-        var id: String
-        @Nullable var signedDate: Timestamp?
-    }
-
-    /// - Returns: `nil` if the chain is no subscription.
+    /// - Returns: `nil` if the chain is not a subscription.
     init?(_ chain: Chain, at now: Timestamp) {
         guard let state = chain.subscription(at: now) else { return nil }
         subscription = SubscriptionBody(chain.key.originalTransactionId, state)
         transactions = chain.purchases.map { PurchaseBody($0) }
-        renewalInfo = chain.renewal.map {
-            RenewalInfo(id: "\($0.provenance)", signedDate: Nullable(wrappedValue: $0.provenance.date))
-        }
+        renewalInfo = chain.renewal.map { SourceBody($0.provenance) }
     }
 }
 
-/// A transaction, and the document that its facts are from.
+/// The JSON of a transaction, with the document that proves it.
 struct PurchaseBody: Encodable, Sendable {
     var transactionId: String
     var originalTransactionId: String
@@ -73,14 +66,7 @@ struct PurchaseBody: Encodable, Sendable {
     var revocationType: Open<RevocationType>?
     var inAppOwnershipType: Open<InAppOwnershipType>?
     var webOrderLineItemId: String?
-    var evidence: Source?
-
-    /// The document.
-    struct Source: Encodable, Sendable {
-        var id: String
-        var kind: String
-        @Nullable var signedDate: Timestamp?
-    }
+    var evidence: SourceBody?
 
     init(_ statement: TransactionStatement, showsEvidence: Bool = true) {
         transactionId = statement.transactionId
@@ -97,13 +83,25 @@ struct PurchaseBody: Encodable, Sendable {
         inAppOwnershipType = statement.ownership
         webOrderLineItemId = statement.webOrderLineItemId
         guard showsEvidence else { return }
-        evidence = Source(
-            id: "\(statement.provenance)", kind: statement.source == .receipt ? "receipt" : "signedTransaction",
-            signedDate: Nullable(wrappedValue: statement.provenance.date))
+        evidence = SourceBody(
+            statement.provenance, kind: statement.source == .receipt ? "receipt" : "signedTransaction")
     }
 }
 
-/// A signed document as it arrived.
+/// The JSON of the name of a document that proves something.
+struct SourceBody: Encodable, Sendable {
+    var id: String
+    var kind: String?
+    @Nullable var signedDate: Timestamp?
+
+    init(_ name: Provenance, kind: String? = nil) {
+        id = "\(name)"
+        self.kind = kind
+        signedDate = name.date
+    }
+}
+
+/// The JSON of a stored document.
 struct EvidenceBody: Encodable, Sendable {
     var id: String
     var kind: String
@@ -124,7 +122,7 @@ struct EvidenceBody: Encodable, Sendable {
         notificationType = stored.notification?.type
         subtype = stored.notification?.subtype
         notificationUUID = stored.notification?.uuid
-        // A receipt as everybody sends them, a token as the text that it is.
+        // A receipt is binary, a token is text.
         document =
             stored.kind == .receipt
             ? Base64.encode(stored.document) : String(decoding: stored.document, as: UTF8.self)

@@ -4,11 +4,11 @@ import AppStoreModel
 import Hummingbird
 import PurchaseLedger
 
-/// What customers have, what they present, and their ids.
+/// The routes under `/v1/customers`: what a customer has, submissions, aliases and deletion.
 struct CustomerRoutes: Sendable {
     let keyed: KeyedRoutes
 
-    /// The longest body with an alias, in bytes: one id, however it is escaped.
+    /// The longest body with an alias, in bytes: one id, with every character escaped.
     private static let aliasBodyLimit = 4096
 
     func add(to router: Router<BasicRequestContext>) {
@@ -30,42 +30,42 @@ struct CustomerRoutes: Sendable {
         router.delete("/v1/customers/{id}", use: keyed.handler(needs: .server, what) { try await delete($0) })
     }
 
-    /// Everything about a customer, as the key may see it; `nil` if the customer is not known.
+    /// Everything about a customer that the key may read; `nil` if the customer is unknown.
     private func customer(_ request: KeyedRequest) async throws -> CustomerBody? {
         let id = try request.customerId
         let answer = try await request.ledger.customer(id, in: request.scope, at: request.now)
         return answer.map { CustomerBody(id, $0, in: request.scope, at: request.now, for: request.role) }
     }
 
-    /// One entitlement of a customer, which is an answer also if there is none.
+    /// One entitlement of a customer, active or not; `nil` if the customer is unknown.
     private func entitlement(_ request: KeyedRequest) async throws -> EntitlementCheckBody? {
         let (id, name) = (try request.customerId, try request.parameter("name"))
         let holdings = try await request.ledger.holdings(of: id, in: request.scope, at: request.now)
         return holdings.map { EntitlementCheckBody(name, $0, at: request.now) }
     }
 
-    /// Takes in what a customer presents.
+    /// Records the documents that a customer presents.
     private func submit(_ body: [UInt8], _ request: KeyedRequest) async throws -> SubmissionBody? {
         let id = try request.customerId
         let submission = try Submission(parsing: body, role: request.role)
         let evidence = try await submission.verified(by: request.verifier, at: request.now)
-        // A server key may change owners as often as it needs to: to put right what a client key did.
+        // A server key may change owners without limit, to correct what client keys did.
         let recorded = try await request.ledger.record(
             evidence, claimedBy: id, limitsClaims: request.role == .client, at: request.now)
         return try await customer(request).map { SubmissionBody(recorded, $0) }
     }
 
-    /// `{"alias": …}`: another id of the same customer.
+    /// Adds `{"alias": …}`, another id of the same customer.
     private func addAlias(_ body: [UInt8], _ request: KeyedRequest) async throws -> CustomerBody? {
         let (id, alias) = (try request.customerId, (try? JSONValue(parsing: body))?["alias"]?.string ?? "")
-        guard !alias.isEmpty, alias.utf8.count <= KeyedRequest.customerIdLimit else {
-            throw Refusal.invalid("The body is not {\"alias\": …} with 1 to \(KeyedRequest.customerIdLimit) bytes.")
+        guard !alias.isEmpty, alias.utf8.count <= ServerBounds.customerID else {
+            throw Refusal.invalid("The body is not {\"alias\": …} with 1 to \(ServerBounds.customerID) bytes.")
         }
         guard try await request.ledger.addAlias(alias, to: id, in: request.scope, at: request.now) else { return nil }
         return try await customer(request)
     }
 
-    /// Forgets a customer, and says what that did.
+    /// Erases a customer, and returns what was erased.
     private func delete(_ request: KeyedRequest) async throws -> DeletionBody? {
         try await request.ledger.delete(request.customerId, in: request.scope, at: request.now).map { DeletionBody($0) }
     }

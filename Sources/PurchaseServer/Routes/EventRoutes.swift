@@ -3,7 +3,7 @@
 import Hummingbird
 import PurchaseLedger
 
-/// What changed, page by page.
+/// The route `/v1/events`: what changed, page by page.
 struct EventRoutes: Sendable {
     let keyed: KeyedRoutes
 
@@ -17,12 +17,12 @@ struct EventRoutes: Sendable {
     private func events(_ request: KeyedRequest) async throws -> EventsBody? {
         let query = request.request.uri.queryParameters
         guard let limit = Int(query["limit"] ?? "100") else {
-            throw Refusal.invalid("limit is a whole number, at most \(Self.pageLimit).")
+            throw Refusal.invalid("limit must be a whole number of at most \(Self.pageLimit).")
         }
-        // A consumer that believed it had only production's events would deliver what was bought in the sandbox.
+        // A consumer that took this for a filter would deliver sandbox purchases.
         guard query["environment"] == nil else {
             throw Refusal.invalid(
-                "Events are those of all environments, and each names its environment: send no environment.")
+                "Omit environment: events are those of all environments, and each names its environment.")
         }
         do {
             return EventsBody(

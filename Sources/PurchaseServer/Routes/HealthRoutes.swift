@@ -5,32 +5,32 @@ import Hummingbird
 package import Logging
 import PurchaseLedger
 
-/// Whether the server runs, and whether requests should come here: not while the ledger cannot be written.
+/// The routes under `/health`: whether the server runs, and whether the ledger can be written.
 struct HealthRoutes: Sendable {
     let service: LedgerService?
     let now: @Sendable () -> Timestamp
 
     func add(to router: Router<BasicRequestContext>) {
-        router.get("/health/live") { _, _ in try Response(LivenessBody()) }
+        router.get("/health/live") { _, _ in try Response(HealthBody(status: "live")) }
         router.get("/health/ready") { _, _ in try Response(await readiness()) }
     }
 
-    private func readiness() async throws -> ReadinessBody {
-        guard let service else { return ReadinessBody() }
+    private func readiness() async throws -> HealthBody {
+        guard let service else { return HealthBody() }
         if let fault = await service.readiness.fault(at: now()) { throw fault }
         let last = try await service.lastNotification.time(in: service.ledger)
-        return ReadinessBody(
+        return HealthBody(
             lastNotificationAccepted: Nullable(wrappedValue: last), concern: service.ledger.concern)
     }
 }
 
 extension LedgerService {
-    /// Logs when the App Store reached this ledger last, so that the log of a start has it.
+    /// Logs the time of the last accepted notification, so that the log of each start has it.
     package func logLastNotification(to logger: Logger) async {
         do {
             let time = try await lastNotification.time(in: ledger)
             logger.notice(
-                time == nil ? "No accepted notification is known" : "The last notification that was accepted",
+                time == nil ? "No notification has been accepted" : "The last notification was accepted",
                 metadata: time.map { ["at": .string($0.iso8601)] })
         } catch {
             logger.error("Storage failed", metadata: ["error": .string("\(error)")])

@@ -7,17 +7,17 @@ import HTTPTypes
 import Hummingbird
 import PurchaseLedger
 
-/// What the routes of our own API have in common: the API key, the scope that it is for, and the proof of the customer.
+/// Authenticates requests to the routes under `/v1`: by API key, and for client keys by customer proof.
 struct KeyedRoutes: Sendable {
     let service: LedgerService
     let bodies: BodyIntake
     let now: @Sendable () -> Timestamp
 
-    /// A handler that answers the holder of a key, and 404 if there is nothing to answer.
+    /// A handler that authenticates a request, then encodes the result of `answer`.
     ///
     /// - Parameters:
-    ///   - role: What the key must be allowed to do.
-    ///   - what: What is not known if `answer` returns `nil`.
+    ///   - role: The role that the key must have. A server key may do all that a client key may.
+    ///   - what: The subject of the error 404, for the case that `answer` returns `nil`.
     func handler(
         needs role: APIKey.Role, _ what: String,
         _ answer: @escaping @Sendable (KeyedRequest) async throws -> (some Encodable & Sendable)?
@@ -38,7 +38,7 @@ struct KeyedRoutes: Sendable {
         let keyed = KeyedRequest(
             routes: self, request: request, parameters: context.parameters, role: key.role,
             scope: LedgerScope(bundleId: key.bundleId, environment: try request.environment), now: now)
-        // Here and for all routes, so that none can be without.
+        // Checked here, for all routes, so that no route can omit it.
         if key.role == .client { try keyed.requireProof() }
         return keyed
     }
@@ -53,31 +53,24 @@ struct KeyedRoutes: Sendable {
     }
 }
 
-/// A request by the holder of an API key.
+/// An authenticated request.
 struct KeyedRequest: Sendable {
     fileprivate let routes: KeyedRoutes
     let request: Request
     fileprivate let parameters: Parameters
-    /// What the key may do.
+    /// The role of the key.
     let role: APIKey.Role
-    /// What the key is for, and the environment that the request names.
+    /// The app of the key, and the environment of the request.
     let scope: LedgerScope
+    /// When the request arrived: its head, or in ``withBody(upTo:_:)`` its whole body.
     private(set) var now: Timestamp
-
-    fileprivate init(
-        routes: KeyedRoutes, request: Request, parameters: Parameters, role: APIKey.Role, scope: LedgerScope,
-        now: Timestamp
-    ) {
-        (self.routes, self.request, self.parameters) = (routes, request, parameters)
-        (self.role, self.scope, self.now) = (role, scope, now)
-    }
 
     var ledger: Ledger { routes.service.ledger }
 
-    /// For the scope of the request alone.
+    /// Accepts documents of the request's scope only.
     var verifier: AppStoreVerifier { routes.service.verifier.only(scope) }
 
-    /// Reads the body and does what it asks for. It counts from when all of it is here, which may be long after its head.
+    /// Reads the body, then handles the request as of the time at which the whole body arrived.
     func withBody<Answer: Sendable>(
         upTo limit: Int, _ handle: @Sendable (KeyedRequest, [UInt8]) async throws -> Answer
     ) async throws -> Answer {
@@ -88,47 +81,44 @@ struct KeyedRequest: Sendable {
         }
     }
 
-    /// A part of the path, without percent encoding (RFC 3986 section 2.1): whether a client encodes an `@` must not matter.
+    /// A parameter of the path, with its percent encoding removed (RFC 3986 section 2.1), since clients differ about
+    /// encoding `@`.
     func parameter(_ name: String) throws -> String {
         let encoded = try parameters.require(name)
         guard encoded.utf8.contains(UInt8(ascii: "%")) else { return encoded }
         guard let text = encoded.removingPercentEncoding else {
-            throw Refusal.invalid("The path has a % that is followed by something else than two hexadecimal digits.")
+            throw Refusal.invalid("The path has a % without two hexadecimal digits behind it.")
         }
         return text
     }
 
-    /// The longest id of a customer, in bytes: any identifier that apps have.
-    static let customerIdLimit = 256
-
-    /// The customer in the path.
+    /// The customer id in the path.
     var customerId: String {
         get throws {
             let id = try parameter("id")
-            guard !id.isEmpty, id.utf8.count <= Self.customerIdLimit else {
-                throw Refusal.invalid("A customer's id has 1 to \(Self.customerIdLimit) bytes.")
+            guard !id.isEmpty, id.utf8.count <= ServerBounds.customerID else {
+                throw Refusal.invalid("A customer's id has 1 to \(ServerBounds.customerID) bytes.")
             }
             return id
         }
     }
 
-    /// Accepts what a client key asks only with proof of the customer, if the app asks for it.
+    /// Checks the customer token of a request with a client key, if the app requires one.
     fileprivate func requireProof() throws {
         let customer = try customerId
-        try routes.service.customerProofs[scope.bundleId]?.check(
+        try routes.service.apps[scope.bundleId]?.customerProof?.check(
             HTTPField.Name(Refusal.tokenHeader).flatMap { request.headers[$0] }, for: customer, of: scope.bundleId,
             at: now)
     }
 }
 
 extension Request {
-    /// The environment that it names; production if it names none.
+    /// The environment in the query; production if there is none.
     fileprivate var environment: AppStoreModel.Environment {
         get throws {
             let name = uri.queryParameters["environment"].map(String.init) ?? Environment.production.rawValue
-            let environment = Environment.allCases.first { $0.rawValue.lowercased() == name.lowercased() }
-            guard let environment else {
-                throw Refusal.invalid("environment is production, sandbox, xcode or localTesting.")
+            guard let environment = AppStoreModel.Environment(named: name) else {
+                throw Refusal.invalid("environment must be production, sandbox, xcode or localTesting.")
             }
             return environment
         }
@@ -136,10 +126,12 @@ extension Request {
 }
 
 extension Response {
+    /// Encodes `body` as JSON.
     init(_ body: some Encodable, _ status: HTTPResponse.Status = .ok) throws {
         self.init(status, json: try AnswerEncoder.encode(body))
     }
 
+    /// Sends JSON that is encoded already.
     init(_ status: HTTPResponse.Status = .ok, json: [UInt8]) {
         self.init(
             status: status, headers: [.contentType: "application/json"],

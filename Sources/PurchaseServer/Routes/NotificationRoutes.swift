@@ -6,9 +6,10 @@ import Hummingbird
 import PurchaseLedger
 import ReceiptCoding
 
-/// Apple's server notifications, which need no key: what they bring is signed. When one is answered, its evidence is durable.
+/// The routes for Apple's server notifications. They need no key, since notifications are signed. The response follows
+/// once the notification is on disk.
 struct NotificationRoutes: Sendable {
-    /// The longest body of version 2, in bytes: genuine ones stay below 30 KB.
+    /// The longest body of a version 2 notification, in bytes: genuine ones stay below 30 KB.
     private static let bodyLimit = 256 << 10
 
     let service: LedgerService
@@ -27,12 +28,12 @@ struct NotificationRoutes: Sendable {
         }
     }
 
-    /// Takes in a version 2 notification: `{"signedPayload": …}`.
+    /// Records a version 2 notification: `{"signedPayload": …}`.
     ///
     /// - Returns: Whether it is new.
-    /// - Throws: ``VerificationError`` if it can never be accepted, or may be later (`isRetryable`); ``LedgerStorageError`` if it
-    ///   could not be stored; ``Refusal`` if it is no notification at all, and 503 if it is genuine and this version cannot read
-    ///   it, so that it comes again to a newer one.
+    /// - Throws: ``VerificationError`` if it does not verify; ``LedgerStorageError`` if it could not be stored;
+    ///   ``Refusal`` 400 if the body is not a notification, and 503 if it is genuine and this version cannot read it,
+    ///   so that the App Store retries.
     private func receive(v2 body: [UInt8]) async throws -> Bool {
         guard let payload = (try? JSONValue(parsing: body))?["signedPayload"]?.string else {
             throw Refusal.invalid("The body is not {\"signedPayload\": …}.")
@@ -53,9 +54,9 @@ struct NotificationRoutes: Sendable {
         }
     }
 
-    /// Takes in a version 1 notification. It is not signed: only the receipt inside of it counts, and nothing else is read.
+    /// Records the receipt in a version 1 notification. Nothing else in it is signed, and nothing else is read.
     ///
-    /// - Throws: As ``receive(v2:)``.
+    /// - Throws: The same as ``receive(v2:)``.
     private func receive(v1 body: [UInt8]) async throws {
         guard let receipt = ResponseBodyV1.latestReceipt(in: body) else {
             throw Refusal.invalid("The body is not {\"unified_receipt\": {\"latest_receipt\": …}}.")

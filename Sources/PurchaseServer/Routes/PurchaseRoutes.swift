@@ -3,7 +3,7 @@
 import Hummingbird
 import PurchaseLedger
 
-/// Subscriptions, transactions and the documents that they are known from, by their own ids.
+/// The routes for subscriptions, transactions and stored documents by id.
 struct PurchaseRoutes: Sendable {
     let keyed: KeyedRoutes
 
@@ -27,11 +27,11 @@ struct PurchaseRoutes: Sendable {
             .map { PurchaseBody($0) }
     }
 
-    /// A document by the name that answers give for their evidence; `nil` if it is not known, or is another app's.
+    /// A document by the name in `evidence` of an answer; `nil` if it is unknown, or another app's.
     private func evidence(_ request: KeyedRequest) async throws -> EvidenceBody? {
         guard let name = Provenance(try request.parameter("id")) else {
             throw Refusal.invalid(
-                "A document's name is as answers give it: when it was signed, a hyphen and 64 hexadecimal digits.")
+                "A document's name is a date in milliseconds, a hyphen and 64 hexadecimal digits.")
         }
         guard let found = try await request.ledger.documents([name])[name],
             found.scope.bundleId == request.scope.bundleId

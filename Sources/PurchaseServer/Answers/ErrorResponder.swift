@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import HTTPTypes
+import Hummingbird
+import Logging
+import PurchaseLedger
+
+/// Turns errors into responses: the only place that does.
+///
+/// An unexpected error becomes 500 without details, which are logged. Logs name the route, never the path, which
+/// contains ids of customers.
+struct ErrorResponder {
+    let logger: Logger
+
+    /// The response for an error, whose code is noted for the log line of the request.
+    func response(to error: any Error, of notes: RequestNotes, route: String) -> Response {
+        let refusal = refusal(of: error, notes, route)
+        notes.add { notes in
+            notes.code = refusal.code
+            notes.refusal = refusal.cause
+        }
+        return Self.response(refusal)
+    }
+
+    private func refusal(of error: any Error, _ notes: RequestNotes, _ route: String) -> Refusal {
+        switch error {
+        case let refusal as Refusal:
+            if refusal.status.kind == .serverError, !refusal.isOverload {
+                log("Refused for now", "code", refusal.code, notes, route)
+            }
+            return refusal
+        case let error as VerificationError:
+            return Refusal(error)
+        case let error as LedgerStorageError:
+            log(error, of: notes, route: route)
+            return Refusal(error)
+        case let error as any HTTPResponseError:
+            return Self.refusal(error.status)
+        default:
+            log(error, of: notes, route: route)
+            return Self.refusal(.internalServerError)
+        }
+    }
+
+    /// Logs a failure of the server, whether or not the response is an error.
+    func log(_ error: any Error, of notes: RequestNotes, route: String) {
+        log(error is LedgerStorageError ? "Storage failed" : "Request failed", "error", "\(error)", notes, route)
+    }
+
+    private func log(
+        _ message: Logger.Message, _ name: String, _ value: String, _ notes: RequestNotes, _ route: String
+    ) {
+        logger.error(
+            message, metadata: ["route": .string(route), name: .string(value), "requestId": .string(notes.id)])
+    }
+
+    private static func refusal(_ status: HTTPResponse.Status) -> Refusal {
+        let (code, message) =
+            switch status {
+            case .notFound: ("notFound", "There is no such route.")
+            case .contentTooLarge: ("tooLarge", "The body is longer than this route accepts.")
+            case .badRequest: ("badRequest", "The request could not be read.")
+            case .requestTimeout: ("timeout", "The body took too long to arrive.")
+            default:
+                status.kind == .serverError ? ("internal", "The server failed.") : ("refused", status.reasonPhrase)
+            }
+        let isRetryable = status.kind == .serverError || status == .requestTimeout
+        return Refusal(status: status, code: code, message: message, isRetryable: isRetryable)
+    }
+
+    private static func response(_ refusal: Refusal) -> Response {
+        var response = (try? Response(ErrorBody(refusal), refusal.status)) ?? Response(status: refusal.status)
+        if let seconds = refusal.retryAfter { response.headers[.retryAfter] = "\(seconds)" }
+        return response
+    }
+}

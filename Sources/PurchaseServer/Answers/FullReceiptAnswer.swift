@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+import ReceiptCoding
+
+/// What verifyReceipt adds to a receipt with auto-renewable subscriptions: the renewals, refunds and plans that the
+/// ledger has recorded since.
+struct FullReceiptAnswer: Sendable {
+    let receipt: Verified<AppReceipt>
+    let scope: LedgerScope
+
+    init?(_ receipt: Verified<AppReceipt>) {
+        guard let bundleId = receipt.bundleId else { return nil }
+        self.receipt = receipt
+        scope = LedgerScope(bundleId: bundleId, environment: receipt.environment)
+    }
+
+    /// Whether anything is added: Apple adds to receipts with auto-renewable subscriptions only.
+    var isNeeded: Bool { receipt.payload.inAppPurchases.contains { $0.expiresDate != nil } }
+
+    /// Adds `latest_receipt_info`, `pending_renewal_info` and `latest_receipt`.
+    ///
+    /// - Parameter latestOnly: Whether to add only the newest transaction of each subscription
+    ///   (`exclude-old-transactions`).
+    /// - Throws: ``LedgerStorageError``.
+    func complete(
+        _ response: VerifyReceiptResponse, from ledger: Ledger, latestOnly: Bool
+    ) async throws -> VerifyReceiptResponse {
+        var documents = KnownDocuments(receipt)
+        var chains = try await ledger.chains(chains(of: receipt.payload.inAppPurchases))
+        let newest = chains.values.flatMap(\.receipts).max() ?? documents.sent
+        try await documents.load([newest], from: ledger)
+        // Only the newest receipt has the purchases made since.
+        let latest = documents.purchases(in: newest)
+        let more = self.chains(of: Array(latest.values)).filter { chains[$0] == nil }
+        chains.merge(try await ledger.chains(more)) { $1 }
+
+        let rows = chains.values.sorted { $0.key.originalTransactionId < $1.key.originalTransactionId }
+            .map { ChainRows($0, in: latest, latestOnly: latestOnly) }
+        try await documents.load(rows.flatMap(\.documents), from: ledger)
+        var response = response
+        response.latestReceiptInfo = rows.flatMap { $0.transactions(documents) }
+        response.pendingRenewalInfo = rows.compactMap { $0.renewal(documents) }
+        // The receipt in the request is canonical; the stored one may not be, if an earlier version stored it.
+        let kept = newest == documents.sent ? nil : documents[newest]
+        response.latestReceipt = Base64.encode(kept ?? receipt.document)
+        return response
+    }
+
+    private func chains(of purchases: [InAppPurchase]) -> Set<ChainKey> {
+        Set(purchases.compactMap { ($0.originalTransactionId ?? $0.transactionId).map { ChainKey($0, in: scope) } })
+    }
+}
+
+extension Chain {
+    /// For each transaction, the newest receipt that has it.
+    fileprivate var receipts: [Provenance] { transactions.values.compactMap(\.receipt?.provenance) }
+}
+
+/// The part of the answer about one chain.
+private struct ChainRows {
+    private let chain: Chain
+    /// The transactions, newest first.
+    private let facts: [TransactionFact]
+
+    /// - Parameter latest: The purchases in the newest receipt. Receipts drop finished consumables, and so does the
+    ///   answer.
+    init(_ chain: Chain, in latest: [String: InAppPurchase], latestOnly: Bool) {
+        self.chain = chain
+        let purchases = chain.purchases.filter { $0.type != .consumable || latest[$0.transactionId] != nil }
+        let facts = purchases.reversed().compactMap { chain.transactions[$0.transactionId] }
+        self.facts = latestOnly ? Array(facts.prefix(1)) : facts
+    }
+
+    /// The documents that ``transactions(_:)`` and ``renewal(_:)`` read.
+    var documents: [Provenance] {
+        let receipts = facts.compactMap { chain.current($0) }.filter { $0.source == .receipt }
+        return facts.compactMap(\.signed?.provenance) + receipts.map(\.provenance)
+            + [chain.renewal?.provenance].compactMap(\.self)
+    }
+
+    /// The transactions in the form of verifyReceipt.
+    func transactions(_ documents: KnownDocuments) -> [LatestReceiptInfo] {
+        facts.compactMap { transaction($0, documents) }
+    }
+
+    /// A transaction with the content of its newest documents: the signed transaction's, otherwise the receipt's, which
+    /// need not be the receipt in the request.
+    private func transaction(_ fact: TransactionFact, _ documents: KnownDocuments) -> LatestReceiptInfo? {
+        guard let current = chain.current(fact) else { return nil }
+        var row: LatestReceiptInfo
+        if let signed = fact.signed, let payload = documents.transaction(signed.provenance) {
+            row = payload.legacy().value
+        } else if let purchase = documents.purchases(in: current.provenance)[current.transactionId] {
+            row = LatestReceiptInfo(purchase)
+        } else {
+            return nil
+        }
+        // If the receipt is the newer of the two, its dates hold.
+        row.expiresDate = current.expiresDate
+        // A receipt has the date at which an upgraded period ended; a signed transaction has no member for it.
+        row.cancellationDate =
+            current.revocation?.date
+            ?? (current.isUpgraded ? row.cancellationDate ?? fact.receipt?.revocation?.date : nil)
+        if row.cancellationDate == nil { row.cancellationReason = nil }
+        return row
+    }
+
+    /// The renewal info in the form of verifyReceipt.
+    func renewal(_ documents: KnownDocuments) -> PendingRenewalInfo? {
+        chain.renewal.flatMap { documents.renewal($0.provenance) }?.legacy().value
+    }
+}
+
+/// The documents that an answer needs, and the purchases in the receipts among them, each decoded once.
+private struct KnownDocuments {
+    /// The name of the receipt in the request.
+    let sent: Provenance
+    private var documents: [Provenance: [UInt8]] = [:]
+    private var purchases: [EvidenceID: [String: InAppPurchase]]
+
+    init(_ receipt: Verified<AppReceipt>) {
+        sent = Provenance(EvidenceID(receipt.document, .receipt), signed: receipt.signedDate)
+        purchases = [sent.evidence: Self.byId(receipt.payload)]
+    }
+
+    /// The bytes of a document; `nil` if it was not loaded or is not stored.
+    subscript(_ name: Provenance) -> [UInt8]? { documents[name] }
+
+    /// Loads the documents that are not loaded yet.
+    mutating func load(_ names: [Provenance], from ledger: Ledger) async throws {
+        let missing = Set(names).filter { documents[$0] == nil && $0 != sent }
+        guard !missing.isEmpty else { return }
+        add(try await ledger.documents(missing))
+    }
+
+    @inline(never)
+    private mutating func add(_ stored: [Provenance: StoredDocument]) {
+        for (name, document) in stored {
+            documents[name] = document.document
+            guard document.kind == .receipt, purchases[name.evidence] == nil else { continue }
+            let payload = (try? SignedReceipt(decoding: document.document)).map(\.payload)
+            let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
+            purchases[name.evidence] = receipt.map(Self.byId)
+        }
+    }
+
+    /// The purchases in a receipt, by transaction id; empty for other documents.
+    func purchases(in receipt: Provenance) -> [String: InAppPurchase] { purchases[receipt.evidence] ?? [:] }
+
+    func transaction(_ name: Provenance) -> JWSTransactionDecodedPayload? { payload(name) }
+
+    func renewal(_ name: Provenance) -> JWSRenewalInfoDecodedPayload? { payload(name) }
+
+    private func payload<Payload: Decodable>(_ name: Provenance) -> Payload? {
+        documents[name].flatMap { try? JSONValue(parsing: JWS($0).payload).decode(Payload.self) }
+    }
+
+    /// The purchases by transaction id. Of two with the same id the last counts, as in the ledger.
+    private static func byId(_ receipt: AppReceipt) -> [String: InAppPurchase] {
+        let named = receipt.inAppPurchases.compactMap { purchase in purchase.transactionId.map { ($0, purchase) } }
+        return Dictionary(named) { $1 }
+    }
+}

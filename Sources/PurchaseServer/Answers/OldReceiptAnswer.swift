@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+
+/// The verifyReceipt answer for an old transaction receipt, in the style of iOS 6: the receipt, the newest renewal in
+/// the ledger, and 21006 if the subscription is over.
+///
+/// An old receipt does not sign its environment, so a sandbox receipt can be made to look like one from production.
+/// Therefore the ledger decides: a transaction that it does not know from documents that sign their environment was
+/// never bought.
+struct OldReceiptAnswer: Sendable {
+    let receipt: VerifiedTransactionReceipt
+    let environment: Environment
+
+    /// Whether the receipt is for an auto-renewable subscription: only those have an expiry in old receipts.
+    var isSubscription: Bool { receipt.payload.expiresDate != nil }
+
+    /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` if the ledger knows the transaction
+    ///   in the other environment only, `accountNotFound` if it does not know it. ``LedgerStorageError``.
+    func response(from ledger: Ledger, at now: Timestamp) async throws -> VerifyTransactionReceiptResponse {
+        guard let chain = try await chain(environment, ledger) else {
+            let other: Environment = environment == .production ? .sandbox : .production
+            guard try await chain(other, ledger) != nil else { throw VerifyReceiptStatus.accountNotFound }
+            throw environment == .production ? VerifyReceiptStatus.sandboxReceipt : .productionReceipt
+        }
+        return response(chain, ledger.rules.catalogues[receipt.bundleId] ?? Catalogue(), at: now)
+    }
+
+    private func chain(_ environment: Environment, _ ledger: Ledger) async throws -> Chain? {
+        guard let transactionId = receipt.payload.transactionId else { return nil }
+        let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)
+        guard let known = try await ledger.transaction(TransactionKey(transactionId, in: scope)) else { return nil }
+        return try await ledger.chain(ChainKey(known.originalTransactionId, in: scope))
+    }
+
+    private func response(
+        _ chain: Chain, _ catalogue: Catalogue, at now: Timestamp
+    ) -> VerifyTransactionReceiptResponse {
+        var response = VerifyTransactionReceiptResponse()
+        response.receipt = receipt.payload
+        response.status = Open(.valid)
+        guard isSubscription, let state = chain.subscription(at: now) else { return response }
+        let latest = TransactionReceiptInfo(receipt.payload, renewedBy: state.governing)
+        if state.isRunning(catalogue, at: now) {
+            response.latestReceiptInfo = latest
+            response.latestReceipt = Base64.encode(receipt.document)
+        } else {
+            response.status = Open(.expiredSubscription)
+            response.latestExpiredReceiptInfo = latest
+            response.expirationIntent = state.expirationIntent
+            response.isInBillingRetryPeriod = state.isInBillingRetry
+        }
+        response.autoRenewStatus = state.willRenew.map { Open($0 ? .on : .off) }
+        response.autoRenewProductId = state.nextProductId
+        response.cancellationReason = state.governing.revocation?.reason
+        return response
+    }
+}
+
+extension SubscriptionState {
+    /// Whether the subscription is active, in billing grace, or stale for less than the leeway.
+    fileprivate func isRunning(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
+        guard status == .stale else { return status == .active || status == .billingGrace }
+        return governing.expiresDate.map { now < $0.advanced(by: catalogue.staleLeeway) } ?? false
+    }
+}
+
+extension TransactionReceiptInfo {
+    /// The content of a receipt for the newest renewal.
+    fileprivate init(_ receipt: TransactionReceiptInfo, renewedBy statement: TransactionStatement) {
+        self = receipt
+        transactionId = statement.transactionId
+        originalTransactionId = statement.originalTransactionId
+        productId = statement.productId
+        purchaseDate = statement.purchaseDate
+        expiresDate = statement.expiresDate
+        cancellationDate = statement.revocation?.date
+        webOrderLineItemId = statement.webOrderLineItemId ?? webOrderLineItemId
+        // The Apple ID of another product is unknown.
+        if statement.productId != receipt.productId { itemId = nil }
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreTrust
+public import PurchaseLedger
+
+/// The configuration of one app.
+public struct AppConfiguration: Sendable {
+    /// The bundle id and the Apple ID, with which documents are compared.
+    public var identity: AppIdentity
+    /// What the app's products entitle to.
+    public var catalogue = Catalogue()
+    /// The `password` that verifyReceipt requires for receipts with subscriptions; `nil` if it requires none.
+    public var sharedSecret: String?
+    /// The original transaction ids of purchases whose receipts verifyReceipt answers with 21010.
+    public var refusedPurchases: Set<String> = []
+    /// Checks the customer tokens that requests with a client key need; `nil` if they need none.
+    public var customerProof: CustomerProof?
+
+    /// Creates the configuration of an app without products.
+    public init(_ identity: AppIdentity) {
+        self.identity = identity
+    }
+
+    /// The longest bundle id that is accepted, in bytes: several times the usual length.
+    private static let longestBundleId = 255
+
+    /// The rule for bundle ids, as an error text.
+    package static let bundleIdRule = """
+        A bundle id has 1 to \(longestBundleId) letters (A to Z, a to z), digits, hyphens and periods, such as \
+        com.example.notes.
+        """
+
+    /// Whether an app can have this bundle id. With an impossible one, such as one with a space at its end, the server
+    /// would refuse each of the app's documents.
+    package static func canBeBundleId(_ text: String) -> Bool {
+        (1...longestBundleId).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."):
+                    true
+                default: false
+                }
+            }
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// A value in the configuration file, with its path. Errors name the path and the line.
+struct ConfigurationMember {
+    private let text: [UInt8]
+    private let path: [Step]
+    let value: JSONValue
+
+    private enum Step {
+        case member(String)
+        case element(Int)
+    }
+
+    /// Parses the whole file.
+    init(parsing text: [UInt8]) throws(ConfigurationError) {
+        do {
+            self.init(text: text, path: [], value: try JSONValue(parsing: text))
+        } catch {
+            throw ConfigurationError(text, offset: error.offset, "The file is not JSON: \(error.message).")
+        }
+    }
+
+    private init(text: [UInt8], path: [Step], value: JSONValue) {
+        (self.text, self.path, self.value) = (text, path, value)
+    }
+
+    /// The name of the member; empty for an element of an array.
+    var name: String {
+        guard case .member(let name) = path.last else { return "" }
+        return name
+    }
+
+    func member(_ name: String, _ value: JSONValue = .null) -> ConfigurationMember {
+        ConfigurationMember(text: text, path: path + [.member(name)], value: value)
+    }
+}
+
+// MARK: - Values
+
+extension ConfigurationMember {
+    /// A setting as text. Commas separate the elements of an array.
+    func setting(_ name: String) throws(ConfigurationError) -> String? {
+        guard let found = value[name] else { return nil }
+        let member = member(name, found)
+        guard let values = found.array else { return try member.scalar() }
+        var texts: [String] = []
+        for value in values { texts.append(try self.member(name, value).scalar()) }
+        return texts.joined(separator: ",")
+    }
+
+    private func scalar() throws(ConfigurationError) -> String {
+        switch value {
+        case .string(let text): return text
+        case .number(let literal): return literal
+        case .bool(let bool): return bool ? "true" : "false"
+        case .null, .array, .object: throw error("Expected a string, a number, true or false.")
+        }
+    }
+
+    func string(_ name: String) throws(ConfigurationError) -> String? {
+        guard let found = value[name] else { return nil }
+        guard let text = found.string, !text.isEmpty else { throw member(name, found).error("Expected a string.") }
+        return text
+    }
+
+    func number(_ name: String, in range: ClosedRange<Int64>) throws(ConfigurationError) -> Int64? {
+        guard let found = value[name] else { return nil }
+        guard let number = found.integer, range.contains(number) else {
+            throw member(name, found).error(
+                "Expected a whole number from \(range.lowerBound) to \(range.upperBound).")
+        }
+        return number
+    }
+
+    /// - Parameter message: The error about an element that is not a string, or empty.
+    func names(_ name: String, _ message: String) throws(ConfigurationError) -> Set<String> {
+        var names: Set<String> = []
+        for element in try array(name) {
+            guard let text = element.value.string, !text.isEmpty else { throw element.error(message) }
+            names.insert(text)
+        }
+        return names
+    }
+
+    func array(_ name: String) throws(ConfigurationError) -> [ConfigurationMember] {
+        guard let found = value[name] else { return [] }
+        guard let elements = found.array else { throw member(name, found).error("Expected an array.") }
+        return elements.enumerated().map { index, element in
+            ConfigurationMember(text: text, path: path + [.member(name), .element(index)], value: element)
+        }
+    }
+
+    func object(_ name: String) throws(ConfigurationError) -> ConfigurationMember? {
+        guard let found = value[name] else { return nil }
+        return member(name, found)
+    }
+
+    func members(_ name: String) throws(ConfigurationError) -> [ConfigurationMember] {
+        guard let object = try object(name) else { return [] }
+        return try object.distinctMembers().map { object.member($0.name, $0.value) }
+    }
+
+    func requireNames(_ known: Set<String>) throws(ConfigurationError) {
+        for found in try distinctMembers() where !known.contains(found.name) {
+            throw member(found.name, found.value).error(
+                "Unknown setting. The known ones are \(known.sorted().joined(separator: ", ")).")
+        }
+    }
+
+    /// The members. Two of one name are an error, since readers differ about which one counts.
+    private func distinctMembers() throws(ConfigurationError) -> [JSONValue.Member] {
+        guard let members = value.members else { throw error("Expected an object.") }
+        var names: Set<String> = []
+        for found in members where !names.insert(found.name).inserted {
+            throw member(found.name, found.value).error("It occurs twice.")
+        }
+        return members
+    }
+}
+
+// MARK: - Errors
+
+/// An error in a configuration: the setting, and its line in the file.
+public struct ConfigurationError: Error, CustomStringConvertible {
+    /// The line in the file, counted from 1; `nil` if the error is not in the file.
+    public var line: Int?
+    /// A sentence for people. It begins with the name of the setting.
+    public var message: String
+
+    /// The message, with the line in front if it is known.
+    public var description: String { (line.map { "line \($0): " } ?? "") + message }
+
+    init(_ message: String) {
+        self.message = message
+    }
+
+    fileprivate init(_ text: [UInt8], offset: Int, _ message: String) {
+        line = 1 + text.prefix(offset).count { $0 == UInt8(ascii: "\n") }
+        self.message = message
+    }
+}
+
+extension ConfigurationMember {
+    /// An error about this value, with the line of the last name in its path, or of the nearest that is found.
+    func error(_ message: String) -> ConfigurationError {
+        let offset = path.reduce(0) { offset, step in
+            switch step {
+            case .member(let name): text[offset...].firstRange(of: Array("\"\(name)\"".utf8))?.lowerBound ?? offset
+            case .element(let index): self.offset(ofElement: index, from: offset)
+            }
+        }
+        let place = path.reduce(into: "") { place, step in
+            switch step {
+            case .member(let name): place += place.isEmpty ? name : ".\(name)"
+            case .element(let index): place += "[\(index)]"
+            }
+        }
+        return ConfigurationError(text, offset: offset, (place.isEmpty ? "" : place + ": ") + message)
+    }
+
+    /// The offset of an element of the next array. The text is valid JSON, so counting the brackets outside of strings
+    /// suffices.
+    private func offset(ofElement index: Int, from start: Int) -> Int {
+        var (depth, rest, isString, isEscaped) = (0, index, false, false)
+        for (offset, byte) in text.enumerated().dropFirst(start) {
+            defer { isEscaped = byte == UInt8(ascii: "\\") && !isEscaped }
+            if byte == UInt8(ascii: "\""), !isEscaped { isString.toggle() }
+            guard !isString else { continue }
+            switch byte {
+            case UInt8(ascii: "["), UInt8(ascii: "{"):
+                if depth == 1, rest == 0 { return offset }
+                depth += 1
+            case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+            case UInt8(ascii: ",") where depth == 1: rest -= 1
+            default: break
+            }
+        }
+        return start
+    }
+}

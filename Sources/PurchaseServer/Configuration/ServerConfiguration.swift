@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+public import Logging
+public import PurchaseLedger
+
+/// The configuration of a server, from a file and from environment variables. A variable overrides the file.
+///
+/// `docs/configuration.md` explains every setting.
+public struct ServerConfiguration: Sendable {
+    /// The address to listen on.
+    public var hostname = "127.0.0.1"
+    /// The port to listen on; 0 takes any free one.
+    public var port = 8080
+    /// A second port that answers health checks only, with connections of its own.
+    public var healthPort: Int?
+    /// The address for ``healthPort``; ``hostname`` if `nil`.
+    public var healthHostname: String?
+    /// The bounds on what clients may use.
+    public var bounds = ServerBounds()
+    /// The location of the ledger. Without a ledger, the server only verifies.
+    public var database: LedgerLocation?
+    /// The environment of `/verifyReceipt`: production or sandbox.
+    public var environment = Environment.production
+    /// The environments whose documents the ledger records.
+    public var environments: Set<Environment> = [.production, .sandbox]
+    /// Paths of files with root certificates to trust instead of Apple's.
+    public var roots: [String] = []
+    /// Whether to trust Apple's roots as well as ``roots``.
+    public var alsoAppleRoots = false
+    /// The path of a folder or a file with the intermediate certificates that old transaction receipts omit.
+    public var intermediates: String?
+    /// Whether to check signers' certificates for revocation.
+    public var revocation = Revocation.off
+    /// The rule for claims to purchases of other customers.
+    public var claimPolicy = ClaimPolicy.accountTokenWins
+    /// Whether the ledger keeps the signed documents of deleted customers.
+    public var keepEvidence = false
+    /// The age in days at which events are erased, 1 to 3650; `nil` keeps all events.
+    public var eventRetentionDays: Int?
+    /// The lowest level that the log includes.
+    public var logLevel = Logger.Level.info
+    /// The format of log lines.
+    public var logFormat = LogFormat.text
+    /// The requests that the log includes.
+    public var requestLog = RequestLogPolicy.all
+    /// The apps whose documents the ledger records.
+    public var apps: [AppConfiguration] = []
+
+    /// Whether to ask Apple's OCSP responders for the status of certificates.
+    public enum Revocation: String, CaseIterable, Sendable {
+        /// The server does not ask.
+        case off
+        /// The server refuses revoked certificates.
+        case ask
+        /// The server also refuses certificates whose status is unknown.
+        case require
+    }
+
+    /// Creates a configuration with the default of each setting.
+    public init() {}
+}
+
+// MARK: - Settings
+
+extension ServerConfiguration {
+    /// A setting of the file or the environment. The variable for `claimPolicy` is `QUITTANCE_CLAIM_POLICY`.
+    package struct Setting: Sendable {
+        package var name: String
+        /// The allowed values, for error texts.
+        package var expected: String
+        /// Sets the value; returns false if the text is not allowed.
+        var read: @Sendable (inout ServerConfiguration, String) -> Bool
+
+        package var variable: String {
+            "QUITTANCE_"
+                + name.reduce(into: "") { text, letter in
+                    text += letter.isUppercase ? "_\(letter)" : letter.uppercased()
+                }
+        }
+
+        /// - Parameter parse: Returns `nil` if the text is not allowed.
+        init<Value>(
+            _ name: String, _ path: any WritableKeyPath<ServerConfiguration, Value> & Sendable, _ expected: String,
+            _ parse: @escaping @Sendable (String) -> Value?
+        ) {
+            self.name = name
+            self.expected = expected
+            read = { configuration, text in
+                guard let value = parse(text) else { return false }
+                configuration[keyPath: path] = value
+                return true
+            }
+        }
+    }
+
+    package static let settings = [
+        Setting("hostname", \.hostname, "an address") { $0.isEmpty ? nil : $0 },
+        Setting("port", \.port, "a number from 0 to 65535") { number($0, in: 0...65535) },
+        Setting("healthPort", \.healthPort, "a number from 0 to 65535") {
+            number($0, in: 0...65535).map(Optional.some)
+        },
+        Setting("healthHostname", \.healthHostname, "an address") { $0.isEmpty ? nil : .some($0) },
+        Setting("maxConnections", \.bounds.connections, "a number from 1 to 100000") { number($0, in: 1...100_000) },
+        Setting("maxConnectionsPerPeer", \.bounds.connectionsPerPeer, "a number from 1 to 100000") {
+            number($0, in: 1...100_000)
+        },
+        Setting("trustedProxies", \.bounds.trustedProxies, "one or more addresses, or blocks such as 10.0.0.0/8") {
+            text in
+            let networks = list(text).map { IPNetwork($0) }
+            return networks.isEmpty || networks.contains(nil) ? nil : networks.compactMap(\.self)
+        },
+        Setting("bodyBytesInFlight", \.bounds.bodyBytesInFlight, "a number of bytes of at least 16777216 (16 MiB)") {
+            // One client may use a quarter: with less, the longest body would always be refused.
+            number($0, in: 16 << 20...1 << 40)
+        },
+        Setting("idleTimeoutSeconds", \.bounds.idleTimeout, seconds) { duration($0) },
+        Setting("bodyTimeoutSeconds", \.bounds.bodyTimeout, seconds) { duration($0) },
+        Setting("requestTimeoutSeconds", \.bounds.requestTimeout, seconds) { duration($0) },
+        Setting("writeTimeoutSeconds", \.bounds.writeTimeout, seconds) { duration($0) },
+        Setting("database", \.database, LedgerLocation.expected) { LedgerLocation($0).map(Optional.some) },
+        Setting("environment", \.environment, "production or sandbox: Apple signs for no other") {
+            Environment(named: $0).flatMap { [.production, .sandbox].contains($0) ? $0 : nil }
+        },
+        Setting("environments", \.environments, "one or more of production, sandbox, xcode and localTesting") {
+            text in
+            let known = list(text).map(Environment.init(named:))
+            return known.isEmpty || known.contains(nil) ? nil : Set(known.compactMap(\.self))
+        },
+        Setting("roots", \.roots, "one or more paths of files") { list($0).isEmpty ? nil : list($0) },
+        Setting("alsoAppleRoots", \.alsoAppleRoots, "true or false", { Bool($0) }),
+        Setting("intermediates", \.intermediates, "the path of a folder or a file") { $0.isEmpty ? nil : .some($0) },
+        Setting("revocation", \.revocation, words(Revocation.self), { Revocation(rawValue: $0) }),
+        Setting("claimPolicy", \.claimPolicy, words(ClaimPolicy.self), { ClaimPolicy(rawValue: $0) }),
+        Setting("keepEvidence", \.keepEvidence, "true or false", { Bool($0) }),
+        Setting("eventRetentionDays", \.eventRetentionDays, "a number of days from 1 to 3650") {
+            number($0, in: 1...3650).map(Optional.some)
+        },
+        Setting("logLevel", \.logLevel, words(Logger.Level.self), { Logger.Level(rawValue: $0) }),
+        Setting("logFormat", \.logFormat, words(LogFormat.self), { LogFormat(rawValue: $0) }),
+        Setting("requestLog", \.requestLog, "all, errors, off, or a number n from 2 to 1000000 for one request in n") {
+            RequestLogPolicy($0)
+        },
+    ]
+
+    private static let seconds = "a number of seconds from 1 to 3600"
+
+    private static func duration(_ text: String) -> Duration? { number(text, in: 1...3600).map { .seconds($0) } }
+
+    private static func number(_ text: String, in range: ClosedRange<Int>) -> Int? {
+        Int(text).flatMap { range.contains($0) ? $0 : nil }
+    }
+
+    private static func words<Word: CaseIterable & RawRepresentable<String>>(_ type: Word.Type) -> String {
+        type.allCases.map(\.rawValue).joined(separator: ", ")
+    }
+
+    private static func list(_ text: String) -> [String] {
+        text.split(separator: ",").map { String($0.trimming(while: { $0 == " " })) }
+    }
+
+}
+
+extension Environment {
+    /// The environment with Apple's name, in any case; `nil` if there is none.
+    package init?(named name: String) {
+        let match = Self.allCases.first { $0.rawValue.lowercased() == name.lowercased() }
+        guard let match else { return nil }
+        self = match
+    }
+}
+
+extension Substring {
+    fileprivate func trimming(while isOutside: (Character) -> Bool) -> Substring {
+        let front = drop(while: isOutside)
+        return front.lastIndex { !isOutside($0) }.map { front[...$0] } ?? front[front.endIndex...]
+    }
+}
+
+// MARK: - Reading
+
+extension ServerConfiguration {
+    /// Reads a file and the environment.
+    ///
+    /// - Parameters:
+    ///   - text: The text of the file; `nil` if there is no file.
+    ///   - variables: The environment. Each variable whose name begins with `QUITTANCE_` must be a setting.
+    /// - Throws: ``ConfigurationError``, which names the invalid setting, and its line if it is in the file.
+    public init(file text: [UInt8]?, variables: [String: String]) throws(ConfigurationError) {
+        let known = Set(Self.settings.map(\.variable))
+        if let name = variables.keys.sorted().first(where: { $0.hasPrefix("QUITTANCE_") && !known.contains($0) }) {
+            throw ConfigurationError(
+                "\(name): Unknown setting. The known ones are \(known.sorted().joined(separator: ", ")).")
+        }
+        var file: ConfigurationFile?
+        if let text { file = try ConfigurationFile(parsing: text, settings: Self.settings.map(\.name)) }
+        for setting in Self.settings {
+            guard let value = variables[setting.variable] ?? file?.settings[setting.name],
+                !setting.read(&self, value)
+            else { continue }
+            let message = "Expected \(setting.expected), found “\(value)”."
+            guard variables[setting.variable] == nil, let file else {
+                throw ConfigurationError("\(setting.variable): \(message)")
+            }
+            throw file.error(setting.name, message)
+        }
+        apps = file?.apps ?? []
+    }
+
+    /// - Throws: ``ConfigurationError`` if both listeners have the same address. Port 0 stands for any free port.
+    package func requireTwoAddresses() throws(ConfigurationError) {
+        guard port != 0, port == healthPort, hostname == healthHostname ?? hostname else { return }
+        throw ConfigurationError("port and healthPort are both \(port) on \(hostname): choose another healthPort.")
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTPTypes
+package import Hummingbird
+package import Logging
+import NIOCore
+
+/// Reads the bodies of requests within the bounds. Short bodies are handled at once, on the thread of their connection;
+/// long ones wait in a queue for other threads.
+package final class BodyIntake: Sendable {
+    private let bounds: ServerBounds
+    package let queue: LongBodyQueue
+    private let warning: ThrottledWarning
+    let budget: ByteBudget
+
+    package init(
+        _ bounds: ServerBounds, queue: LongBodyQueue = LongBodyQueue(), clock: any Clock<Duration>, logger: Logger
+    ) {
+        self.bounds = bounds
+        self.queue = queue
+        budget = ByteBudget(bounds.bodyBytesInFlight)
+        warning = ThrottledWarning(
+            "Long bodies were refused: too many bytes are in flight",
+            ["bodyBytesInFlight": "\(bounds.bodyBytesInFlight)"], clock: clock, logger)
+    }
+
+    /// Reads the whole body of a request, then calls `handle`.
+    ///
+    /// - Throws: `HTTPError`: 413 if the body is longer than `limit`, 408 if it takes too long to arrive, 400 if it is
+    ///   incomplete or the client disconnects before its turn; ``Refusal/overloaded`` if it is long and too many bytes
+    ///   are in flight.
+    package func withBody<Result: Sendable>(
+        of request: Request, upTo limit: Int, _ handle: @Sendable ([UInt8]) async throws -> Result
+    ) async throws -> Result {
+        let connection = ClientConnection.current
+        let client = bounds.client(connection?.peer, request.headers)
+        var taken = 0
+        defer { if taken > 0 { budget.release(taken, of: client) } }
+        do {
+            let body = try await request.body(upTo: limit) { count in
+                guard budget.take(count, for: client) else { throw Refusal.overloaded }
+                taken += count
+            }
+            guard body.count > ServerBounds.shortBody else { return try await handle(body) }
+            return try await queue.run(body.count, for: client, until: connection?.closed) { try await handle(body) }
+        } catch let refusal as Refusal where refusal.isOverload {
+            warning.log()
+            throw refusal
+        } catch is CancellationError {
+            // The client has disconnected, so no client reads this.
+            throw HTTPError(.badRequest)
+        }
+    }
+}
+
+extension Request {
+    /// Reads the whole body.
+    ///
+    /// - Parameter reserve: Called before more than ``ServerBounds/shortBody`` bytes are kept, with the number of
+    ///   further bytes.
+    fileprivate func body(upTo limit: Int, _ reserve: (Int) throws -> Void) async throws -> [UInt8] {
+        let length = headers[.contentLength].flatMap { Int($0) } ?? 0
+        guard length <= limit else { throw HTTPError(.contentTooLarge) }
+        var bytes: [UInt8] = []
+        var iterator = body.makeAsyncIterator()
+        while let chunk = try await iterator.nextChunk() {
+            guard chunk.readableBytes <= limit - bytes.count else { throw HTTPError(.contentTooLarge) }
+            let count = bytes.count + chunk.readableBytes
+            if count > ServerBounds.shortBody {
+                try reserve(count - max(bytes.count, ServerBounds.shortBody))
+                bytes.reserveCapacity(length)
+            }
+            bytes += chunk.readableBytesView
+        }
+        return bytes
+    }
+}
+
+extension RequestBody.AsyncIterator {
+    fileprivate mutating func nextChunk() async throws -> ByteBuffer? {
+        do {
+            return try await next()
+        } catch let error as HTTPError {
+            throw error
+        } catch {
+            throw HTTPError(.badRequest)
+        }
+    }
+}
+
+/// The connection whose request is being handled.
+struct ClientConnection: Sendable {
+    @TaskLocal static var current: ClientConnection?
+
+    /// The address of the client or proxy.
+    var peer: IPAddress?
+    /// Completes when the connection is closed.
+    var closed: EventLoopFuture<Void>
+}

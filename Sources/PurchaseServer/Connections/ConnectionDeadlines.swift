@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import NIOHTTPTypes
+
+/// Closes a connection if its client takes longer than ``ServerBounds`` allow, does not receive its response, or sends
+/// a body that is not read.
+///
+/// The server takes one request of a connection at a time: if a client sends another before it has the response, the
+/// other is not read, and the connection ends with the response (RFC 9112 section 9.3.2 allows this).
+final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+    typealias InboundOut = HTTPRequestPart
+    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundOut = HTTPResponsePart
+
+    private enum Phase {
+        /// Between requests, or within a head.
+        case waiting
+        /// From a head until its response was received.
+        case answering
+        /// After the last response: the client has a second to read it.
+        case closing
+    }
+
+    private let bounds: ServerBounds
+    private let budget: ByteBudget
+    private var phase = Phase.waiting
+    /// When the phase must be over.
+    private var deadline: NIODeadline
+    /// When the body must have arrived; `nil` once it has, or after the deadline.
+    private var bodyDeadline: NIODeadline?
+    private var isBodyComplete = true
+    /// Whether the end of a short response was written, and may not have been sent yet. The connection stays open after
+    /// it.
+    private var isEndWritten = false
+    /// Whether the connection ends with this response.
+    private var isLast = false
+    private var discardedBytes = 0
+    /// The bytes of the response that count in the budget.
+    private var chargedBytes = 0
+    /// The bytes not yet sent, and since when their number is unchanged.
+    private var pending = (bytes: 0, since: NIODeadline.now())
+    private var check: Scheduled<Void>?
+
+    init(_ bounds: ServerBounds, _ budget: ByteBudget) {
+        self.bounds = bounds
+        self.budget = budget
+        deadline = .now() + TimeAmount(bounds.idleTimeout)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { scheduleCheck(context) }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        check?.cancel()
+        releaseAnswer()
+    }
+
+    // MARK: Requests
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let part = unwrapInboundIn(data)
+        finishShortAnswer(context)
+        switch (phase, part) {
+        case (.waiting, .head(let head)) where !isLast:
+            begin(head)
+        case (.answering, .body) where !isBodyComplete:
+            break
+        case (.answering, .end) where !isBodyComplete:
+            (isBodyComplete, bodyDeadline) = (true, nil)
+        case (_, .body(let bytes)):
+            discardedBytes += bytes.readableBytes
+            return
+        default:
+            // Another request before the response: no more is read.
+            isLast = true
+            discardedBytes = ServerBounds.discardedBody
+            return
+        }
+        context.fireChannelRead(data)
+    }
+
+    private func begin(_ head: HTTPRequest) {
+        let now = NIODeadline.now()
+        phase = .answering
+        deadline = now + TimeAmount(bounds.requestTimeout)
+        bodyDeadline = now + TimeAmount(bounds.bodyTimeout)
+        isBodyComplete = false
+        isLast = head.headerFields[.connection]?.lowercased() == "close"
+    }
+
+    /// Reads on only if the bytes are needed.
+    func read(context: ChannelHandlerContext) {
+        let isReading =
+            switch phase {
+            case .waiting: true
+            case .answering: !isBodyComplete || !isLast
+            case .closing: discardedBytes < ServerBounds.discardedBody
+            }
+        if isReading { context.read() }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The parser does not continue after an error.
+        isLast = true
+        context.fireErrorCaught(error)
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .inputClosed? = event as? ChannelEvent, phase == .closing { context.close(promise: nil) }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    // MARK: Responses
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        switch unwrapOutboundIn(data) {
+        case .head(var head):
+            if !isBodyComplete { isLast = true }
+            guard isLast else { return context.write(data, promise: promise) }
+            head.headerFields[.connection] = "close"
+            context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .body(let bytes):
+            charge(bytes.readableBytes)
+            context.write(data, promise: promise)
+        case .end where isLast || chargedBytes > 0:
+            let promise = promise ?? context.eventLoop.makePromise()
+            promise.futureResult.assumeIsolated().whenComplete { _ in self.answered(context) }
+            context.write(data, promise: promise)
+        case .end:
+            isEndWritten = true
+            context.write(data, promise: promise)
+        }
+    }
+
+    func flush(context: ChannelHandlerContext) {
+        context.flush()
+        finishShortAnswer(context)
+    }
+
+    /// Checks whether a short response was sent, which the flush mostly does. If the kernel did not take all of it, the
+    /// next request and the deadlines check again. A promise for each response would cost far more.
+    private func finishShortAnswer(_ context: ChannelHandlerContext) {
+        guard isEndWritten, bufferedBytes(context) == 0 else { return }
+        isEndWritten = false
+        answered(context)
+    }
+
+    private func charge(_ count: Int) {
+        guard count > ServerBounds.shortBody else { return }
+        budget.charge(count)
+        chargedBytes += count
+    }
+
+    private func releaseAnswer() {
+        if chargedBytes > 0 { budget.release(chargedBytes, of: nil) }
+        chargedBytes = 0
+    }
+
+    /// Called once the client, or the kernel, has the end of the response.
+    private func answered(_ context: ChannelHandlerContext) {
+        releaseAnswer()
+        guard context.channel.isActive else { return }
+        if isLast || !isBodyComplete {
+            phase = .closing
+            deadline = .now() + TimeAmount(ServerBounds.closingTime)
+            bodyDeadline = nil
+            context.close(mode: .output, promise: nil)
+            context.read()
+        } else {
+            phase = .waiting
+            deadline = .now() + TimeAmount(bounds.idleTimeout)
+        }
+    }
+
+    // MARK: Time
+
+    /// Checks the deadlines periodically: a timer for each request would cost more, and no deadline needs to be exact.
+    private func scheduleCheck(_ context: ChannelHandlerContext) {
+        let shortest = min(bounds.idleTimeout, bounds.bodyTimeout, bounds.requestTimeout, bounds.writeTimeout)
+        let delay = TimeAmount(min(shortest / 4, .seconds(1)))
+        check = context.eventLoop.assumeIsolated().scheduleTask(in: delay) {
+            self.checkDeadlines(context, at: .now())
+        }
+    }
+
+    private func checkDeadlines(_ context: ChannelHandlerContext, at now: NIODeadline) {
+        finishShortAnswer(context)
+        guard now < deadline, !isStuck(context, at: now) else { return context.close(promise: nil) }
+        if let end = bodyDeadline, now >= end {
+            bodyDeadline = nil
+            // The route that reads the body throws this error.
+            context.fireErrorCaught(HTTPError(.requestTimeout))
+        }
+        scheduleCheck(context)
+    }
+
+    /// Whether the client has received no byte for too long.
+    private func isStuck(_ context: ChannelHandlerContext, at now: NIODeadline) -> Bool {
+        let bytes = bufferedBytes(context)
+        guard bytes > 0, bytes == pending.bytes else {
+            pending = (bytes, now)
+            return false
+        }
+        return now - pending.since >= TimeAmount(bounds.writeTimeout)
+    }
+
+    /// The bytes that were written and that the kernel has not taken yet.
+    private func bufferedBytes(_ context: ChannelHandlerContext) -> Int {
+        (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+    }
+}

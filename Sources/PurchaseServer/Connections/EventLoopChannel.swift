@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HummingbirdCore
+import Logging
+package import NIOCore
+import NIOHTTPTypes
+
+/// Handles the requests of a connection on the thread of its event loop.
+///
+/// Otherwise every body chunk, handler step and response would hop threads, which costs more than most of the steps.
+/// Disk access and long bodies use other threads; see ``BodyIntake``.
+struct EventLoopChannel: ServerChildChannel {
+    let http: HTTP1Channel
+    let counter: ConnectionCounter
+
+    init(
+        _ responder: @escaping HTTPChannelHandler.Responder, _ bounds: ServerBounds, _ budget: ByteBudget,
+        counter: ConnectionCounter
+    ) {
+        let head = HTTP1Channel.Configuration.DecoderConfiguration(
+            maxHeaderFieldSize: ServerBounds.head, maxHeaderListSize: ServerBounds.head,
+            maxHeaderFieldCount: ServerBounds.headFields)
+        http = HTTP1Channel(
+            responder: responder,
+            configuration: .init(
+                additionalChannelHandlers: [ConnectionDeadlines(bounds, budget)], httpDecoderConfiguration: head))
+        self.counter = counter
+    }
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+        let peer = IPAddress(channel.remoteAddress)
+        guard counter.enter(peer) else {
+            channel.close(promise: nil)
+            return channel.eventLoop.makeFailedFuture(ChannelError.alreadyClosed)
+        }
+        channel.closeFuture.whenComplete { _ in counter.leave(peer) }
+        channel.setBuffers()
+        return http.setup(channel: channel, logger: logger)
+    }
+
+    func handle(value: HTTP1Channel.Value, logger: Logger) async {
+        let connection = ClientConnection(
+            peer: IPAddress(value.channel.remoteAddress), closed: value.channel.closeFuture)
+        await ClientConnection.$current.withValue(connection) {
+            await withTaskExecutorPreference(EventLoopExecutor(loop: value.channel.eventLoop)) {
+                await http.handle(value: value, logger: logger)
+            }
+        }
+    }
+}
+
+extension Channel {
+    /// Bounds the memory of one connection, in the process and in the kernel. A closed connection has no options, so
+    /// errors are ignored.
+    fileprivate func setBuffers() {
+        let allocator = FixedSizeRecvByteBufferAllocator(capacity: ServerBounds.readSize)
+        try? syncOptions?.setOption(.recvAllocator, value: allocator)
+        try? syncOptions?.setOption(.maxMessagesPerRead, value: 1)
+        try? syncOptions?.setOption(.socketOption(.so_rcvbuf), value: .init(ServerBounds.socketBuffer))
+        try? syncOptions?.setOption(.socketOption(.so_sndbuf), value: .init(ServerBounds.socketBuffer))
+    }
+}
+
+/// Runs tasks on the thread of an event loop.
+package final class EventLoopExecutor: TaskExecutor {
+    private let loop: any EventLoop
+
+    package init(loop: any EventLoop) {
+        self.loop = loop
+    }
+
+    package func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        loop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+    }
+}

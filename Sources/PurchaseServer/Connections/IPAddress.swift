@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+package import NIOCore
+
+/// An IP address of a client or a proxy. IPv4 is kept in its mapped form (RFC 4291 section 2.5.5.2), so that a client
+/// is equal on IPv4 and IPv6 listeners.
+public struct IPAddress: Hashable, Sendable {
+    fileprivate var bits: UInt128
+
+    /// Parses an address such as `192.0.2.1` or `2001:db8::1`; `nil` if the text is not one.
+    public init?(_ text: some StringProtocol) {
+        var (four, six) = (UInt32(0), UInt128(0))
+        if inet_pton(AF_INET, String(text), &four) == 1 {
+            bits = UInt128(0xffff) << 32 | UInt128(UInt32(bigEndian: four))
+        } else if inet_pton(AF_INET6, String(text), &six) == 1 {
+            bits = UInt128(bigEndian: six)
+        } else {
+            return nil
+        }
+    }
+
+    /// Parses an element of `X-Forwarded-For`: an address, with or without a port, such as `192.0.2.1:567` or
+    /// `[2001:db8::1]:567`; `nil` if it is neither.
+    init?(forwarded text: String) {
+        var (address, port) = (text[...], ":0"[...])
+        if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
+            address = text[..<end].dropFirst()
+            if text.index(after: end) < text.endIndex { port = text[end...].dropFirst() }
+        } else if let colon = text.firstIndex(of: ":"), text[colon...].dropFirst().firstIndex(of: ":") == nil {
+            (address, port) = (text[..<colon], text[colon...])
+        }
+        guard port.hasPrefix(":"), UInt16(port.dropFirst()) != nil else { return nil }
+        self.init(address)
+    }
+
+    /// The address of an IP socket; `nil` for other sockets.
+    package init?(_ address: SocketAddress?) {
+        guard let text = address?.ipAddress else { return nil }
+        self.init(text)
+    }
+
+    private var isV4: Bool { bits >> 32 == 0xffff }
+
+    /// The client for the bounds: an IPv4 address, or an IPv6 network of 64 bits, the smallest that providers give to a
+    /// customer.
+    var client: IPAddress {
+        var client = self
+        if !isV4 { client.bits &= UInt128.max << 64 }
+        return client
+    }
+
+    fileprivate var width: Int { isV4 ? 32 : 128 }
+}
+
+/// A block of addresses, such as `10.0.0.0/8`.
+public struct IPNetwork: Hashable, Sendable {
+    private var address: IPAddress
+    /// How many of the lowest bits are not compared.
+    private var freeBits: Int
+
+    /// Parses an address, or a block in CIDR notation (RFC 4632 section 3.1); `nil` if the text is neither.
+    public init?(_ text: some StringProtocol) {
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let first = parts.first, let address = IPAddress(first) else { return nil }
+        let prefix = parts.count == 1 ? address.width : Int(parts[1])
+        guard let prefix, (0...address.width).contains(prefix) else { return nil }
+        self.address = address
+        freeBits = address.width - prefix
+    }
+
+    /// This machine.
+    static let loopback = ["127.0.0.0/8", "::1"].compactMap { IPNetwork($0) }
+
+    func contains(_ other: IPAddress) -> Bool {
+        other.width == address.width && (other.bits ^ address.bits) >> UInt128(freeBits) == 0
+    }
+}

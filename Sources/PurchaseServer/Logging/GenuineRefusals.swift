@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import Logging
+import Synchronization
+
+/// Warns about genuine documents that the server refused. The cause is mostly the server's configuration, in which an
+/// app or an environment is missing, or a version of the server that is too old.
+///
+/// Anyone can send such a document repeatedly, so the number of warnings per minute is limited.
+final class GenuineRefusals: Sendable {
+    /// The most warnings in a minute. The first one after that has the number of those that were suppressed.
+    static let most = 10
+
+    private struct State {
+        var minute: Int64 = .min
+        var count = 0
+        var suppressed = 0
+    }
+
+    private let state = Mutex(State())
+
+    func warn(
+        of error: VerificationError, request id: String, route: String, at now: Timestamp, to logger: Logger
+    ) {
+        guard [.otherApp, .otherEnvironment, .unreadable].contains(error.code), let suppressed = admit(at: now) else {
+            return
+        }
+        var line: Logger.Metadata = [
+            "route": .string(route), "code": .string(error.code.rawValue), "requestId": .string(id),
+            "bundleId": .string(error.origin?.bundleId ?? "unknown"),
+            "environment": .string(error.origin?.environment ?? "unknown"),
+        ]
+        if suppressed > 0 { line["suppressed"] = .stringConvertible(suppressed) }
+        logger.warning("A genuine document was refused", metadata: line)
+    }
+
+    /// - Returns: How many warnings were suppressed since the last one; `nil` if this one is suppressed too.
+    private func admit(at now: Timestamp) -> Int? {
+        state.withLock { state in
+            let minute = now.milliseconds / 60_000
+            if minute != state.minute { (state.minute, state.count) = (minute, 0) }
+            guard state.count < Self.most else {
+                state.suppressed += 1
+                return nil
+            }
+            state.count += 1
+            defer { state.suppressed = 0 }
+            return state.suppressed
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTPTypes
+import Synchronization
+
+/// Gives requests their ids, by which people match a client's log with the server's.
+final class RequestIDs: Sendable {
+    /// The longest id that a client may choose, in bytes: longer than any usual one.
+    static let longest = 128
+
+    private let prefix: String
+    private let count = Atomic<UInt64>(0)
+
+    /// - Parameter seed: A random number, so that ids differ from those before a restart.
+    init(seed: UInt64) {
+        prefix = String(seed, radix: 16) + "-"
+    }
+
+    /// The id in the header fields, or a new one.
+    func id(_ headers: HTTPFields) -> String {
+        Self.given(headers) ?? prefix + String(count.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
+    }
+
+    /// `X-Request-Id`, or the trace id of `traceparent` (W3C Trace Context). Malformed values are ignored.
+    static func given(_ headers: HTTPFields) -> String? {
+        if let id = HTTPField.Name.requestID.flatMap({ headers[$0] }), isWellFormed(id) { return id }
+        return HTTPField.Name.traceparent.flatMap { headers[$0] }.flatMap(trace)
+    }
+
+    /// Whether an id has only letters, digits, hyphens, periods and underscores, as UUIDs and the ids of proxies have.
+    private static func isWellFormed(_ id: String) -> Bool {
+        (1...longest).contains(id.utf8.count)
+            && id.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
+                    true
+                default: false
+                }
+            }
+    }
+
+    /// The trace id: the 32 digits in `00-<32 digits>-<16 digits>-<2 digits>`, all hexadecimal and lower case; `nil` if
+    /// all zeros.
+    private static func trace(_ header: String) -> String? {
+        let parts = header.split(separator: "-", omittingEmptySubsequences: false)
+        let isHexadecimal = parts.allSatisfy { $0.utf8.allSatisfy("0123456789abcdef".utf8.contains) }
+        guard parts.map(\.utf8.count) == [2, 32, 16, 2], isHexadecimal else { return nil }
+        return parts[1].utf8.allSatisfy { $0 == UInt8(ascii: "0") } ? nil : String(parts[1])
+    }
+}
+
+extension HTTPField.Name {
+    static let requestID = HTTPField.Name("X-Request-Id")
+    static let traceparent = HTTPField.Name("traceparent")
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreTrust
+import Synchronization
+
+/// What the log line of one request contains besides route and status. The code that handles the request adds notes.
+final class RequestNotes: Sendable {
+    /// The notes of the request that the current task handles.
+    @TaskLocal static var current: RequestNotes?
+
+    struct Notes {
+        /// The public part of the API key.
+        var key: String?
+        /// The code of the error in the response.
+        var code: String?
+        /// The `status` of a verifyReceipt response.
+        var verifyReceiptStatus: Int?
+        /// Why a document was refused.
+        var refusal: VerificationError?
+        /// A failure of the server, if the response is not an error itself.
+        var failure: (any Error)?
+    }
+
+    let id: String
+    private let notes = Mutex(Notes())
+
+    init(id: String) {
+        self.id = id
+    }
+
+    var all: Notes { notes.withLock { $0 } }
+
+    static func add(_ change: (inout Notes) -> Void) { current?.add(change) }
+
+    func add(_ change: (inout Notes) -> Void) { notes.withLock { change(&$0) } }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Logging
+import Synchronization
+
+/// A warning that is logged at most once a minute, with the number of times it occurred since the last line.
+final class ThrottledWarning: Sendable {
+    private static let interval = Duration.seconds(60)
+
+    private struct State {
+        var count = 0
+        /// The time since the last line.
+        var age: (@Sendable () -> Duration)?
+    }
+
+    private let level: Logger.Level
+    private let message: Logger.Message
+    private let metadata: Logger.Metadata
+    private let clock: any Clock<Duration>
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    init(
+        level: Logger.Level = .warning, _ message: Logger.Message, _ metadata: Logger.Metadata = [:],
+        clock: any Clock<Duration>, _ logger: Logger
+    ) {
+        self.level = level
+        self.message = message
+        self.metadata = metadata
+        self.clock = clock
+        self.logger = logger
+    }
+
+    /// Logs the warning, or counts it if the last line is less than a minute old.
+    ///
+    /// - Parameter more: Metadata of this occurrence.
+    func log(_ more: Logger.Metadata = [:]) {
+        let count: Int? = state.withLock { state in
+            state.count += 1
+            if let age = state.age, age() < Self.interval { return nil }
+            defer { state = State(age: clock.stopwatch()) }
+            return state.count
+        }
+        guard let count else { return }
+        let all = metadata.merging(more) { $1 }.merging(["times": "\(count)"]) { $1 }
+        logger.log(level: level, message, metadata: all)
+    }
+}
+
+extension Clock where Duration == Swift.Duration {
+    /// Starts a measurement.
+    ///
+    /// - Returns: A function that returns the time since the start.
+    func stopwatch() -> @Sendable () -> Duration {
+        let start = now
+        return { start.duration(to: now) }
+    }
+}

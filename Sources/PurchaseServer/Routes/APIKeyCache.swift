@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Synchronization
+
+/// A cache of API keys, since apps send requests often. An entry expires after a second, since another process may
+/// revoke the key.
+final class APIKeyCache: Sendable {
+    /// How long an entry is valid, in milliseconds.
+    private static let lifetime: Int64 = 1000
+
+    /// The most entries; then the cache starts again.
+    private static let limit = 1000
+
+    private struct Entry {
+        var key: APIKey
+        var storedAt: Timestamp
+    }
+
+    private let entries = Mutex<[String: Entry]>([:])
+
+    /// The key with this public part; `nil` if there is none, which is not cached.
+    func key(_ id: String, in ledger: Ledger, at now: Timestamp) async throws -> APIKey? {
+        if let entry = entries.withLock({ $0[id] }), Self.isValid(entry, at: now) { return entry.key }
+        guard let key = try await ledger.apiKey(id) else { return nil }
+        entries.withLock { entries in
+            if entries.count >= Self.limit { entries.removeAll() }
+            entries[id] = Entry(key: key, storedAt: now)
+        }
+        return key
+    }
+
+    /// An entry from the future, as after the clock was set back, is not valid.
+    private static func isValid(_ entry: Entry, at now: Timestamp) -> Bool {
+        let age = now.milliseconds.subtractingReportingOverflow(entry.storedAt.milliseconds)
+        return !age.overflow && (0..<lifetime).contains(age.partialValue)
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ArgumentParser
+import LedgerSQLite
+import PurchaseLedger
+import PurchaseServer
+
+/// `quittance check`: verifies everything in a ledger.
+struct Check: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Check a ledger: the file, and every document, signature and purchase in it.",
+        discussion: """
+            The command does not change the file, and it copes with any damage.
+
+            Exit status: 0 the ledger is valid; 1 it has faults, which standard error lists; 2 wrong usage.
+
+              quittance check --database sqlite:quittance.sqlite
+            """)
+
+    @OptionGroup var options: ServerOptions
+
+    func run() async throws {
+        let composition = try options.composition()
+        let storage = try composition.storageForReading()
+        let verifier = try composition.verifier(checkingRevocation: false)
+        try await endingOnDamage {
+            let file = try await storage.faults()
+            for fault in file { Terminal.printError("quittance: \(fault)") }
+            var progress = Progress("verified")
+            let checked = try await Ledger(storage: storage).check(by: verifier) { progress.report($0) }
+            for fault in checked.faults { Terminal.printError("quittance: \(fault.sentence)") }
+            try storage.close()
+            let faults = file.count + checked.faults.count
+            let outcome = faults == 0 ? "no faults" : "faults: \(faults)"
+            try Terminal.print("\(counted(checked.documents, "document")) verified; \(outcome).")
+            if faults > 0 { throw ExitCode(1) }
+        }
+    }
+}
+
+/// Ends the command with status 1 if the ledger cannot be read or written.
+private func endingOnDamage(_ body: () async throws -> Void) async throws {
+    do {
+        try await body()
+    } catch let error as LedgerStorageError {
+        Terminal.printError("quittance: \(error)")
+        throw ExitCode(1)
+    }
+}
+
+/// `quittance rebuild`: derives the facts of a ledger from its documents again.
+struct Rebuild: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Derive all purchases in a ledger from the signed documents again, and correct differences.",
+        discussion: """
+            Normally nothing differs, and the command writes nothing. It corrects purchases that differ and publishes \
+            events about them. If the file is damaged or a document does not verify, it changes nothing. The server \
+            may run meanwhile.
+
+            Exit status: 0 nothing differed; 1 purchases differed or documents do not verify, as listed on standard \
+            error; 2 wrong usage.
+
+              quittance rebuild --database sqlite:quittance.sqlite
+            """)
+
+    @OptionGroup var options: ServerOptions
+
+    func run() async throws {
+        let composition = try options.composition()
+        try await requireWholeFile(composition)
+        let storage = try composition.storage()
+        try await endingOnDamage {
+            let rebuilt = try await rebuild(composition, storage)
+            try storage.close()
+            try report(rebuilt)
+        }
+    }
+
+    /// A rebuild would rely on the damaged parts of the file.
+    private func requireWholeFile(_ composition: Composition) async throws {
+        let storage = try composition.storageForReading()
+        let faults = try await storage.faults()
+        try storage.close()
+        for fault in faults { Terminal.printError("quittance: \(fault)") }
+        guard faults.isEmpty else {
+            Terminal.printError("quittance: The file is damaged, so nothing was changed: restore a backup.")
+            throw ExitCode(1)
+        }
+    }
+
+    private func rebuild(
+        _ composition: Composition, _ storage: SQLiteLedgerStorage
+    ) async throws -> Ledger.Rebuilt {
+        let verifier = try composition.verifier(checkingRevocation: false)
+        let service = composition.service(storage, verifier)
+        var progress = Progress("derived")
+        return try await service.ledger.rebuild(by: verifier, at: composition.now()) { progress.report($0) }
+    }
+
+    private func report(_ rebuilt: Ledger.Rebuilt) throws {
+        for fault in rebuilt.faults { Terminal.printError("quittance: \(fault.sentence)") }
+        for key in rebuilt.differing {
+            Terminal.printError(
+                "quittance: \(key.originalTransactionId) of \(key.scope.bundleId) differed and was corrected")
+        }
+        guard rebuilt.faults.isEmpty else {
+            Terminal.printError("quittance: These documents do not verify, so nothing was changed.")
+            throw ExitCode(1)
+        }
+        try Terminal.print(
+            "\(counted(rebuilt.documents, "document")); "
+                + (rebuilt.differing.isEmpty
+                    ? "nothing differs." : "purchases that differed: \(rebuilt.differing.count)."))
+        if !rebuilt.differing.isEmpty { throw ExitCode(1) }
+    }
+}
+
+extension Ledger.Fault {
+    fileprivate var sentence: String { document.map { "document \($0): \(error)" } ?? error }
+}
+
+/// Reports the progress of long work on standard error.
+private struct Progress {
+    private let verb: String
+    private var last = 0
+
+    init(_ verb: String) {
+        self.verb = verb
+    }
+
+    mutating func report(_ count: Int) {
+        guard count - last >= 10_000 else { return }
+        last = count
+        Terminal.printError("\(count) documents \(verb) …")
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import LedgerSQLite
+import Logging
+import PurchaseServer
+
+/// `quittance serve`: runs the server.
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run the server: verifyReceipt, Apple's notifications, and your customers' purchases.",
+        discussion: """
+            POST /verifyReceipt             Apple's request, response and status codes, for --environment
+            POST /sandbox/verifyReceipt     the same for sandbox receipts
+            GET  /health/live               200 while the server runs
+            GET  /health/ready              200 while the ledger can be written
+
+            With a ledger (--database) and an app (--bundle-id, or apps in the configuration) also:
+
+            POST /notifications/v2, /v1     Apple's server notifications; 200 once they are on disk
+            POST /v1/customers/ID/purchases submits a purchase: {"document": …}, with an API key
+            GET  /v1/customers/ID           entitlements, subscriptions and purchases of a customer
+            GET  /v1/events                 changes, page by page
+
+            As with Apple's endpoint, verifyReceipt answers the receipts of any app: compare bundle_id in the \
+            response. Sandbox and production purchases are kept apart. On SIGTERM the server finishes running \
+            requests, then exits.
+
+              quittance serve
+              quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
+              quittance serve --config quittance.json
+            """)
+
+    @OptionGroup var options: ServerOptions
+
+    @Option(help: "The port to listen on; 0 takes any free port. Default: 8080.")
+    var port: Int?
+
+    @Option(help: "The address to listen on. Default: 127.0.0.1.")
+    var hostname: String?
+
+    @Option(
+        help: """
+            The environment of /verifyReceipt: production (the default) or sandbox. For receipts of the other \
+            environment the status is 21007 or 21008.
+            """,
+        transform: Environment.option)
+    var environment: Environment?
+
+    @Option(
+        name: .customLong("bundle-id"),
+        help: "An app whose purchases the ledger records, in addition to those in the configuration. May be repeated."
+    )
+    var bundleIds: [String] = []
+
+    func validate() throws {
+        guard [nil, .production, .sandbox].contains(environment) else {
+            throw ValidationError("--environment takes production or sandbox: Apple signs for no other.")
+        }
+        guard (0...65535).contains(port ?? 0) else { throw ValidationError("--port takes a number from 0 to 65535.") }
+        if let wrong = bundleIds.first(where: { !AppConfiguration.canBeBundleId($0) }) {
+            throw ValidationError("--bundle-id “\(wrong.printable)”: \(AppConfiguration.bundleIdRule)")
+        }
+    }
+
+    func run() async throws {
+        let configuration = try resolvedConfiguration()
+        try Self.requireLedgerAndApps(configuration)
+        let composition = Composition(configuration)
+        let logger = composition.logger()
+        guard configuration.database != nil else { return try await serve(composition, nil, logger) }
+        let verifier = try composition.verifier()
+        let storage = try composition.storage(createIfMissing: true)
+        let service = composition.service(storage, verifier)
+        if !configuration.roots.isEmpty {
+            logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
+        }
+        // Closing merges SQLite's log into the file, also after an error.
+        do {
+            try await serve(composition, service, logger)
+        } catch {
+            try? storage.close()
+            throw error
+        }
+        try storage.close()
+    }
+
+    /// Apps and other roots need a ledger, and a ledger needs apps.
+    private static func requireLedgerAndApps(_ configuration: ServerConfiguration) throws {
+        let error: String? =
+            switch (configuration.database == nil, configuration.apps.isEmpty, configuration.roots.isEmpty) {
+            case (true, false, _): "The apps need a ledger for their purchases: pass --database sqlite:PATH."
+            case (true, true, false): "Other roots need a ledger: pass --database sqlite:PATH."
+            case (false, true, _): "A ledger needs an app: pass --bundle-id, or add apps to the configuration."
+            case (true, true, true), (false, false, _): nil
+            }
+        if let error { throw ValidationError(error) }
+    }
+
+    /// The configuration of the file and the environment, overridden by the options of this command.
+    private func resolvedConfiguration() throws -> ServerConfiguration {
+        var configuration = try options.configuration()
+        if let port { configuration.port = port }
+        if let hostname { configuration.hostname = hostname }
+        if let environment { configuration.environment = environment }
+        for id in bundleIds where !configuration.apps.contains(where: { $0.identity.bundleId == id }) {
+            configuration.apps.append(AppConfiguration(AppIdentity(bundleId: id)))
+        }
+        do {
+            try configuration.requireTwoAddresses()
+        } catch {
+            throw ValidationError(error.message)
+        }
+        return configuration
+    }
+
+    private func serve(_ composition: Composition, _ service: LedgerService?, _ logger: Logger) async throws {
+        let configuration = composition.configuration
+        let server = composition.server(service, logger)
+        allowOpenFiles(for: configuration.bounds.connections, logger)
+        try await server.run(
+            hostname: configuration.hostname, port: configuration.port,
+            healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
+        ) { listener, port in
+            // The server runs even if standard output cannot be written.
+            switch listener {
+            case .requests:
+                let address = "http://\(configuration.hostname):\(port)"
+                try? Terminal.print(welcome(address, configuration))
+            case .health:
+                let hostname = configuration.healthHostname ?? configuration.hostname
+                try? Terminal.print("Health checks are also answered on http://\(hostname):\(port)/health/live.\n")
+            }
+        }
+    }
+
+    private func welcome(_ address: String, _ configuration: ServerConfiguration) -> String {
+        let first = """
+            Quittance listens on \(address). A first request, which is not a receipt:
+
+              curl -s \(address)/verifyReceipt -d '{"receipt-data": "bm90IGEgcmVjZWlwdA=="}'
+
+            """
+        guard let database = configuration.database else { return first }
+        let apps = configuration.apps.map(\.identity.bundleId)
+        return first + """
+
+            The ledger is \(database), for \(apps.joined(separator: ", ")). Its API needs a key. Create one in another \
+            terminal:
+
+              quittance keys create --name try --bundle-id \(apps[0]) --database \(database)
+              curl -s \(address)/v1/events -H 'Authorization: Bearer qt_…'
+
+            """
+    }
+}

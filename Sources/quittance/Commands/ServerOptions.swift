@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import ArgumentParser
+import Foundation
+public import PurchaseLedger
+public import PurchaseServer
+
+/// The options of all commands that use a ledger or its configuration.
+struct ServerOptions: ParsableArguments {
+    @Option(
+        help: """
+            The configuration file (JSON) with settings, apps and products. An environment variable such as \
+            QUITTANCE_PORT overrides the file, and an option overrides both.
+            """,
+        completion: .file(extensions: ["json"]))
+    var config: String?
+
+    @Option(
+        help: "The ledger: sqlite:PATH. quittance serve creates the file if it does not exist.",
+        completion: .file(),
+        transform: { text in
+            guard let location = LedgerLocation(text) else {
+                throw ValidationError("--database takes sqlite:PATH, such as sqlite:quittance.sqlite.")
+            }
+            return location
+        })
+    var database: LedgerLocation?
+
+    @Option(
+        name: .customLong("root"),
+        help: "A root certificate (PEM or DER) to trust instead of Apple's, for tests. May be repeated.",
+        completion: .file())
+    var roots: [String] = []
+
+    /// The configuration of the file and the environment, overridden by these options.
+    func configuration() throws -> ServerConfiguration {
+        let text: [UInt8]?
+        do {
+            text = try config.map { try Input.read($0) }
+        } catch {
+            throw ValidationError("--config \(config ?? ""): \(error)")
+        }
+        var configuration: ServerConfiguration
+        do {
+            configuration = try ServerConfiguration(file: text, variables: ProcessInfo.processInfo.environment)
+        } catch {
+            throw ValidationError(error.line == nil ? error.message : "\(config ?? "") \(error)")
+        }
+        if let database { configuration.database = database }
+        if !roots.isEmpty { configuration.roots = roots }
+        return configuration
+    }
+
+    /// The program with this configuration.
+    func composition() throws -> Composition { Composition(try configuration()) }
+}
+
+// The words of these enumerations are values of options.
+extension APIKey.Role: ExpressibleByArgument {}
+extension ServerConfiguration.Revocation: ExpressibleByArgument {}

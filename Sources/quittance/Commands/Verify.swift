@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import PurchaseServer
+import Synchronization
+
+/// `quittance verify`: verifies documents.
+struct Verify: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Verify that the App Store signed a document for your app and environment.",
+        discussion: """
+            Reads an app receipt (binary or base64), an old transaction receipt, any compact JWS, a {"signedPayload": \
+            …} notification or a verifyReceipt request. A file may contain many documents, one per line.
+
+            Exit status: 0 verified; 1 refused, with code and reason on standard error; 2 unreadable input or wrong \
+            usage.
+
+              quittance verify receipt.b64 --bundle-id com.example.notes
+              quittance verify - --bundle-id com.example.notes --environment sandbox --json < transaction.jws
+              quittance verify xcode.jws --bundle-id com.example.notes --environment xcode --root StoreKitTest.cer
+            """)
+
+    @Argument(help: "The file with the document; omit it or pass - for standard input.")
+    var file: String?
+
+    @Option(name: .customLong("bundle-id"), help: "The bundle id to accept. May be repeated.")
+    var bundleIds: [String]
+
+    @Option(help: "The app's Apple ID to accept, if a production document names one.")
+    var appAppleId: Int64?
+
+    @Option(
+        name: .customLong("environment"),
+        help:
+            "The environment to accept: production (the default), sandbox, xcode or localTesting. May be repeated.",
+        transform: Environment.option)
+    var environments: [Environment] = []
+
+    @Option(
+        name: .customLong("root"),
+        help: "A root certificate (PEM or DER) to trust instead of Apple's. May be repeated.",
+        completion: .file())
+    var roots: [String] = []
+
+    @Flag(help: "Trust Apple's roots in addition to those of --root.")
+    var alsoAppleRoots = false
+
+    @Option(
+        name: .customLong("intermediates"),
+        help: """
+            Apple's intermediate certificates, which old transaction receipts omit: a folder of .cer, .crt, .der or \
+            .pem files, or one file. They must lead to a trusted root.
+            """,
+        completion: .directory)
+    var intermediates: String?
+
+    @Option(
+        help: """
+            Check the signer's certificates for revocation with Apple's responders: ask refuses revoked certificates, \
+            require also refuses certificates whose status is unknown.
+            """)
+    var revocation = ServerConfiguration.Revocation.off
+
+    @Option(
+        help:
+            "The time (ISO 8601) at which certificates must be valid if the document has no date. Default: now.",
+        transform: { text in
+            guard let instant = Timestamp(iso8601: text) else {
+                throw ValidationError("--at takes a time like 2026-01-31T12:00:00Z, not \(text).")
+            }
+            return instant
+        })
+    var at: Timestamp?
+
+    @Option(
+        name: .customLong("device"),
+        help: "Also require a receipt for this device: its identifierForVendor (iOS) or MAC address (macOS).",
+        transform: { text in
+            guard let device = DeviceIdentifier(text) else {
+                throw ValidationError("--device takes a UUID or a MAC address, not \(text).")
+            }
+            return device
+        })
+    var device: DeviceIdentifier?
+
+    @Flag(help: "Show each check in order, with the expected and the found value.")
+    var explain = false
+
+    @Flag(help: "Print one JSON object per document, and nothing else.")
+    var json = false
+
+    func validate() throws {
+        guard !bundleIds.contains("") else {
+            throw ValidationError("--bundle-id takes a bundle id, and it is empty.")
+        }
+        guard appAppleId == nil || bundleIds.count == 1 else {
+            throw ValidationError("--app-apple-id is for one app: pass exactly one --bundle-id with it.")
+        }
+    }
+
+    func run() async throws {
+        var verifier = try verifier()
+        let checks = Checks()
+        if explain { verifier.onCheck = { checks.add($0) } }
+        let now = at ?? SystemClock.now()
+        var status: Int32 = 0
+        for item in Input.documents(file) {
+            let verdict = await Verdict(item.document, verifier: verifier, device: device, at: now)
+            status = max(status, verdict.exitStatus)
+            let passed = explain ? checks.take() : nil
+            if let passed, !json { try Terminal.print(verdict.explanation(passed)) }
+            if let errorText = verdict.errorText { Terminal.printError("quittance: \(item.place)\(errorText)") }
+            if json {
+                try Terminal.print(verdict.json(passed))
+            } else if let text = verdict.text {
+                try Terminal.print(text)
+            }
+        }
+        if status != 0 { throw ExitCode(status) }
+    }
+
+    private func verifier() throws -> AppStoreVerifier {
+        var configuration = ServerConfiguration()
+        (configuration.roots, configuration.alsoAppleRoots) = (roots, alsoAppleRoots)
+        (configuration.intermediates, configuration.revocation) = (intermediates, revocation)
+        var verifier = try Composition(configuration).verifier()
+        verifier.apps = .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) })
+        verifier.environments = environments.isEmpty ? [.production] : Set(environments)
+        return verifier
+    }
+}
+
+/// Collects the checks that a document passes.
+private final class Checks: Sendable {
+    private let passed = Mutex<[VerificationCheck]>([])
+
+    func add(_ check: VerificationCheck) { passed.withLock { $0.append(check) } }
+
+    func take() -> [VerificationCheck] {
+        passed.withLock { checks in
+            defer { checks = [] }
+            return checks
+        }
+    }
+}
+
+extension Environment {
+    /// Parses an option's value: Apple's word, in any case.
+    static func option(_ text: String) throws -> Environment {
+        guard let environment = Environment(named: text) else {
+            throw ValidationError("--environment takes production, sandbox, xcode or localTesting, not \(text).")
+        }
+        return environment
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import ReceiptCoding
+
+/// The outcome for one document.
+enum Verdict {
+    case receipt(Verified<AppReceipt>)
+    case transactionReceipt(VerifiedTransactionReceipt)
+    case token(Verified<JSONValue>)
+    case refused(VerificationError)
+    case unreadable(InputError)
+
+    init(
+        _ document: Result<Document, InputError>, verifier: AppStoreVerifier, device: DeviceIdentifier?,
+        at now: Timestamp
+    ) async {
+        do {
+            switch try document.get() {
+            case .receipt(let bytes):
+                let receipt = try await verifier.verify(receipt: bytes, at: now)
+                if let device { try receipt.requireDevice(device) }
+                self = .receipt(receipt)
+            case .jws where device != nil, .transactionReceipt where device != nil:
+                self = .unreadable(InputError(description: "--device applies to app receipts only."))
+            case .jws(let bytes):
+                self = .token(try await verifier.verifyAndRead(bytes, at: now))
+            case .transactionReceipt(_, let bytes):
+                self = .transactionReceipt(try await verifier.verify(transactionReceipt: bytes, at: now))
+            case .json:
+                self = .unreadable(
+                    InputError(description: "This JSON has no signature to verify."))
+            }
+        } catch let error as VerificationError {
+            self = .refused(error)
+        } catch {
+            self = .unreadable(error as? InputError ?? InputError(description: "\(error)"))
+        }
+    }
+
+    var isVerified: Bool { exitStatus == 0 }
+
+    var exitStatus: Int32 {
+        switch self {
+        case .receipt, .transactionReceipt, .token: 0
+        case .refused: 1
+        case .unreadable: 2
+        }
+    }
+
+    /// The line for standard error: the code and the reason; `nil` if the document is verified.
+    var errorText: String? {
+        switch self {
+        case .receipt, .transactionReceipt, .token: nil
+        case .refused(let error): "refused, \(error.code.rawValue): \(error.message.printable)"
+        case .unreadable(let error): error.description.printable
+        }
+    }
+
+    private var codeAndReason: (code: String, reason: String) {
+        switch self {
+        case .receipt, .transactionReceipt, .token: ("verified", "")
+        case .refused(let error): (error.code.rawValue, error.message)
+        case .unreadable(let error): (VerificationError.Code.malformed.rawValue, error.description)
+        }
+    }
+
+    /// The outcome as JSON.
+    ///
+    /// - Parameter checks: The passed checks; `nil` to leave them out.
+    func json(_ checks: [VerificationCheck]?) -> String {
+        var writer = JSONWriter()
+        writer.object { json in
+            json.name("verified")
+            json.bool(isVerified)
+            switch self {
+            case .receipt(let receipt):
+                json.summary(of: receipt)
+                json.name("payload")
+                json.literal(Receipt(receipt.payload, requestDate: nil).json)
+            case .token(let token):
+                json.summary(of: token)
+                json.name("payload")
+                json.value(token.payload)
+            case .transactionReceipt(let receipt):
+                json.summary(of: receipt)
+                json.name("payload")
+                json.literal(receipt.payload.json)
+            case .refused, .unreadable:
+                json.member("code", codeAndReason.code)
+                json.member("reason", codeAndReason.reason)
+            }
+            if let checks {
+                json.name("checks")
+                json.beginArray()
+                for check in checks { json.check(check) }
+                if case .refused(let error) = self { json.failedCheck(error) }
+                json.endArray()
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// The passed checks in order, and the failed one.
+    func explanation(_ checks: [VerificationCheck]) -> String {
+        var part: String?
+        var lines: [String] = []
+        for check in checks {
+            if check.part != part { lines.append(check.part.map { "in \($0)" } ?? "in the document itself") }
+            part = check.part
+            let expected = "expected \(check.expected)".printable.styled(.dim)
+            lines.append("  ✓ ".styled(.green) + check.subject.rawValue.padded(to: 13) + expected)
+            lines.append(String(repeating: " ", count: 17) + "found \(check.found)".printable)
+        }
+        if case .refused(let error) = self {
+            let subject = error.code.subject.rawValue.padded(to: 13)
+            lines.append("  ✗ ".styled(.red) + subject + error.message.printable)
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    /// The text for people; `nil` for a refusal, which is reported on standard error.
+    var text: String? {
+        switch self {
+        case .receipt(let receipt): "Verified: ".styled(.green) + Report.receipt(receipt.payload)
+        case .transactionReceipt(let receipt):
+            "Verified: ".styled(.green) + Report.transactionReceipt(receipt.receipt)
+                + "  The environment is not signed: a sandbox purchase looks the same.\n"
+        case .token(let token):
+            "Verified: ".styled(.green) + Report.payload(token.payload, JSONDocument(recognizing: token.payload))
+                + (token.bundleId == nil ? "  The document has no bundle id, so none was compared.\n" : "")
+        case .refused, .unreadable: nil
+        }
+    }
+}
+
+extension AppStoreVerifier {
+    /// Verifies a token of any kind and the tokens inside a notification, and checks that the payload can be decoded.
+    fileprivate func verifyAndRead(
+        _ jws: [UInt8], at now: Timestamp
+    ) async throws(VerificationError) -> Verified<JSONValue> {
+        let token = try await verify(jws: jws, at: now)
+        switch token.kind {
+        case .transaction: _ = try token.read(as: JWSTransactionDecodedPayload.self)
+        case .renewalInfo: _ = try token.read(as: JWSRenewalInfoDecodedPayload.self)
+        case .appTransaction: _ = try token.read(as: AppTransaction.self)
+        case .notification: _ = try await verify(partsOf: token.read(as: ResponseBodyV2DecodedPayload.self), at: now)
+        case .retentionRequest: _ = try token.read(as: DecodedRealtimeRequestBody.self)
+        case .receipt: break
+        }
+        return token
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func summary(of receipt: VerifiedTransactionReceipt) {
+        member("kind", "transactionReceipt")
+        name("environment")
+        null()  // It is not signed.
+        member("bundleId", receipt.bundleId)
+        name("signedDate")
+        if let date = receipt.purchaseDate { number(date.milliseconds) } else { null() }
+    }
+
+    fileprivate mutating func check(_ check: VerificationCheck) {
+        object { json in
+            if let part = check.part { json.member("part", part) }
+            json.member("check", check.subject.rawValue)
+            json.name("passed")
+            json.bool(true)
+            json.member("expected", check.expected)
+            json.member("found", check.found)
+        }
+    }
+
+    fileprivate mutating func failedCheck(_ error: VerificationError) {
+        object { json in
+            json.member("check", error.code.subject.rawValue)
+            json.name("passed")
+            json.bool(false)
+            json.member("reason", error.message)
+        }
+    }
+
+    fileprivate mutating func summary<Payload>(of verified: Verified<Payload>) {
+        member("kind", verified.kind.rawValue)
+        member("environment", verified.environment.rawValue)
+        // Null: this kind has no bundle id, so none was compared.
+        name("bundleId")
+        if let bundleId = verified.bundleId { string(bundleId) } else { null() }
+        name("signedDate")
+        if let signedDate = verified.signedDate { number(signedDate.milliseconds) } else { null() }
+    }
+}
