@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A date and time of the proleptic Gregorian calendar in UTC, or in the zone that its maker shifted it to.
+/// A date and time of the proleptic Gregorian calendar in UTC, or in the zone of its offset.
 ///
-/// Plain arithmetic instead of a formatter: a receipt holds hundreds of dates, each written in three forms.
+/// Plain arithmetic instead of a formatter: a receipt holds hundreds of dates, and each is written in three forms.
 struct CalendarDate: Hashable {
     var year: Int
     var month: Int
@@ -26,9 +26,10 @@ struct CalendarDate: Hashable {
         millisecond = 0
     }
 
-    /// The date of `instant`, moved by `offset` seconds east of UTC. Total: any `Int64` has a date.
-    init(_ instant: Timestamp, offset: Int = 0) {
-        let (seconds, millisecond) = Self.floor(instant.milliseconds, by: 1000)
+    /// The date so many milliseconds after 1970-01-01T00:00:00Z, moved by `offset` seconds east of UTC. Total: any
+    /// `Int64` has a date.
+    init(milliseconds: Int64, offset: Int = 0) {
+        let (seconds, millisecond) = Self.floor(milliseconds, by: 1000)
         let (days, ofDay) = Self.floor(seconds + Int64(offset), by: 86_400)
         (year, month, day) = Self.civil(fromDays: Int(days))
         hour = Int(ofDay) / 3600
@@ -58,7 +59,7 @@ struct CalendarDate: Hashable {
         }
     }
 
-    // Both directions count years from 1 March, which puts the leap day last, in eras of 400 years (146,097 days).
+    // Both directions count years from 1 March, so that the leap day is the last, in eras of 400 years (146,097 days).
 
     static func days(toYear year: Int, month: Int, day: Int) -> Int {
         let shifted = month <= 2 ? year - 1 : year

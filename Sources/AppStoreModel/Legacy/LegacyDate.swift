@@ -6,15 +6,15 @@
 package enum LegacyDate {
     /// Appends `YYYY-MM-DD HH:MM:SS Etc/GMT`.
     package static func appendGMT(_ instant: Timestamp, to text: inout [UInt8]) {
-        append(CalendarDate(instant), zone: " Etc/GMT", to: &text)
+        append(instant, offset: 0, zone: " Etc/GMT", to: &text)
     }
 
     /// Appends `YYYY-MM-DD HH:MM:SS America/Los_Angeles`.
     package static func appendPacific(_ instant: Timestamp, to text: inout [UInt8]) {
-        append(CalendarDate(instant, offset: pacificOffset(at: instant)), zone: " America/Los_Angeles", to: &text)
+        append(instant, offset: pacificOffset(at: instant), zone: " America/Los_Angeles", to: &text)
     }
 
-    /// Reads either text. Of the hour that there is twice a year in Pacific time, the first is meant.
+    /// Reads either text. One hour a year occurs twice in Pacific time: its texts are read as the first.
     package static func instant(of text: String) -> Timestamp? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard parts.count == 3, let wall = Timestamp(iso8601: "\(parts[0])T\(parts[1])Z") else { return nil }
@@ -25,14 +25,17 @@ package enum LegacyDate {
             let daylight = Timestamp(milliseconds: wall.milliseconds + 7 * 3_600_000)
             let standard = Timestamp(milliseconds: wall.milliseconds + 8 * 3_600_000)
             let instant = pacificOffset(at: daylight) == -7 * 3600 ? daylight : standard
-            // The last hours of the year 9999 on the wall are beyond it in UTC.
+            // The last hours of the year 9999 in Pacific time are after it in UTC.
             return Timestamp.calendar.contains(instant) ? instant : nil
         default:
             return nil
         }
     }
 
-    private static func append(_ date: CalendarDate, zone: StaticString, to text: inout [UInt8]) {
+    private static func append(
+        _ instant: Timestamp, offset: Int, zone: StaticString, to text: inout [UInt8]
+    ) {
+        let date = CalendarDate(milliseconds: instant.milliseconds, offset: offset)
         date.appendDay(to: &text)
         text.append(UInt8(ascii: " "))
         date.appendTime(to: &text)
@@ -41,12 +44,12 @@ package enum LegacyDate {
 
     /// Seconds east of UTC in America/Los_Angeles.
     ///
-    /// The rules of the US Energy Policy Act of 2005 (from 2007 on) and of the law before it (1987 to 2006). The earlier
-    /// ones are those of 1967, although no App Store date is that old.
+    /// Follows the US Energy Policy Act of 2005 from 2007 on, and the law before it from 1987 to 2006. For earlier
+    /// years, which no App Store date has, it follows the rules of 1967.
     package static func pacificOffset(at instant: Timestamp) -> Int {
         let standard = -8 * 3600
-        let year = CalendarDate(instant, offset: standard).year
-        // Beyond four digits there is no text to write, and the arithmetic below could leave `Int64`.
+        let year = CalendarDate(milliseconds: instant.milliseconds, offset: standard).year
+        // A year of more than four digits has no text, and could overflow the arithmetic below.
         guard (0...9999).contains(year) else { return standard }
         let start: Int
         let end: Int
@@ -61,7 +64,7 @@ package enum LegacyDate {
             start = lastSunday(of: 4, year)
             end = lastSunday(of: 10, year)
         }
-        // Both switches are at 02:00 on the wall: 10:00 UTC out of standard time, 09:00 UTC out of daylight time.
+        // Both switches are at 02:00 local time: 10:00 UTC from standard time, 09:00 UTC from daylight time.
         let isDaylight =
             instant.milliseconds >= milliseconds(day: start, utcHour: 10)
             && instant.milliseconds < milliseconds(day: end, utcHour: 9)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A question to verifyReceipt: Apple's `requestBody`.
+/// A request to verifyReceipt: Apple's `requestBody`.
 public struct VerifyReceiptRequest: LegacyObject {
     /// `receipt-data`: the receipt as base64. Always there.
     public var receiptData: String?
     /// `password`: the app's shared secret. Required for receipts with auto-renewable subscriptions.
     public var password: String?
-    /// `exclude-old-transactions`: only the latest renewal of each subscription is wanted.
+    /// `exclude-old-transactions`: whether the answer has only the latest renewal of each subscription.
     public var excludeOldTransactions: Bool?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -20,14 +21,14 @@ public struct VerifyReceiptRequest: LegacyObject {
 }
 
 extension VerifyReceiptRequest {
-    /// The receipt: `receiptData` as bytes. `nil` where that is not base64 as the App Store takes it.
+    /// The receipt: `receiptData` as bytes. `nil` if that is not base64 as the App Store accepts it.
     public var receipt: [UInt8]? {
         receiptData.flatMap { Base64.decode($0.utf8) }
     }
 
-    /// Reads a request as the App Store does: members that are not known are ignored, and of duplicates the last counts.
+    /// Reads a request as the App Store does: it ignores unknown members, and of duplicates the last counts.
     ///
-    /// - Throws: ``VerifyReceiptStatus``: the answer to a body that is no such request.
+    /// - Throws: ``VerifyReceiptStatus``, the answer to a body that is no such request.
     public init(parsing body: some Sequence<UInt8>) throws(VerifyReceiptStatus) {
         guard let json = try? JSONValue(parsing: body) else { throw .unreadableRequest }
         guard let data = json["receipt-data"]?.string else { throw .malformedReceipt }
@@ -40,7 +41,7 @@ extension VerifyReceiptRequest {
 
 /// An answer of verifyReceipt about an app receipt: Apple's `responseBody`.
 public struct VerifyReceiptResponse: LegacyObject {
-    /// `receipt`: what the receipt that was sent says. Only with status 0.
+    /// `receipt`: the content of the receipt that was sent. Only with status 0.
     public var receipt: Receipt?
     /// `environment`: `Production` or `Sandbox`. With status 0, and with most errors.
     public var environment: Open<Environment>?
@@ -54,10 +55,12 @@ public struct VerifyReceiptResponse: LegacyObject {
     public var status: Open<VerifyReceiptStatus>?
     /// `is_retryable`, by older texts `is-retryable`: whether the same request may succeed later. Errors only.
     public var isRetryable: Bool?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 
+    /// An answer with a status, and with a receipt if that is valid.
     public init(status: VerifyReceiptStatus, environment: Environment? = nil, receipt: Receipt? = nil) {
         self.status = Open(status)
         self.environment = environment.map(Open.init)
@@ -82,38 +85,11 @@ public struct VerifyReceiptResponse: LegacyObject {
     }
 }
 
-/// What verifyReceipt says about a receipt: Apple's `status`.
-public enum VerifyReceiptStatus: Int, Error, CaseIterable, Sendable {
-    case valid = 0
-    /// Not an HTTP POST, or by Apple's older text JSON that could not be read.
-    case unreadableRequest = 21000
-    /// Apple does not send it any more.
-    case retired = 21001
-    /// `receipt-data` is missing or malformed, or the App Store had a passing fault.
-    case malformedReceipt = 21002
-    /// The receipt could not be authenticated.
-    case unauthenticReceipt = 21003
-    /// The shared secret is not the app's.
-    case wrongSharedSecret = 21004
-    /// The receipt server was unavailable.
-    case unavailable = 21005
-    /// Genuine, but the subscription has expired: iOS 6 style receipts only.
-    case expiredSubscription = 21006
-    /// A sandbox receipt came to the production endpoint.
-    case sandboxReceipt = 21007
-    /// A production receipt came to the sandbox endpoint.
-    case productionReceipt = 21008
-    /// Internal data access error; try again later.
-    case internalDataAccess = 21009
-    /// The account was not found or has been deleted.
-    case accountNotFound = 21010
-}
-
 extension VerifyReceiptResponse {
     /// Whether the same request may succeed later.
     ///
-    /// 21002 can be a passing fault too, but nothing in the answer tells: try it once or twice more at most. For 21100 to
-    /// 21199 `is_retryable` decides, and where it is missing they are.
+    /// 21002 can be a temporary fault too, but the answer does not say so: retry it once or twice at most. For 21100 to
+    /// 21199 `is_retryable` decides, and if it is missing, the request may be retried.
     public var mayBeRetried: Bool {
         switch status?.rawValue {
         case 21005, 21009: true

@@ -2,9 +2,9 @@
 
 /// A purchase as the App Store signs it: Apple's `JWSTransactionDecodedPayload`.
 ///
-/// Apple adds fields over the years and leaves out what does not apply, so every property is optional; `unknownMembers`
-/// keeps what this version does not know. The documentation of each names the App Store Server API version that
-/// introduced it, where that is later than 1.0.
+/// Apple adds members over the years and leaves out those that do not apply, so every property is optional.
+/// `unknownMembers` keeps the members that this version does not know. The number in brackets is the App Store Server
+/// API version that introduced the property, if later than 1.0.
 public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     /// This purchase, renewal or restore: a string of digits. Always there.
     public var transactionId: String?
@@ -28,11 +28,11 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var quantity: Int?
     /// The kind of product. Always there.
     public var type: Open<ProductType>?
-    /// The UUID that the app attached to the purchase. Only where it did.
+    /// The UUID that the app attached to the purchase. Only if it did.
     public var appAccountToken: String?
-    /// Whether the customer bought it or has it through somebody else. Always there.
+    /// Whether the customer bought it or has it through another customer. Always there.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
-    /// When the App Store signed this: of two payloads about one transaction, the later one holds. Always there.
+    /// When the App Store signed this. Of two payloads about one transaction, the later one counts. Always there.
     public var signedDate: Timestamp?
     /// Why it was refunded or revoked. Only with `revocationDate`.
     public var revocationReason: Open<RevocationReason>?
@@ -52,7 +52,7 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var storefrontId: String?
     /// Who caused the transaction (1.8). Always there.
     public var transactionReason: Open<TransactionReason>?
-    /// The price paid in milliunits of `currency`, quantity and offer counted in (1.10).
+    /// The price paid in milliunits of `currency`, with quantity and offer included (1.10).
     public var price: Int64?
     /// ISO 4217 code of `price` (1.10). Only with `price`.
     public var currency: String?
@@ -68,17 +68,17 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var previousOriginalTransactionId: String?
     /// What kind of revocation it was (1.19). Only with `revocationDate`.
     public var revocationType: Open<RevocationType>?
-    /// The refunded share in thousandths of a percent, 0 to 100000 (1.19). Only with a refund; goes when it is reversed.
+    /// The refunded share in thousandths of a percent, 0 to 100000 (1.19). Only with a refund that was not reversed.
     public var revocationPercentage: Int?
     /// How the subscription is billed (1.21). Only with billing plans.
     public var billingPlanType: Open<BillingPlanType>?
-    /// Where a commitment of several monthly payments stands (1.21). Only with one.
+    /// The state of a commitment of several monthly payments (1.21). Only with one.
     public var commitmentInfo: TransactionCommitmentInfo?
     /// The seats of a multi-seat subscription (1.23, sandbox so far).
     public var multiSeatInfo: TransactionMultiSeatInfo?
-    /// More about why the transaction is there (1.23, sandbox so far).
+    /// More about the transaction's cause (1.23, sandbox so far).
     public var additionalTransactionReason: Open<AdditionalTransactionReason>?
-    /// Base64 of a hash that binds the payload to one device. Only in tokens that a device handed out.
+    /// Base64 of a hash that binds the payload to one device. Only in tokens from a device.
     public var deviceVerification: String?
     /// The UUID that went into `deviceVerification`. Only with it.
     public var deviceVerificationNonce: String?
@@ -86,6 +86,10 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var unknownMembers = UnknownMembers()
 
     public init() {}
+}
+
+extension JWSTransactionDecodedPayload: SignedPayload {
+    public static var signedKind: SignedKind { .transaction }
 }
 
 /// A product's kind: Apple's `type` of a transaction.
@@ -96,11 +100,11 @@ public enum ProductType: String, CaseIterable, Sendable {
     case nonRenewingSubscription = "Non-Renewing Subscription"
 }
 
-/// How a customer came to a purchase: Apple's `inAppOwnershipType`.
+/// How a customer got a purchase: Apple's `inAppOwnershipType`.
 public enum InAppOwnershipType: String, CaseIterable, Sendable {
     case purchased = "PURCHASED"
     case familyShared = "FAMILY_SHARED"
-    /// A seat that somebody else paid for (1.22, sandbox so far).
+    /// A seat that another customer paid for (1.22, sandbox so far).
     case assigned = "ASSIGNED"
 }
 
@@ -134,7 +138,7 @@ public enum OfferDiscountType: String, CaseIterable, Sendable {
     case oneTime = "ONE_TIME"
 }
 
-/// Why a purchase was taken back: Apple's `revocationReason`.
+/// Why a purchase was refunded or revoked: Apple's `revocationReason`.
 public enum RevocationReason: Int, CaseIterable, Sendable {
     /// Another reason, such as an accidental purchase.
     case other = 0
@@ -156,7 +160,7 @@ public enum BillingPlanType: String, CaseIterable, Sendable {
     case monthly = "MONTHLY"
 }
 
-/// Where a commitment stands: Apple's `TransactionCommitmentInfo`.
+/// The state of a commitment: Apple's `TransactionCommitmentInfo`.
 public struct TransactionCommitmentInfo: Codable, Hashable, Sendable {
     /// The payment of this transaction, 1 to `totalBillingPeriods`.
     public var billingPeriodNumber: Int?
@@ -166,6 +170,7 @@ public struct TransactionCommitmentInfo: Codable, Hashable, Sendable {
     public var commitmentExpiresDate: Timestamp?
     /// The price of the whole commitment in milliunits of the transaction's currency.
     public var commitmentPrice: Int64?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -177,8 +182,9 @@ public struct TransactionMultiSeatInfo: Codable, Hashable, Sendable {
     public var invitationManagement: String?
     /// Prices by number of seats, as Apple sends them: the names inside a tier are not published yet.
     public var priceTiers: [JSONValue]?
-    /// Seats that were taken back; those in force are the quantities of the period less these.
+    /// Seats that were revoked. Subtract them from the quantities of the period to get the seats in force.
     public var revokedSeatQuantity: Int?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
