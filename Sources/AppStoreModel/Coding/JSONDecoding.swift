@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Decoding of `Decodable` payloads from a `JSONValue`, with the members that a payload does not know.
+
 /// The members of an object that this version does not know.
 ///
-/// A payload that has a property of this type keeps what Apple adds later, with its synthesised `Codable` conformance:
-/// ``JSONValue/decode(_:)`` fills it, and ``JSONValue/init(encoding:)`` puts its members back into the object.
+/// A payload with a property of this type keeps what Apple adds later, and its `Codable` conformance can be
+/// synthesised: ``JSONValue/decode(_:)`` fills the property, and ``JSONValue/init(encoding:omittingUnknown:)`` puts its
+/// members back.
 public struct UnknownMembers: Hashable, Sendable {
     /// In the order of the document.
     public var members: [JSONValue.Member]
 
+    /// Members in this order.
     public init(_ members: [JSONValue.Member] = []) {
         self.members = members
     }
 
-    /// The member called `name`, or `nil` where there is none.
+    /// The member called `name`, or `nil` if there is none.
     public subscript(name: String) -> JSONValue? {
         members.last { $0.isCalled(name) }?.value
     }
@@ -26,8 +30,8 @@ extension UnknownMembers: Codable {
     public func encode(to encoder: any Encoder) {}
 }
 
-// Synthesised conformances call these. Foundation's coders cannot tell which members are not known, nor put any beside the
-// known ones; with them there are none.
+// Synthesised conformances call these. Foundation's coders do not report unknown members, nor write any beside the
+// known ones; with them a payload has none.
 
 extension KeyedDecodingContainer {
     /// The members that `Key` does not name.
@@ -36,8 +40,8 @@ extension KeyedDecodingContainer {
     }
 }
 
-// The same for words and instants, which otherwise take the way of a type that nothing is known of: from metadata that is
-// looked up for each value. Any coder's result is the same.
+// The same for words and instants, which would otherwise be decoded as a type of which nothing is known, with metadata
+// that is looked up for each value. The result is the same with any coder.
 
 extension KeyedDecodingContainer {
     func decodeIfPresent<Word>(
@@ -57,7 +61,7 @@ extension KeyedDecodingContainer {
             let time = Timestamp(milliseconds: milliseconds)
             if Timestamp.calendar.contains(time) { return time }
         }
-        // Fractions, and what is no time at all, are the business of the type itself.
+        // The type itself decodes fractions, and reports what is no time.
         return try contains(key) && !decodeNil(forKey: key) ? decode(type, forKey: key) : nil
     }
 }
@@ -70,8 +74,10 @@ extension KeyedEncodingContainer {
     }
 }
 
-/// In front of every coding path of ``JSONValue``'s encoder, by which it is told from others.
+/// The coding path of this package's encoder, which tells it from others.
 struct JSONValueRoot: CodingKey {
+    static let path: [any CodingKey] = [JSONValueRoot()]
+
     var stringValue: String { "" }
     var intValue: Int? { nil }
     init() {}
@@ -89,7 +95,7 @@ extension JSONValue {
 }
 
 extension DecodingError {
-    /// The member and what is wrong with it, without the words of the language; no full stop.
+    /// The member and its fault, without Swift's own words and without a full stop.
     package var sentence: String {
         let context =
             switch self {
@@ -106,8 +112,8 @@ extension DecodingError {
     }
 }
 
-/// Decodes one value. A class, since the protocols hand it on as `any Decoder` several times for each value, and a struct
-/// would be put into a box each time.
+/// Decodes one value. A class, since it is passed as `any Decoder` several times for each value, and a struct would be
+/// boxed each time.
 private final class JSONValueDecoder: Decoder {
     let value: JSONValue
     private let parent: JSONValueDecoder?
@@ -119,7 +125,7 @@ private final class JSONValueDecoder: Decoder {
         self.key = key
     }
 
-    /// Put together only when somebody asks, which is for errors.
+    /// Built only on demand, since only errors need it.
     var codingPath: [any CodingKey] {
         guard let key else { return parent?.codingPath ?? [] }
         return (parent?.codingPath ?? []) + [key]
@@ -128,7 +134,7 @@ private final class JSONValueDecoder: Decoder {
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func decode<T: Decodable>(_ type: T.Type) throws -> T {
-        // The two leaves that fill most payloads, without the detour through a container.
+        // The two kinds of values that fill most payloads need no container.
         if type == String.self, case .string(let text) = value, let result = text as? T { return result }
         if type == JSONValue.self, let result = value as? T { return result }
         return try T(from: self)
@@ -158,7 +164,7 @@ extension JSONValue {
         return true
     }
 
-    /// What this is, for people.
+    /// What this is, for error messages.
     fileprivate var kind: String {
         switch self {
         case .null: "null"
@@ -192,18 +198,8 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
     }
 
     func decode(_ type: Float.Type) throws -> Float { Float(try decode(Double.self)) }
-    func decode(_ type: Int.Type) throws -> Int { try integer() }
-    func decode(_ type: Int8.Type) throws -> Int8 { try integer() }
-    func decode(_ type: Int16.Type) throws -> Int16 { try integer() }
-    func decode(_ type: Int32.Type) throws -> Int32 { try integer() }
-    func decode(_ type: Int64.Type) throws -> Int64 { try integer() }
-    func decode(_ type: UInt.Type) throws -> UInt { try integer() }
-    func decode(_ type: UInt8.Type) throws -> UInt8 { try integer() }
-    func decode(_ type: UInt16.Type) throws -> UInt16 { try integer() }
-    func decode(_ type: UInt32.Type) throws -> UInt32 { try integer() }
-    func decode(_ type: UInt64.Type) throws -> UInt64 { try integer() }
 
-    private func integer<Integer: FixedWidthInteger>() throws -> Integer {
+    func decode<Integer: FixedWidthInteger & Decodable>(_ type: Integer.Type) throws -> Integer {
         guard case .number(let literal) = value else {
             throw mismatch(Integer.self, "a whole number of \(Integer.bitWidth) bits")
         }
@@ -216,13 +212,13 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
     }
 }
 
-/// An object's members, to be found by their names.
+/// An object's members, looked up by their names.
 private final class MemberTable {
     let members: [JSONValue.Member]
     let decoder: JSONValueDecoder
-    /// The last position of each name, where there are so many members that looking through them all would cost.
+    /// The last position of each name, if there are too many members to search one by one.
     private let positions: [[UInt8]: Int]?
-    /// Of the first 64 members, a bit for each that somebody asked for.
+    /// A bit for each of the first 64 members that was looked up.
     private var askedFor: UInt64 = 0
 
     init(_ members: [JSONValue.Member], of decoder: JSONValueDecoder) {
@@ -241,13 +237,13 @@ private final class MemberTable {
         return members[index].value
     }
 
-    /// What nobody asked for.
+    /// The members that were not looked up.
     var rest: [JSONValue.Member] {
         members.enumerated().filter { askedFor & 1 << $0.offset == 0 }.map(\.element)
     }
 }
 
-/// A single reference, since the standard library copies it for each member that it asks for.
+/// A single reference, since the standard library copies the container for each member.
 private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let table: MemberTable
 
@@ -267,7 +263,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func contains(_ key: Key) -> Bool { value(key) != nil }
 
-    // Only an optional asks; with nothing there the answer is the same as with null.
+    // Only optionals call this. For them a missing member is the same as null.
     func decodeNil(forKey key: Key) -> Bool { value(key)?.isNull ?? true }
 
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
@@ -301,7 +297,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? { try integer(key) }
     func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? { try integer(key) }
 
-    // Inlined, so that it is compiled for the two types above.
+    // Inlined, so that the compiler specialises it for the two types above.
     @inline(__always)
     private func integer<Integer: FixedWidthInteger & Decodable>(_ key: Key) throws -> Integer? {
         switch value(key) {
@@ -312,25 +308,10 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         }
     }
 
-    /// The members that `Key` does not name. What was asked for is named, and needs no search among the names.
+    /// The members that `Key` does not name. A member that was looked up has a name in `Key`.
     private func unknownMembers(besides key: Key) -> UnknownMembers {
         UnknownMembers(table.rest.filter { Key(stringValue: $0.name) == nil || $0.name == key.stringValue })
     }
-
-    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try decoder(key).decode(type) }
-    func decode(_ type: String.Type, forKey key: Key) throws -> String { try decoder(key).decode(type) }
-    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try decoder(key).decode(type) }
-    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { try decoder(key).decode(type) }
-    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try decoder(key).decode(type) }
-    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try decoder(key).decode(type) }
-    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try decoder(key).decode(type) }
-    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try decoder(key).decode(type) }
-    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try decoder(key).decode(type) }
-    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try decoder(key).decode(type) }
-    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try decoder(key).decode(type) }
-    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try decoder(key).decode(type) }
-    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try decoder(key).decode(type) }
-    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try decoder(key).decode(type) }
 
     func nestedContainer<Nested: CodingKey>(
         keyedBy type: Nested.Type, forKey key: Key

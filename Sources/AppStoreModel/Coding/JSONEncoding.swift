@@ -1,191 +1,254 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Encoding of `Encodable` values as JSON text, in one pass. Half the time of a short answer would otherwise go into a
+// tree.
+
+extension JSONWriter {
+    /// Encodes a value as compact JSON: its members in the order in which they are encoded, then the unknown ones.
+    ///
+    /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
+    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the value writes to a container after a
+    ///   container around it.
+    package static func bytes(encoding value: some Encodable, omittingUnknown: Bool = false) throws -> [UInt8] {
+        let output = EncodedOutput(omitsUnknown: omittingUnknown)
+        try output.encode(value, at: 0)
+        output.close(to: 0)
+        guard !output.isOutOfOrder else {
+            throw EncodingError.invalidValue(
+                value, .init(codingPath: [], debugDescription: "A container was written to after one around it."))
+        }
+        return output.json.bytes
+    }
+}
+
 extension JSONValue {
     /// Encodes a payload as a document: its members in the order in which they are declared, then the unknown ones.
     ///
     /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
-    /// - Throws: `EncodingError` for a number that JSON cannot write.
+    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the payload writes to a container after a
+    ///   container around it.
     public init(encoding payload: some Encodable, omittingUnknown: Bool = false) throws {
-        let encoder = JSONValueEncoder(omitsUnknown: omittingUnknown, codingPath: [JSONValueRoot()])
-        try encoder.encode(payload)
-        self = encoder.node.value
+        let json = try JSONWriter.bytes(encoding: payload, omittingUnknown: omittingUnknown)
+        do {
+            try self.init(written: json)
+        } catch {
+            throw EncodingError.invalidValue(
+                payload, .init(codingPath: [], debugDescription: "Encoded as what is not JSON: \(error)."))
+        }
     }
 }
 
 extension CodingUserInfoKey {
-    /// Whether unknown members are left out: true or nothing.
+    /// Whether unknown members are left out: true or absent.
     static let omitsUnknown = CodingUserInfoKey(rawValue: "omitsUnknown")
 }
 
-/// A value that is being built. Containers outlive the call that made them, so they share it by reference.
-private final class Node {
-    enum Content {
-        case leaf(JSONValue)
-        case array([Node])
-        case object([(name: String, node: Node)])
+/// The text so far, and the containers that are open. A container is closed when something is written to one around it.
+private final class EncodedOutput {
+    struct Container {
+        let isObject: Bool
+        /// Tells containers at one depth apart.
+        let number: Int
     }
 
-    var content: Content = .leaf(.null)
+    // Most answers fit.
+    var json = JSONWriter(reservingCapacity: 1024)
+    let omitsUnknown: Bool
+    /// Whether something was written to a container that was closed before, which makes the text wrong.
+    private(set) var isOutOfOrder = false
+    private var containers: [Container] = []
+    private var opened = 0
 
-    var value: JSONValue {
-        switch content {
-        case .leaf(let value): value
-        case .array(let nodes): .array(nodes.map(\.value))
-        case .object(let members): .object(members.map { .init($0.name, $0.node.value) })
+    init(omitsUnknown: Bool) {
+        self.omitsUnknown = omitsUnknown
+    }
+
+    /// Encodes a value inside so many containers: null if it encodes nothing.
+    func encode(_ value: some Encodable, at depth: Int) throws {
+        let start = json.bytes.count
+        try value.encode(to: JSONTextEncoder(output: self, depth: depth))
+        if json.bytes.count == start { json.null() }
+    }
+
+    /// Opens a container inside so many others, and returns its number. A class and its superclass share one.
+    func open(object isObject: Bool, at depth: Int) -> Int {
+        if containers.count > depth {
+            close(to: depth + 1)
+            isOutOfOrder = isOutOfOrder || containers[depth].isObject != isObject
+            return containers[depth].number
+        }
+        if isObject { json.beginObject() } else { json.beginArray() }
+        opened += 1
+        containers.append(Container(isObject: isObject, number: opened))
+        return opened
+    }
+
+    /// Goes back to an open container, which is at so many with itself.
+    func resume(_ number: Int, at depth: Int) {
+        close(to: depth)
+        isOutOfOrder = isOutOfOrder || containers.count < depth || containers[depth - 1].number != number
+    }
+
+    func close(to depth: Int) {
+        while containers.count > depth, let container = containers.popLast() {
+            if container.isObject { json.endObject() } else { json.endArray() }
         }
     }
 
-    func append(name: String) -> Node {
-        let node = Node()
-        var members: [(name: String, node: Node)] = []
-        if case .object(let others) = content { members = others }
-        // Holds the only reference, or every append would copy all that is there.
-        content = .leaf(.null)
-        members.append((name, node))
-        content = .object(members)
-        return node
-    }
-
-    func append() -> Node {
-        let node = Node()
-        var nodes: [Node] = []
-        if case .array(let others) = content { nodes = others }
-        content = .leaf(.null)
-        nodes.append(node)
-        content = .array(nodes)
-        return node
+    func number(_ value: Double, of key: (any CodingKey)? = nil) throws {
+        guard value.isFinite else {
+            let path = key.map { [$0] } ?? []
+            throw EncodingError.invalidValue(
+                value, .init(codingPath: path, debugDescription: "JSON has no number for \(value)."))
+        }
+        json.literal("\(value)")
     }
 }
 
-private struct JSONValueEncoder: Encoder {
-    let node: Node
-    let omitsUnknown: Bool
-    let codingPath: [any CodingKey]
+/// Encodes one value inside so many containers.
+struct JSONTextEncoder: Encoder {
+    fileprivate let output: EncodedOutput
+    fileprivate let depth: Int
 
-    init(node: Node = Node(), omitsUnknown: Bool, codingPath: [any CodingKey]) {
-        self.node = node
-        self.omitsUnknown = omitsUnknown
-        self.codingPath = codingPath
-    }
+    // Only the containers of members are asked for their path; see `JSONValueRoot`.
+    var codingPath: [any CodingKey] { [] }
 
     var userInfo: [CodingUserInfoKey: Any] {
-        guard omitsUnknown, let key = CodingUserInfoKey.omitsUnknown else { return [:] }
+        guard output.omitsUnknown, let key = CodingUserInfoKey.omitsUnknown else { return [:] }
         return [key: true]
     }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
-        if case .leaf = node.content { node.content = .object([]) }
-        return KeyedEncodingContainer(MemberEncoder(node: node, omitsUnknown: omitsUnknown, codingPath: codingPath))
+        let number = output.open(object: true, at: depth)
+        return KeyedEncodingContainer(MemberEncoder(output: output, depth: depth + 1, number: number))
     }
 
     func unkeyedContainer() -> any UnkeyedEncodingContainer {
-        if case .leaf = node.content { node.content = .array([]) }
-        return ElementEncoder(node: node, omitsUnknown: omitsUnknown, codingPath: codingPath)
+        ElementEncoder(output: output, depth: depth + 1, number: output.open(object: false, at: depth))
     }
 
     func singleValueContainer() -> any SingleValueEncodingContainer { self }
+
+    /// Encodes a value that is JSON already.
+    func encode(json: [UInt8]) { output.json.literal(json) }
 }
 
-extension JSONValueEncoder: SingleValueEncodingContainer {
-    func encodeNil() { node.content = .leaf(.null) }
-    func encode(_ value: Bool) { node.content = .leaf(.bool(value)) }
-    func encode(_ value: String) { node.content = .leaf(.string(value)) }
-
-    func encode(_ value: Double) throws {
-        guard value.isFinite else {
-            throw EncodingError.invalidValue(
-                value, .init(codingPath: codingPath, debugDescription: "JSON has no number for \(value)."))
-        }
-        node.content = .leaf(.number("\(value)"))
-    }
-
-    func encode(_ value: Float) throws { try encode(Double(value)) }
-    func encode(_ value: Int) { number(value) }
-    func encode(_ value: Int8) { number(value) }
-    func encode(_ value: Int16) { number(value) }
-    func encode(_ value: Int32) { number(value) }
-    func encode(_ value: Int64) { number(value) }
-    func encode(_ value: UInt) { number(value) }
-    func encode(_ value: UInt8) { number(value) }
-    func encode(_ value: UInt16) { number(value) }
-    func encode(_ value: UInt32) { number(value) }
-    func encode(_ value: UInt64) { number(value) }
-
-    private func number(_ value: some FixedWidthInteger) { node.content = .leaf(.number("\(value)")) }
-
-    func encode(_ value: some Encodable) throws {
-        try value.encode(to: self)
-    }
+extension JSONTextEncoder: SingleValueEncodingContainer {
+    func encodeNil() { output.json.null() }
+    func encode(_ value: Bool) { output.json.bool(value) }
+    func encode(_ value: String) { output.json.string(value) }
+    func encode(_ value: Int) { output.json.number(Int64(value)) }
+    func encode(_ value: Int64) { output.json.number(value) }
+    func encode(_ value: some FixedWidthInteger & Encodable) { output.json.literal("\(value)") }
+    func encode(_ value: some BinaryFloatingPoint & Encodable) throws { try output.number(Double(value)) }
+    func encode(_ value: some Encodable) throws { try value.encode(to: self) }
 }
 
 private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
-    let node: Node
-    let omitsUnknown: Bool
-    let codingPath: [any CodingKey]
+    let output: EncodedOutput
+    let depth: Int
+    let number: Int
 
-    private func encoder(_ key: Key) -> JSONValueEncoder {
-        JSONValueEncoder(
-            node: node.append(name: key.stringValue), omitsUnknown: omitsUnknown, codingPath: codingPath + [key])
+    var codingPath: [any CodingKey] { JSONValueRoot.path }
+
+    private func name(_ key: Key) {
+        output.resume(number, at: depth)
+        output.json.name(key.stringValue)
     }
 
-    func encodeNil(forKey key: Key) { encoder(key).encodeNil() }
-    func encode(_ value: Bool, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: String, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: Double, forKey key: Key) throws { try encoder(key).encode(value) }
-    func encode(_ value: Float, forKey key: Key) throws { try encoder(key).encode(value) }
-    func encode(_ value: Int, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: Int8, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: Int16, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: Int32, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: Int64, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: UInt, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: UInt8, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: UInt16, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: UInt32, forKey key: Key) { encoder(key).encode(value) }
-    func encode(_ value: UInt64, forKey key: Key) { encoder(key).encode(value) }
+    func encodeNil(forKey key: Key) {
+        name(key)
+        output.json.null()
+    }
 
-    func encode(_ value: some Encodable, forKey key: Key) throws {
-        if let unknown = value as? UnknownMembers {
-            guard !omitsUnknown else { return }
-            for member in unknown.members { node.append(name: member.name).content = .leaf(member.value) }
-        } else {
-            try encoder(key).encode(value)
+    func encode(_ value: Bool, forKey key: Key) {
+        name(key)
+        output.json.bool(value)
+    }
+
+    func encode(_ value: String, forKey key: Key) {
+        name(key)
+        output.json.string(value)
+    }
+
+    func encode(_ value: Int, forKey key: Key) { encode(Int64(value), forKey: key) }
+
+    func encode(_ value: Int64, forKey key: Key) {
+        name(key)
+        output.json.number(value)
+    }
+
+    func encode(_ value: some FixedWidthInteger & Encodable, forKey key: Key) {
+        name(key)
+        output.json.literal("\(value)")
+    }
+
+    func encode(_ value: some BinaryFloatingPoint & Encodable, forKey key: Key) throws {
+        name(key)
+        try output.number(Double(value), of: key)
+    }
+
+    func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
+        // Comparing types is cheap, where a cast takes as long as the rest of a short member.
+        if Value.self == UnknownMembers.self, let unknown = value as? UnknownMembers { return encode(unknown) }
+        name(key)
+        try output.encode(value, at: depth)
+    }
+
+    private func encode(_ unknown: UnknownMembers) {
+        guard !output.omitsUnknown else { return }
+        output.resume(number, at: depth)
+        for member in unknown.members {
+            output.json.name(member.name)
+            output.json.value(member.value)
         }
     }
 
     func nestedContainer<Nested: CodingKey>(
         keyedBy type: Nested.Type, forKey key: Key
     ) -> KeyedEncodingContainer<Nested> {
-        encoder(key).container(keyedBy: type)
+        name(key)
+        return JSONTextEncoder(output: output, depth: depth).container(keyedBy: type)
     }
 
-    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer { encoder(key).unkeyedContainer() }
-    func superEncoder() -> any Encoder {
-        JSONValueEncoder(node: node, omitsUnknown: omitsUnknown, codingPath: codingPath)
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
+        name(key)
+        return JSONTextEncoder(output: output, depth: depth).unkeyedContainer()
     }
 
-    func superEncoder(forKey key: Key) -> any Encoder { encoder(key) }
+    /// The superclass's members stand beside those of the class.
+    func superEncoder() -> any Encoder { JSONTextEncoder(output: output, depth: depth - 1) }
+
+    func superEncoder(forKey key: Key) -> any Encoder {
+        name(key)
+        return JSONTextEncoder(output: output, depth: depth)
+    }
 }
 
 private struct ElementEncoder: UnkeyedEncodingContainer {
-    let node: Node
-    let omitsUnknown: Bool
-    let codingPath: [any CodingKey]
+    let output: EncodedOutput
+    let depth: Int
+    let number: Int
     private(set) var count = 0
 
-    init(node: Node, omitsUnknown: Bool, codingPath: [any CodingKey]) {
-        self.node = node
-        self.omitsUnknown = omitsUnknown
-        self.codingPath = codingPath
+    init(output: EncodedOutput, depth: Int, number: Int) {
+        (self.output, self.depth, self.number) = (output, depth, number)
     }
 
-    private mutating func next() -> JSONValueEncoder {
+    var codingPath: [any CodingKey] { [] }
+
+    private mutating func next() -> JSONTextEncoder {
+        output.resume(number, at: depth)
         count += 1
-        return JSONValueEncoder(node: node.append(), omitsUnknown: omitsUnknown, codingPath: codingPath)
+        return JSONTextEncoder(output: output, depth: depth)
     }
 
     mutating func encodeNil() { next().encodeNil() }
-    mutating func encode(_ value: some Encodable) throws { try next().encode(value) }
+
+    mutating func encode(_ value: some Encodable) throws {
+        let encoder = next()
+        try output.encode(value, at: encoder.depth)
+    }
 
     mutating func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
         next().container(keyedBy: type)
@@ -196,10 +259,10 @@ private struct ElementEncoder: UnkeyedEncodingContainer {
 }
 
 extension JSONValue: Encodable {
-    /// Encodes to any coder; to ``init(encoding:)`` without loss.
+    /// Encodes to any coder; to ``init(encoding:omittingUnknown:)`` without loss.
     public func encode(to encoder: any Encoder) throws {
-        if let encoder = encoder as? JSONValueEncoder {
-            encoder.node.content = .leaf(self)
+        if let encoder = encoder as? JSONTextEncoder {
+            encoder.output.json.value(self)
             return
         }
         var container = encoder.singleValueContainer()

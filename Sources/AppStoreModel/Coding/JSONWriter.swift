@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Writes JSON in the order in which it is told, without a tree in between.
+/// Writes JSON in the order of the calls, without a tree in between.
 ///
-/// Apple's answers have an order that people know; `JSONEncoder` has none, and costs ten times as much.
+/// Apple's answers have a fixed order. `JSONEncoder` keeps none, and takes ten times as long.
 package struct JSONWriter {
+    /// The text so far.
     package private(set) var bytes: [UInt8] = []
     private var needsComma = false
 
+    /// A writer with room for so many bytes.
     package init(reservingCapacity capacity: Int = 0) {
         bytes.reserveCapacity(capacity)
     }
 
+    /// Writes an object with the members that `members` writes.
     package mutating func object(_ members: (inout JSONWriter) throws -> Void) rethrows {
         beginObject()
         try members(&self)
         endObject()
     }
 
+    // A container that is begun must be ended.
+
     package mutating func beginObject() { open("{") }
     package mutating func endObject() { close("}") }
     package mutating func beginArray() { open("[") }
     package mutating func endArray() { close("]") }
 
+    /// Writes an array with one value for each of `elements`.
     package mutating func array<Element>(
         _ elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) throws -> Void
     ) rethrows {
@@ -40,6 +46,7 @@ package struct JSONWriter {
         needsComma = false
     }
 
+    /// Writes a name, with escapes if it needs them; its value must follow.
     package mutating func name(_ name: String) {
         separate()
         quote(name)
@@ -47,37 +54,41 @@ package struct JSONWriter {
         needsComma = false
     }
 
+    /// Writes a string, with escapes if it needs them.
     package mutating func string(_ text: String) {
         separate()
         quote(text)
     }
 
+    /// Writes a whole number.
     package mutating func number(_ number: Int64) {
         separate()
         Self.append(number, to: &bytes)
     }
 
+    /// Writes `true` or `false`.
     package mutating func bool(_ bool: Bool) {
         literal(bool ? "true" : "false")
     }
 
+    /// Writes `null`.
     package mutating func null() {
         literal("null")
     }
 
-    /// Writes text that is a JSON value already.
+    /// Writes text that is already a JSON value.
     package mutating func literal(_ text: String) {
         separate()
         bytes.append(contentsOf: text.utf8)
     }
 
-    /// Writes bytes that are a JSON value already.
+    /// Writes bytes that are already a JSON value.
     package mutating func literal(_ json: [UInt8]) {
         separate()
         bytes.append(contentsOf: json)
     }
 
-    /// Writes a string that `text` appends, and that needs no escapes.
+    /// Writes the string that `text` appends, which must need no escapes.
     package mutating func plainString(_ text: (inout [UInt8]) -> Void) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -85,6 +96,7 @@ package struct JSONWriter {
         bytes.append(UInt8(ascii: "\""))
     }
 
+    /// Writes a whole document.
     package mutating func value(_ value: JSONValue) {
         switch value {
         case .null: null()
@@ -135,7 +147,7 @@ package struct JSONWriter {
         bytes.append(UInt8(ascii: "\""))
         var text = text
         text.withUTF8 { utf8 in
-            // Nearly nothing needs an escape, so the common case is one look and one copy.
+            // Few texts need an escape, so the common case is one look and one copy.
             if utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
                 bytes.append(contentsOf: utf8)
             } else {
@@ -154,7 +166,7 @@ package struct JSONWriter {
         case UInt8(ascii: "\r"): bytes.append(contentsOf: #"\r"#.utf8)
         case UInt8(ascii: "\t"): bytes.append(contentsOf: #"\t"#.utf8)
         case 0..<0x20:
-            // What is below 0x20 has 0 or 1 for its first hexadecimal digit.
+            // The first hexadecimal digit of a byte below 0x20 is 0 or 1.
             bytes.append(contentsOf: #"\u00"#.utf8)
             bytes.append(UInt8(ascii: "0") + byte >> 4)
             bytes.append((byte & 15) + (byte & 15 < 10 ? UInt8(ascii: "0") : UInt8(ascii: "a") - 10))
@@ -164,7 +176,7 @@ package struct JSONWriter {
 }
 
 extension JSONWriter {
-    /// Writes a name and a text, where there is one.
+    /// Writes a name and a text, if there is one.
     package mutating func member(_ name: StaticString, _ text: String?) {
         guard let text else { return }
         self.name(name)

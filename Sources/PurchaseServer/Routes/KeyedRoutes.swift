@@ -137,7 +137,7 @@ extension Request {
 
 extension Response {
     init(_ body: some Encodable, _ status: HTTPResponse.Status = .ok) throws {
-        self.init(status, json: try AnswerEncoder.encode(body))
+        self.init(status, json: try JSONWriter.bytes(encoding: body))
     }
 
     init(_ status: HTTPResponse.Status = .ok, json: [UInt8]) {
