@@ -179,8 +179,8 @@ extension AppReceipt {
     /// The receipt's payload in DER. What was decoded from a receipt of the App Store comes out the same to the byte.
     package var encoded: [UInt8] { encodedSet }
 
-    /// The creation date alone: what a verifier needs before it trusts the rest. `nil` if there is none, or none that can
-    /// be read.
+    /// The creation date alone: what a verifier needs before it trusts the rest. `nil` if there is none, or none that
+    /// can be read.
     package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
         guard var attributes = try? BERReader.attributes(of: payload) else { return nil }
         while !attributes.isAtEnd, let attribute = try? attributes.attribute(in: payload) {

@@ -52,7 +52,9 @@ enum WordForm<Known: RawRepresentable & Sendable>: AttributeForm where Known.Raw
 
 /// An instant in ISO 8601.
 enum DateForm: AttributeForm {
-    static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Timestamp? { try attribute.date() }
+    static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Timestamp? {
+        try attribute.date()
+    }
     static func encode(_ value: Timestamp) -> [UInt8] { DEREncoding.ia5String(value.iso8601) }
     static func text(_ value: Timestamp) -> String { value.iso8601 }
 }

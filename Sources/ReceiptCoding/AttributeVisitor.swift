@@ -4,11 +4,11 @@ import AppStoreModel
 
 /// Properties that stand in one set of attributes: those of a receipt, or of a purchase in it.
 ///
-/// A type lists its attributes once, in ``visit(_:)``. ``AttributeReader`` and ``AttributeWriter`` go through that list, so
-/// that reading and writing cannot drift apart.
+/// A type lists its attributes once, in ``visit(_:)``. ``AttributeReader`` and ``AttributeWriter`` go through that
+/// list, so that reading and writing cannot drift apart.
 protocol AttributeSet {
-    /// The range of the types that ``visit(_:)`` knows. An attribute outside it is kept aside unread, so that a range that
-    /// is too small loses nothing.
+    /// The range of the types that ``visit(_:)`` knows. An attribute outside it is kept aside unread, so that a range
+    /// that is too small loses nothing.
     static var types: ClosedRange<Int64> { get }
 
     /// The attributes that no property carries.

@@ -11,6 +11,7 @@ public struct ReceiptAttribute: Hashable, Sendable {
     /// The bytes of the value: DER again for nearly every type.
     public var value: ArraySlice<UInt8>
 
+    /// An attribute with these parts.
     public init(type: Int64, version: Int64, value: ArraySlice<UInt8>) {
         self.type = type
         self.version = version
@@ -19,7 +20,8 @@ public struct ReceiptAttribute: Hashable, Sendable {
 }
 
 extension BERReader {
-    /// Reads the next element as a `ReceiptAttribute ::= SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING }`.
+    /// Reads the next element as a `ReceiptAttribute ::= SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING
+    /// }`.
     mutating func attribute(in bytes: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> ReceiptAttribute {
         var sequence = BERReader(in: try next(BERTag.sequence, "receipt attribute", in: bytes))
         return ReceiptAttribute(

@@ -6,14 +6,14 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The two alphabets of RFC 4648, read as strictly as the formats that use them ask for.
+/// Base64 in both alphabets of RFC 4648, read as strictly as the formats that use them demand.
 ///
-/// Foundation reads surplus padding and the empty text, knows one alphabet, and copies twice; a look at every character before
-/// and after costs more than reading it here.
+/// Foundation accepts surplus padding and the empty text, has one alphabet, and copies twice. Checking every character
+/// before and after Foundation costs more than decoding it here.
 package enum Base64 {
     /// Decodes standard base64 (section 4): full padding, no white space, nothing around it.
     ///
-    /// Set bits behind the last byte are let pass, as Apple lets them pass.
+    /// Non-zero trailing bits are accepted, as Apple accepts them.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         let text = Array(text)
         guard !text.isEmpty, text.count % 4 == 0 else { return nil }
@@ -23,15 +23,15 @@ package enum Base64 {
 
     /// Decodes base64url without padding (section 5), as a compact JWS uses it (RFC 7515 section 2).
     ///
-    /// Set bits behind the last byte are refused (section 3.5): there is one text for one token.
+    /// Non-zero trailing bits are refused (section 3.5), so that a token has one text only.
     package static func decodeURL(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         guard let (bytes, spareBits) = decode(text, url), spareBits == 0 else { return nil }
         return bytes
     }
 
-    /// Encodes base64url without padding: what ``decodeURL(_:)`` reads.
+    /// Encodes as base64url without padding, which ``decodeURL(_:)`` reads.
     ///
-    /// In buffers, as decoding is: Foundation knows one alphabet, so that every letter would be looked at once more.
+    /// Foundation has the other alphabet only, so that each letter would have to be replaced after it.
     package static func encodeURL(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
         let (blocks, rest) = bytes.count.quotientAndRemainder(dividingBy: 3)
         return bytes.withUnsafeBufferPointer { bytes in
@@ -56,6 +56,7 @@ package enum Base64 {
         }
     }
 
+    /// Encodes as standard base64 with padding.
     package static func encode(_ bytes: some Collection<UInt8>) -> String {
         Data(bytes).base64EncodedString()
     }
@@ -65,11 +66,11 @@ package enum Base64 {
     private static let standard = table("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
     private static let url = table("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
-    /// A bit that no three bytes have, for what is not in the alphabet.
+    /// Stands for a character outside the alphabet: a bit that no three bytes have.
     private static let notInAlphabet: UInt32 = 1 << 24
 
-    /// What a character stands for in each of four places: its six bits where they belong in three bytes, of which the first is
-    /// the lowest.
+    /// The value of each character in each of four places: its six bits at their position in three bytes, of which the
+    /// first is the lowest.
     private static func table(_ alphabet: String) -> [UInt32] {
         var table = [UInt32](repeating: notInAlphabet, count: 4 * 256)
         for (bits, character) in zip(UInt32(0)..., alphabet.utf8) {
@@ -81,7 +82,7 @@ package enum Base64 {
         return table
     }
 
-    /// Decodes text without padding; what the last character has beyond the last byte are spare bits.
+    /// Decodes text without padding. The spare bits are those of the last character beyond the last byte.
     private static func decode(_ text: ArraySlice<UInt8>, _ table: [UInt32]) -> (bytes: [UInt8], spareBits: UInt8)? {
         let rest = text.count % 4
         guard rest != 1 else { return nil }
@@ -91,15 +92,15 @@ package enum Base64 {
         return (bytes, UInt8(truncatingIfNeeded: last >> (max(0, rest - 1) * 8)))
     }
 
-    /// Decodes four characters to three bytes, again and again. In buffers, whose bounds a release build does not check: that
-    /// and the table for all four places take a third of the time that the plain loop took, and a notification has 14,000
-    /// characters.
+    /// Decodes each four characters to three bytes. It uses buffers, whose bounds a release build does not check, and
+    /// one table for each of the four places. Both together take a third of the time of a plain loop; a notification
+    /// has 14,000 characters.
     private static func decode(blocks text: ArraySlice<UInt8>, _ table: [UInt32]) -> [UInt8]? {
         let count = text.count / 4
         var found: UInt32 = 0
         let bytes = text.withUnsafeBufferPointer { text in
             table.withUnsafeBufferPointer { table in
-                // One more, since the last three bytes are written as four, and room for what follows.
+                // One byte more, since the last three bytes are written as four, and one for the rest of the text.
                 [UInt8](unsafeUninitializedCapacity: count * 3 + 2) { bytes, initialized in
                     let output = UnsafeMutableRawBufferPointer(bytes)
                     for block in 0..<count {

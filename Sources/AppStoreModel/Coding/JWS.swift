@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A JSON Web Signature in compact serialization (RFC 7515 section 3.1), taken apart and not trusted.
+/// A JSON Web Signature in compact serialization (RFC 7515 section 3.1), decoded and not verified.
 ///
-/// Whoever wants to rely on the payload verifies it (`AppStoreTrust`).
+/// `AppStoreTrust` verifies it. Rely on the payload only then.
 public struct JWS: Hashable, Sendable {
     /// `header.payload` exactly as received: the bytes that the signature covers.
     public let signingInput: ArraySlice<UInt8>
 
-    /// All of it as received.
+    /// The whole token as received.
     public let text: [UInt8]
 
     /// The first part as received: base64url of the protected header.
     public let encodedHeader: ArraySlice<UInt8>
 
-    /// The payload's bytes: for everything that the App Store signs, a JSON object.
+    /// The payload's bytes. The App Store signs JSON objects only.
     public let payload: [UInt8]
 
-    /// The signature's bytes; for ES256 r and s of 32 bytes each (RFC 7518 section 3.4).
+    /// The signature's bytes: for ES256, r and s of 32 bytes each (RFC 7518 section 3.4).
     public let signature: [UInt8]
 
     /// The members of the protected header that Apple uses.
     public struct Header: Hashable, Sendable {
-        /// The signature algorithm: `ES256` for everything that the App Store signs.
+        /// The signature algorithm. The App Store uses `ES256` only.
         public var alg: String
 
         /// The signer's certificates, leaf first (RFC 7515 section 4.1.6). Each is standard base64 of DER.
@@ -34,19 +34,20 @@ public struct JWS: Hashable, Sendable {
 
 /// Why a text is no compact JWS.
 public struct JWSError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What was expected and what was found.
     public var description: String
 }
 
 extension JWS {
-    /// Takes a compact JWS apart.
+    /// Decodes a compact JWS.
     ///
-    /// - Throws: ``JWSError`` where it is not three parts, or payload and signature are not base64url.
+    /// - Throws: ``JWSError`` if it has not three parts, or if the payload or the signature is not base64url.
     public init(_ text: some Collection<UInt8>) throws(JWSError) {
         guard text.count <= Limits.token else {
             throw JWSError(description: "Longer than \(Limits.token) bytes.")
         }
         let text = Array(text)
-        // No alphabet has a dot, so that one more is found in the payload.
+        // No alphabet has a dot, so that a further dot makes the payload no base64url.
         guard let first = text.place(of: Self.dot), let last = text.lastIndex(of: Self.dot), first != last,
             let payload = Base64.decodeURL(text[first + 1..<last]), !payload.isEmpty
         else { throw Self.error(in: text) }
@@ -69,7 +70,7 @@ extension JWS {
 
     /// The protected header, decoded.
     ///
-    /// - Throws: ``JWSError`` where it is not JSON that names an algorithm.
+    /// - Throws: ``JWSError`` if it is not JSON that names an algorithm.
     public func header() throws(JWSError) -> Header {
         try Header(base64URL: encodedHeader)
     }
@@ -91,7 +92,7 @@ extension JWS.Header {
         } catch {
             throw JWSError(description: "The header is not JSON: \(error).")
         }
-        // Readers may take the first or the last of two, and must not differ about that (RFC 7515 section 4).
+        // Of two members of one name one reader may take the first and another the last (RFC 7515 section 4).
         if let members = json.members, Set(members.map(\.name)).count < members.count {
             throw JWSError(description: "The header has a member twice.")
         }
@@ -99,7 +100,7 @@ extension JWS.Header {
             throw JWSError(description: "The header names no algorithm (alg).")
         }
         guard json["crit"] == nil else {
-            throw JWSError(description: "The header demands extensions (crit) that nobody knows.")
+            throw JWSError(description: "The header demands extensions (crit), which are not supported.")
         }
         self.alg = alg
         kid = json["kid"]?.string

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A value in the words of the other world, and what of the original has no words there.
+/// A value converted to the other world, and the members of the original that have no counterpart there.
+///
+/// The two worlds are verifyReceipt's (legacy, “old” here) and that of signed payloads (modern, “new”).
 public struct Conversion<Value: Sendable>: Sendable {
+    /// The converted value.
     public var value: Value
-    /// What could not be carried over; nothing else was lost: converting back brings everything but this.
+    /// The members that could not be converted. Nothing else was lost: converting back returns everything but these.
     public var leftovers: [Leftover]
 
+    /// A conversion with this result.
     public init(value: Value, leftovers: [Leftover]) {
         self.value = value
         self.leftovers = leftovers
@@ -14,22 +18,24 @@ public struct Conversion<Value: Sendable>: Sendable {
 
 /// A member that has no counterpart in the other world.
 public struct Leftover: Hashable, Sendable {
-    /// Where it stands, such as `receipt.in_app[2].web_order_line_item_id`.
+    /// Its place in the document, such as `receipt.in_app[2].web_order_line_item_id`.
     public var path: String
+    /// Its value.
     public var value: JSONValue
 
+    /// A leftover at this path.
     public init(path: String, value: JSONValue) {
         self.path = path
         self.value = value
     }
 }
 
-/// How one field, or a few that belong together, stand in both worlds. The tables of these are the whole conversion.
+/// How one field, or a few that belong together, are converted both ways. The tables of these are the whole conversion.
 struct FieldMapping<Legacy, Modern>: Sendable {
     let toModern: @Sendable (Legacy, inout Modern) -> Void
     let toLegacy: @Sendable (Modern, inout Legacy) -> Void
 
-    /// Two names for the same value.
+    /// A value that has two names.
     static func same<Value>(
         _ legacy: any WritableKeyPath<Legacy, Value> & Sendable,
         _ modern: any WritableKeyPath<Modern, Value> & Sendable
@@ -39,7 +45,7 @@ struct FieldMapping<Legacy, Modern>: Sendable {
             toLegacy: { $1[keyPath: legacy] = $0[keyPath: modern] })
     }
 
-    /// A value that is written in two ways.
+    /// A value that has two forms.
     static func converted<Old, New>(
         _ legacy: any WritableKeyPath<Legacy, Old?> & Sendable, _ modern: any WritableKeyPath<Modern, New?> & Sendable,
         toModern: @escaping @Sendable (Old) -> New?, toLegacy: @escaping @Sendable (New) -> Old?
@@ -64,7 +70,7 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
             .same(\.originalPurchaseDate, \.originalPurchaseDate),
             .same(\.expiresDate, \.expiresDate),
             .same(\.webOrderLineItemId, \.webOrderLineItemId),
-            // On an upgrade the old world has a cancellation too; the new one has isUpgraded alone.
+            // After an upgrade the old world has a cancellation too; the new one has isUpgraded alone.
             .same(\.cancellationDate, \.revocationDate),
             .same(\.cancellationReason, \.revocationReason),
             .converted(\.isUpgraded, \.isUpgraded, toModern: { $0 ? true : nil }, toLegacy: { $0 ? true : nil }),
@@ -87,14 +93,14 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
             new.offerType = Open(.introductory)
             new.offerDiscountType = Open(.freeTrial)
         } else if old.isInIntroOfferPeriod == true {
-            // Paid as you go or up front: the old world cannot tell.
+            // The old world does not say whether it is paid as you go or up front.
             new.offerType = Open(.introductory)
         }
     }
 
     @Sendable private static func offer(_ new: JWSTransactionDecodedPayload, _ old: inout LatestReceiptInfo) {
         let isIntroductory = new.offerType == .introductory
-        // Before 1.10 nothing says how an offer was paid; nothing paid is a trial.
+        // Payloads before 1.10 do not say how an offer was paid. A price of 0 means a trial.
         let isFree = new.offerDiscountType == nil && new.price == 0
         let isTrial = isIntroductory && (new.offerDiscountType == .freeTrial || isFree)
         old.isTrialPeriod = isTrial
@@ -103,7 +109,7 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
         if new.offerType == .offerCode { old.offerCodeRefName = new.offerIdentifier }
     }
 
-    /// What follows from other fields.
+    /// Sets the fields that follow from others.
     @Sendable private static func derived(_ old: LatestReceiptInfo, _ new: inout JWSTransactionDecodedPayload) {
         if old.expiresDate != nil { new.type = Open(.autoRenewableSubscription) }
         if let id = old.transactionId, id == old.originalTransactionId { new.transactionReason = Open(.purchase) }
@@ -123,7 +129,7 @@ extension FieldMapping where Legacy == PendingRenewalInfo, Modern == JWSRenewalI
             .same(\.expirationIntent, \.expirationIntent),
             .same(\.isInBillingRetryPeriod, \.isInBillingRetryPeriod),
             .same(\.gracePeriodExpiresDate, \.gracePeriodExpiresDate),
-            // Two names of old for one thing; the newer of them says more.
+            // The old world has two members for one thing; the newer of them says more.
             Self(
                 toModern: { $1.priceIncreaseStatus = $0.priceIncreaseStatus ?? $0.priceConsentStatus },
                 toLegacy: { $1.priceIncreaseStatus = $0.priceIncreaseStatus }),
@@ -174,15 +180,15 @@ extension FieldMapping where Legacy == Receipt, Modern == AppTransaction {
         ]
     }
 
-    /// The old world writes 0 for an identifier that there is not.
+    /// The old world writes 0 for a missing identifier.
     private static func identifier(_ number: Int64?) -> Int64? { number == 0 ? nil : number }
 
-    /// In sandbox the App Store writes 0 for each of these identifiers; elsewhere nothing is known of a missing one.
+    /// In sandbox the App Store writes 0 for each of these identifiers. Elsewhere a missing one stays missing.
     private static func zeroInSandbox(_ app: AppTransaction) -> Int64? {
         app.receiptType == .sandbox ? 0 : nil
     }
 
-    /// Volume purchases are told apart in the old world only.
+    /// Only the old world distinguishes volume purchases.
     @Sendable private static func environment(of type: Open<ReceiptType>) -> Open<Environment>? {
         type.known.map { Open($0.environment) } ?? Open(rawValue: type.rawValue)
     }
@@ -199,11 +205,14 @@ extension FieldMapping where Legacy == Receipt, Modern == AppTransaction {
 
 // MARK: - One document
 
-/// What a document of the old world says once for all that is in it, and each of the new world for itself.
+/// What a document of the old world says once for all its purchases. In the new world each payload says it for itself.
 public struct ConversionContext: Hashable, Sendable {
+    /// The app.
     public var bundleId: String?
+    /// The environment.
     public var environment: Open<Environment>?
 
+    /// A context with these values.
     public init(bundleId: String? = nil, environment: Open<Environment>? = nil) {
         self.bundleId = bundleId
         self.environment = environment
@@ -211,9 +220,10 @@ public struct ConversionContext: Hashable, Sendable {
 }
 
 extension LatestReceiptInfo {
-    /// The transaction as the App Store signs it today, as far as the old world knows of it.
+    /// Converts the row to a transaction as the App Store signs it today.
     ///
-    /// It has no `signedDate`: nobody signed it in this form. `type` is known of subscriptions only.
+    /// The result has no `signedDate`, since it is not signed in this form. It has a `type` only if it is a
+    /// subscription.
     public func modern(in context: ConversionContext) -> Conversion<JWSTransactionDecodedPayload> {
         var new = JWSTransactionDecodedPayload()
         for mapping in FieldMapping.transactions { mapping.toModern(self, &new) }
@@ -229,8 +239,8 @@ extension LatestReceiptInfo {
 }
 
 extension JWSTransactionDecodedPayload {
-    /// The transaction as verifyReceipt answers it. The app and the environment stand outside of it there, so they are left
-    /// over; ``DecodedPurchases/legacy()`` has a place for them.
+    /// Converts the transaction to a row of a verifyReceipt answer. A row names neither app nor environment, so these
+    /// are leftovers; ``DecodedPurchases/legacy()`` has a place for them.
     public func legacy() -> Conversion<LatestReceiptInfo> {
         let old = LatestReceiptInfo(self)
         return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
@@ -238,7 +248,7 @@ extension JWSTransactionDecodedPayload {
 }
 
 extension PendingRenewalInfo {
-    /// The renewal info as the App Store signs it today, as far as the old world knows of it.
+    /// Converts to renewal info as the App Store signs it today.
     public func modern(in context: ConversionContext) -> Conversion<JWSRenewalInfoDecodedPayload> {
         var new = JWSRenewalInfoDecodedPayload()
         for mapping in FieldMapping.renewals { mapping.toModern(self, &new) }
@@ -253,8 +263,8 @@ extension PendingRenewalInfo {
 }
 
 extension JWSRenewalInfoDecodedPayload {
-    /// The renewal info as verifyReceipt answers it. The environment stands outside of it there, so it is left over;
-    /// ``DecodedPurchases/legacy()`` has a place for it.
+    /// Converts to pending renewal info of a verifyReceipt answer. That names no environment, which is therefore a
+    /// leftover; ``DecodedPurchases/legacy()`` has a place for it.
     public func legacy() -> Conversion<PendingRenewalInfo> {
         let old = PendingRenewalInfo(self)
         return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
@@ -262,7 +272,7 @@ extension JWSRenewalInfoDecodedPayload {
 }
 
 extension Receipt {
-    /// The app's purchase as the App Store signs it today, as far as the old world knows of it; without `in_app`.
+    /// Converts to the app's purchase as the App Store signs it today, without `in_app`.
     public func modern() -> Conversion<AppTransaction> {
         var new = AppTransaction()
         for mapping in FieldMapping.apps { mapping.toModern(self, &new) }
@@ -278,7 +288,7 @@ extension Receipt {
 }
 
 extension AppTransaction {
-    /// The app's purchase as verifyReceipt answers it; without `in_app`.
+    /// Converts to the receipt of a verifyReceipt answer, without `in_app`.
     public func legacy() -> Conversion<Receipt> {
         let old = Receipt(self)
         var back = Self()
@@ -287,10 +297,10 @@ extension AppTransaction {
     }
 }
 
-// MARK: - What is left over
+// MARK: - Leftovers
 
-/// The members of `original` that did not come back: what the other world has no words for. That it is found by going
-/// there and back, and not by a second list, is why nothing can be lost in silence.
+/// The members of `original` that a conversion there and back did not return. They are compared and not listed by hand,
+/// so that none can be lost unnoticed.
 func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [Leftover] {
     // Neither throws: no payload holds a number that JSON cannot write.
     guard let members = try? JSONValue(encoding: original).members, let back = try? JSONValue(encoding: returned) else {
@@ -299,7 +309,7 @@ func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [
     let returned = Dictionary((back.members ?? []).map { ($0.name, $0.value) }) { _, last in last }
     let missing = members.filter { member in !isSame(member.value, returned[member.name]) }
     let names = Set(missing.map(\.name))
-    // An instant has three members of old; one stands for all.
+    // An instant has three members in the old world; one stands for all.
     return missing.filter { member in
         !["_ms", "_pst"].contains {
             member.name.hasSuffix($0) && names.contains(String(member.name.dropLast($0.count)))
@@ -307,7 +317,7 @@ func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [
     }.map { Leftover(path: $0.name, value: $0.value) }
 }
 
-/// Equal, or the same UUID: the old world writes them in capitals.
+/// Whether two values are equal, or the same UUID: the old world writes UUIDs in capitals.
 private func isSame(_ value: JSONValue, _ other: JSONValue?) -> Bool {
     if value == other { return true }
     guard let text = value.string, let other = other?.string, text.utf8.count == 36 else { return false }
@@ -315,7 +325,7 @@ private func isSame(_ value: JSONValue, _ other: JSONValue?) -> Bool {
 }
 
 extension [Leftover] {
-    /// The same with `path` in front of theirs.
+    /// The same leftovers with `path` before their own.
     func below(_ path: String) -> [Leftover] {
         map { Leftover(path: "\(path).\($0.path)", value: $0.value) }
     }

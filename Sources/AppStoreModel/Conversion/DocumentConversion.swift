@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Everything that a verifyReceipt answer says, in the payloads of today.
+/// The purchases of one document as today's payloads.
 public struct DecodedPurchases: Codable, Hashable, Sendable {
+    /// The purchase of the app.
     public var appTransaction: AppTransaction?
+    /// The transactions, in the document's order.
     public var transactions: [JWSTransactionDecodedPayload]
+    /// Renewal info of each subscription.
     public var renewalInfo: [JWSRenewalInfoDecodedPayload]
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A document with these payloads.
     public init(
         appTransaction: AppTransaction? = nil, transactions: [JWSTransactionDecodedPayload] = [],
         renewalInfo: [JWSRenewalInfoDecodedPayload] = []
@@ -18,10 +23,10 @@ public struct DecodedPurchases: Codable, Hashable, Sendable {
 }
 
 extension VerifyReceiptResponse {
-    /// The answer in the payloads of today.
+    /// Converts the answer to today's payloads.
     ///
-    /// A purchase that stands both in `latest_receipt_info` and in `in_app` becomes one transaction, by the former: it is
-    /// the fresher one.
+    /// A purchase in both `latest_receipt_info` and `in_app` becomes one transaction, made from the former, which is
+    /// newer.
     public func modern() -> Conversion<DecodedPurchases> {
         let known = environment ?? receipt?.receiptType?.known.map { Open($0.environment) }
         let context = ConversionContext(bundleId: receipt?.bundleId, environment: known)
@@ -33,7 +38,7 @@ extension VerifyReceiptResponse {
         result.add(latestReceiptInfo ?? [], "latest_receipt_info", context)
         if let rows = receipt?.inApp, !rows.isEmpty {
             result.add(rows, "receipt.in_app", context)
-            // Which of the purchases the receipt itself held, nothing in the new world says.
+            // The new world does not say which of the purchases the receipt itself held.
             let ids = rows.compactMap(\.transactionId).map(JSONValue.string)
             if latestReceiptInfo != nil {
                 result.leftovers.append(Leftover(path: "receipt.in_app", value: .array(ids)))
@@ -82,11 +87,11 @@ extension Conversion<DecodedPurchases> {
 }
 
 extension DecodedPurchases {
-    /// The payloads as one verifyReceipt answer.
+    /// Converts the payloads to one verifyReceipt answer.
     ///
-    /// With a subscription, `latest_receipt_info` has all transactions, and `in_app`, which would be those of one receipt,
-    /// is left out, since no receipt is at hand. Without one, `in_app` has them all, with the members that the App Store
-    /// gives it.
+    /// With a subscription, `latest_receipt_info` has all transactions. `in_app` is left out then: it lists the
+    /// purchases of one receipt, and there is none. Without a subscription, `in_app` has all transactions, with the
+    /// members that the App Store writes there.
     public func legacy() -> Conversion<VerifyReceiptResponse> {
         var response = VerifyReceiptResponse(status: .valid)
         response.receipt = appTransaction.map(Receipt.init) ?? Receipt()
@@ -103,7 +108,7 @@ extension DecodedPurchases {
         return Conversion(value: response, leftovers: leftovers(after: response))
     }
 
-    /// What does not come back from `response`.
+    /// The members that converting `response` back does not return.
     private func leftovers(after response: VerifyReceiptResponse) -> [Leftover] {
         let context = ConversionContext(bundleId: response.receipt?.bundleId, environment: response.environment)
         let rows = response.latestReceiptInfo ?? response.receipt?.inApp ?? []
@@ -124,7 +129,7 @@ extension DecodedPurchases {
 }
 
 extension LatestReceiptInfo {
-    /// The row as it stands in `in_app`.
+    /// The row with the members of `in_app` only.
     fileprivate var inApp: LatestReceiptInfo {
         var row = self
         row.isUpgraded = nil
@@ -138,9 +143,9 @@ extension LatestReceiptInfo {
 // MARK: - The iOS 6 style
 
 extension TransactionReceiptInfo {
-    /// The purchase as the App Store signs it today, as far as a transaction receipt knows of it.
+    /// Converts to a transaction as the App Store signs it today.
     ///
-    /// - Parameter environment: As the answer around it says; the receipt's own word is not signed.
+    /// - Parameter environment: The environment of the answer around it. That in the receipt is not signed.
     public func modern(environment: Open<Environment>?) -> Conversion<JWSTransactionDecodedPayload> {
         var unified = LatestReceiptInfo()
         for mapping in FieldMapping.transactionReceipts { mapping.toModern(self, &unified) }
@@ -174,7 +179,7 @@ extension FieldMapping where Legacy == TransactionReceiptInfo, Modern == LatestR
 }
 
 extension VerifyTransactionReceiptResponse {
-    /// The answer in the payloads of today.
+    /// Converts the answer to today's payloads.
     public func modern() -> Conversion<DecodedPurchases> {
         var result = Conversion(value: DecodedPurchases(), leftovers: [])
         result.add(latestReceiptInfo, "latest_receipt_info", environment)
@@ -208,14 +213,14 @@ extension Conversion<DecodedPurchases> {
     fileprivate mutating func add(_ info: TransactionReceiptInfo?, _ path: String, _ environment: Open<Environment>?) {
         guard let transaction = info?.modern(environment: environment) else { return }
         leftovers += transaction.leftovers.below(path)
-        // If the receipt that was sent is the newest one, it stands there twice.
+        // If the receipt that was sent is the newest one, the answer has it twice.
         guard !value.transactions.contains(transaction.value) else { return }
         value.transactions.append(transaction.value)
     }
 }
 
 extension ResponseBodyV1 {
-    /// The purchases of the notification in the payloads of today.
+    /// Converts the notification's purchases to today's payloads.
     public func modern() -> Conversion<DecodedPurchases> {
         let environment = modernEnvironment.map { Open($0) } ?? unifiedReceipt?.environment
         let context = ConversionContext(bundleId: bid, environment: environment)
@@ -226,7 +231,7 @@ extension ResponseBodyV1 {
         result.add(latestExpiredReceiptInfo, "latest_expired_receipt_info", environment)
 
         var rest = self
-        // Of old the renewal stood at the top; since there is a unified receipt, it stands there too.
+        // The renewal was once at the top only; notifications with a unified receipt have it there too.
         if result.value.renewalInfo.isEmpty, autoRenewStatus != nil || autoRenewProductId != nil {
             var renewal = JWSRenewalInfoDecodedPayload()
             renewal.autoRenewStatus = autoRenewStatus.map { Open($0 ? .on : .off) }

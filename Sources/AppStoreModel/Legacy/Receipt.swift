@@ -20,7 +20,7 @@ public struct Receipt: LegacyObject {
     public var versionExternalIdentifier: Int64?
     /// `receipt_creation_date`: when the receipt was signed. Always there.
     public var receiptCreationDate: Timestamp?
-    /// `request_date`: the clock of whoever answered. Always there in an answer.
+    /// `request_date`: the time of the answer. Always there in an answer.
     public var requestDate: Timestamp?
     /// `original_purchase_date`: when the app itself was bought. Always there; in sandbox always 1 August 2013.
     public var originalPurchaseDate: Timestamp?
@@ -30,8 +30,9 @@ public struct Receipt: LegacyObject {
     public var preorderDate: Timestamp?
     /// `expiration_date`. Only in Volume Purchase Program receipts that end.
     public var expirationDate: Timestamp?
-    /// `in_app`: the purchases, in the order of the receipt, which is no order in time. Empty without any.
+    /// `in_app`: the purchases in the receipt's order, which is not chronological. Empty without any.
     public var inApp: [LatestReceiptInfo]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -87,7 +88,7 @@ public struct LatestReceiptInfo: LegacyObject {
     public var transactionId: String?
     /// `original_transaction_id`: the first purchase of the chain. Always there.
     public var originalTransactionId: String?
-    /// `purchase_date`: of a renewal the start of the period. Always there.
+    /// `purchase_date`: for a renewal, the start of the period. Always there.
     public var purchaseDate: Timestamp?
     /// `original_purchase_date`. Always there.
     public var originalPurchaseDate: Timestamp?
@@ -105,16 +106,17 @@ public struct LatestReceiptInfo: LegacyObject {
     public var cancellationReason: Open<RevocationReason>?
     /// `is_upgraded`: the customer upgraded to another subscription. Only when true; not in `in_app`.
     public var isUpgraded: Bool?
-    /// `promotional_offer_id`. Only where a promotional offer was used.
+    /// `promotional_offer_id`. Only with a promotional offer.
     public var promotionalOfferId: String?
-    /// `offer_code_ref_name`: the name of the offer code. Only where one was used; not in `in_app`.
+    /// `offer_code_ref_name`: the name of the offer code. Only with one; not in `in_app`.
     public var offerCodeRefName: String?
     /// `in_app_ownership_type`. In answers since 2020.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
     /// `subscription_group_identifier`: a string of digits. Subscriptions only; not in `in_app`.
     public var subscriptionGroupIdentifier: String?
-    /// `app_account_token`: the UUID that the app attached to the purchase. Only where it did; not in `in_app`.
+    /// `app_account_token`: the UUID that the app attached to the purchase. Only if it did; not in `in_app`.
     public var appAccountToken: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -147,7 +149,7 @@ public struct LatestReceiptInfo: LegacyObject {
 public struct PendingRenewalInfo: LegacyObject {
     /// `auto_renew_product_id`: the product of the next period. Always there.
     public var autoRenewProductId: String?
-    /// `product_id`: the product now, or at the end. Always there.
+    /// `product_id`: the product of the current or last period. Always there.
     public var productId: String?
     /// `original_transaction_id`: the subscription. In answers since 2018.
     public var originalTransactionId: String?
@@ -167,6 +169,7 @@ public struct PendingRenewalInfo: LegacyObject {
     public var offerCodeRefName: String?
     /// `promotional_offer_id`: the promotional offer of the next period. Only with one.
     public var promotionalOfferId: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

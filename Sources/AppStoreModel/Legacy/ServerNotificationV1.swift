@@ -2,8 +2,8 @@
 
 /// A version 1 server notification: Apple's `responseBodyV1`.
 ///
-/// It is not signed. What counts is `unifiedReceipt.latestReceipt`, after it has been verified; `password` is a weak sign
-/// of where the rest comes from.
+/// It is not signed. Rely on `unifiedReceipt.latestReceipt` after verifying it. `password` is only a weak sign that the
+/// rest comes from the App Store.
 public struct ResponseBodyV1: LegacyObject {
     /// `notification_type`: what happened. Always there.
     public var notificationType: Open<NotificationTypeV1>?
@@ -46,6 +46,7 @@ public struct ResponseBodyV1: LegacyObject {
     public var webOrderLineItemId: String?
     /// `cancellation_date`: `CANCEL` only.
     public var cancellationDate: Timestamp?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -74,8 +75,8 @@ public struct ResponseBodyV1: LegacyObject {
 }
 
 extension ResponseBodyV1 {
-    /// The receipt of a notification, `unified_receipt.latest_receipt`, from its JSON. Nothing else of it is kept: what is not
-    /// signed need not be read, and takes memory.
+    /// Reads the receipt of a notification, `unified_receipt.latest_receipt`, from its JSON. It keeps nothing else,
+    /// since the rest is not signed and would take memory.
     ///
     /// - Returns: `nil` if the text is not JSON, or has no receipt in base64.
     public static func latestReceipt(in text: [UInt8]) -> [UInt8]? {
@@ -84,14 +85,14 @@ extension ResponseBodyV1 {
     }
 }
 
-/// Where a version 1 notification comes from; the word for production is another there.
+/// The environment of a version 1 notification, which has another word for production.
 public enum NotificationEnvironmentV1: String, CaseIterable, Sendable {
     case production = "PROD"
     case sandbox = "Sandbox"
 }
 
 extension ResponseBodyV1 {
-    /// `environment` in the words of everything else; `nil` where it is neither.
+    /// `environment` in the vocabulary of all other documents; `nil` if it is of neither.
     public var modernEnvironment: Environment? {
         switch environment?.known {
         case .production: .production
@@ -113,6 +114,7 @@ public struct UnifiedReceipt: LegacyObject {
     public var pendingRenewalInfo: [PendingRenewalInfo]?
     /// `status`: 0.
     public var status: Open<VerifyReceiptStatus>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

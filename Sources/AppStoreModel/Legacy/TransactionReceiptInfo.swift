@@ -2,9 +2,9 @@
 
 /// An answer of verifyReceipt about an old transaction receipt, from before iOS 7: Apple's iOS 6 style.
 ///
-/// Whether an answer is in this style, ``isTransactionReceiptStyle(_:)`` tells.
+/// ``isTransactionReceiptStyle(_:)`` says whether an answer is in this style.
 public struct VerifyTransactionReceiptResponse: LegacyObject {
-    /// `receipt`: what the receipt that was sent says. With status 0 and 21006.
+    /// `receipt`: the content of the receipt that was sent. With status 0 and 21006.
     public var receipt: TransactionReceiptInfo?
     /// `latest_receipt_info`: the newest renewal. Only for an auto-renewable subscription that is active.
     public var latestReceiptInfo: TransactionReceiptInfo?
@@ -26,6 +26,7 @@ public struct VerifyTransactionReceiptResponse: LegacyObject {
     public var environment: Open<Environment>?
     /// `status`: 0, or 21006 for a subscription that has expired. Always there.
     public var status: Open<VerifyReceiptStatus>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -93,6 +94,7 @@ public struct TransactionReceiptInfo: LegacyObject {
     public var subscriptionGroupIdentifier: String?
     /// `in_app_ownership_type`. Since 2021.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

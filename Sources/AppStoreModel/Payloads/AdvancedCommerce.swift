@@ -6,16 +6,19 @@ public struct AdvancedCommerceTransactionInfo: Codable, Hashable, Sendable {
     public var descriptors: AdvancedCommerceDescriptors?
     /// Estimated tax in milliunits of the transaction's currency.
     public var estimatedTax: Int64?
+    /// The items.
     public var items: [AdvancedCommerceTransactionItem]?
     /// The subscription's period: ISO 8601 duration, `P1W` to `P1Y`.
     public var period: String?
     /// The UUID of the app's own request.
     public var requestReferenceId: String?
+    /// Apple's tax category of the product.
     public var taxCode: String?
     /// The price without tax in milliunits of the transaction's currency.
     public var taxExclusivePrice: Int64?
     /// A decimal number as text, such as `0.15`.
     public var taxRate: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -23,8 +26,11 @@ public struct AdvancedCommerceTransactionInfo: Codable, Hashable, Sendable {
 
 /// A name and a description for customers: Apple's `Descriptors`.
 public struct AdvancedCommerceDescriptors: Codable, Hashable, Sendable {
+    /// The description that the customer sees.
     public var description: String?
+    /// The name that the customer sees.
     public var displayName: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -32,14 +38,21 @@ public struct AdvancedCommerceDescriptors: Codable, Hashable, Sendable {
 
 /// One item of an Advanced Commerce API transaction.
 public struct AdvancedCommerceTransactionItem: Codable, Hashable, Sendable {
+    /// The item's SKU.
     public var SKU: String?
+    /// The description that the customer sees.
     public var description: String?
+    /// The name that the customer sees.
     public var displayName: String?
+    /// The discount on the item. Only with one.
     public var offer: AdvancedCommerceOffer?
     /// Milliunits of the transaction's currency.
     public var price: Int64?
+    /// The refunds of the item. Only with one.
     public var refunds: [AdvancedCommerceRefund]?
+    /// The item's revocation date. Only if it was revoked.
     public var revocationDate: Timestamp?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -53,7 +66,9 @@ public struct AdvancedCommerceOffer: Codable, Hashable, Sendable {
     public var periodCount: Int?
     /// Milliunits of the transaction's currency.
     public var price: Int64?
+    /// Why the discount is given.
     public var reason: Open<AdvancedCommerceOfferReason>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -70,9 +85,13 @@ public enum AdvancedCommerceOfferReason: String, CaseIterable, Sendable {
 public struct AdvancedCommerceRefund: Codable, Hashable, Sendable {
     /// Milliunits of the transaction's currency.
     public var refundAmount: Int64?
+    /// When the item was refunded.
     public var refundDate: Timestamp?
+    /// The reason of the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>?
+    /// How much of the item is refunded.
     public var refundType: Open<AdvancedCommerceRefundType>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -102,16 +121,19 @@ public enum AdvancedCommerceRefundType: String, CaseIterable, Sendable {
 /// What the next renewal of an Advanced Commerce API subscription consists of: `advancedCommerceInfo` of renewal info
 /// (1.14).
 public struct AdvancedCommerceRenewalInfo: Codable, Hashable, Sendable {
-    /// A text to send along with later requests, never made by oneself.
+    /// A text to copy into later requests. Only Apple makes it.
     public var consistencyToken: String?
     /// The name and description that the customer saw.
     public var descriptors: AdvancedCommerceDescriptors?
+    /// The items.
     public var items: [AdvancedCommerceRenewalItem]?
     /// The subscription's period: ISO 8601 duration, `P1W` to `P1Y`.
     public var period: String?
     /// The UUID of the app's own request.
     public var requestReferenceId: String?
+    /// Apple's tax category of the product.
     public var taxCode: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -119,14 +141,19 @@ public struct AdvancedCommerceRenewalInfo: Codable, Hashable, Sendable {
 
 /// One item of the next renewal.
 public struct AdvancedCommerceRenewalItem: Codable, Hashable, Sendable {
+    /// The item's SKU.
     public var SKU: String?
+    /// The description that the customer sees.
     public var description: String?
+    /// The name that the customer sees.
     public var displayName: String?
+    /// The discount on the item. Only with one.
     public var offer: AdvancedCommerceOffer?
     /// Milliunits of the renewal info's currency.
     public var price: Int64?
-    /// A price increase that is on its way (1.19). Only then.
+    /// The pending price increase (1.19). Only with one.
     public var priceIncreaseInfo: AdvancedCommercePriceIncreaseInfo?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -138,13 +165,15 @@ public struct AdvancedCommercePriceIncreaseInfo: Codable, Hashable, Sendable {
     public var dependentSKUs: [String]?
     /// The new price in milliunits of the renewal info's currency.
     public var price: Int64?
+    /// The state of the price increase.
     public var status: Open<AdvancedCommercePriceIncreaseStatus>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// Where a price increase of an item stands.
+/// The state of an item's price increase.
 public enum AdvancedCommercePriceIncreaseStatus: String, CaseIterable, Sendable {
     case scheduled = "SCHEDULED"
     case pending = "PENDING"

@@ -5,7 +5,7 @@
 public struct AppTransaction: Codable, Hashable, Sendable {
     /// The environment. Always there.
     public var receiptType: Open<Environment>?
-    /// The app's Apple ID. Always there but from Xcode.
+    /// The app's Apple ID. Always there, except from Xcode.
     public var appAppleId: Int64?
     /// The app. Always there.
     public var bundleId: String?
@@ -13,9 +13,9 @@ public struct AppTransaction: Codable, Hashable, Sendable {
     public var applicationVersion: String?
     /// Apple's number of that version. Devices only, but not from Xcode.
     public var versionExternalIdentifier: Int64?
-    /// When the App Store signed this; what `signedDate` is elsewhere. Always there.
+    /// When the App Store signed this: the `signedDate` of other payloads. Always there.
     public var receiptCreationDate: Timestamp?
-    /// When the app was bought. Always there; before our era from Xcode.
+    /// When the app was bought. Always there; from Xcode a date before our era.
     public var originalPurchaseDate: Timestamp?
     /// The version that was bought. In sandbox always `1.0`. Always there.
     public var originalApplicationVersion: String?

@@ -2,37 +2,37 @@
 
 /// What will happen to a subscription next, as the App Store signs it: Apple's `JWSRenewalInfoDecodedPayload`.
 ///
-/// It names no app: bind it to a verified transaction by `originalTransactionId` and `environment`. Every property is
-/// optional, as Apple leaves out what does not apply; the number in brackets is the App Store Server API version that
-/// introduced it.
+/// It names no app: match it with a verified transaction by `originalTransactionId` and `environment`. Every property
+/// is optional, since Apple leaves out members that do not apply. The number in brackets is the App Store Server API
+/// version that introduced the property.
 public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     /// The subscription: the transaction id of its first purchase, a string of digits. Always there.
     public var originalTransactionId: String?
     /// The product of the current period. Always there.
     public var productId: String?
-    /// The product of the next period; another than `productId` where a downgrade or crossgrade is pending. Always there.
+    /// The product of the next period: not `productId` if a downgrade or crossgrade is pending. Always there.
     public var autoRenewProductId: String?
     /// Whether the subscription renews at the end of the period. Always there.
     public var autoRenewStatus: Open<AutoRenewStatus>?
     /// Why the subscription expired. Absent while it is healthy.
     public var expirationIntent: Open<ExpirationIntent>?
-    /// Whether Apple still tries to charge for a renewal that failed; true through the grace period too.
+    /// Whether Apple retries the charge of a renewal that failed. Also true in the grace period.
     public var isInBillingRetryPeriod: Bool?
-    /// The end of the billing grace period. Only where there is one, or was.
+    /// The end of the billing grace period. Only if there is one, or was.
     public var gracePeriodExpiresDate: Timestamp?
-    /// Where a price increase stands. Absent without one.
+    /// The state of a price increase. Absent without one.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     /// The kind of offer for the next period. Only with one.
     public var offerType: Open<OfferType>?
     /// The name of the offer for the next period. With every offer but introductory ones.
     public var offerIdentifier: String?
-    /// When the App Store signed this: of two payloads about one subscription, the later one holds. Always there.
+    /// When the App Store signed this. Of two payloads about one subscription, the later one counts. Always there.
     public var signedDate: Timestamp?
     /// Where the subscription was bought (1.2). Always there.
     public var environment: Open<Environment>?
     /// The start of the latest run of service without a gap of 60 days, in sandbox 10 minutes (1.5). Always there.
     public var recentSubscriptionStartDate: Timestamp?
-    /// The end of the newest period, also when it is past (1.8). Always there.
+    /// The end of the newest period, also if it is past (1.8). Always there.
     public var renewalDate: Timestamp?
     /// The price of the next period in milliunits of `currency`, after any offer (1.12).
     public var renewalPrice: Int64?
@@ -40,11 +40,11 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var currency: String?
     /// How the offer for the next period is paid (1.12). Only with an offer.
     public var offerDiscountType: Open<OfferDiscountType>?
-    /// Win-back offers that the customer may have, the best first (1.13). Never in grace or retry.
+    /// The win-back offers that the customer is eligible for, the best first (1.13). Never in grace or retry.
     public var eligibleWinBackOfferIds: [String]?
     /// What the next renewal of an Advanced Commerce API subscription consists of (1.14). Such products only.
     public var advancedCommerceInfo: AdvancedCommerceRenewalInfo?
-    /// The UUID that the next renewal will carry (1.15). Only where the app gave one.
+    /// The UUID that the next renewal will carry (1.15). Only if the app set one.
     public var appAccountToken: String?
     /// The customer's download of the app: a string of digits (1.15). Always there.
     public var appTransactionId: String?
@@ -58,7 +58,7 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var renewalQuantity: Int?
     /// The prices of those seats (1.23, sandbox so far). Multi-seat subscriptions only.
     public var multiSeatInfo: RenewalMultiSeatInfo?
-    /// Base64 of a hash that binds the payload to one device. Only in tokens that a device handed out.
+    /// Base64 of a hash that binds the payload to one device. Only in tokens from a device.
     public var deviceVerification: String?
     /// The UUID that went into `deviceVerification`. Only with it.
     public var deviceVerificationNonce: String?
@@ -89,16 +89,16 @@ public enum ExpirationIntent: Int, CaseIterable, Sendable {
     case other = 5
 }
 
-/// Where a price increase stands: Apple's `priceIncreaseStatus`.
+/// The state of a price increase: Apple's `priceIncreaseStatus`.
 public enum PriceIncreaseStatus: Int, CaseIterable, Sendable {
     /// The customer was asked and has not answered.
     case pending = 0
-    /// The customer consented, or was told where no consent is needed.
+    /// The customer consented, or was notified of an increase that needs no consent.
     case agreed = 1
 }
 
-/// What follows a commitment: Apple's `RenewalCommitmentInfo`. Everything in it is about the next commitment, while the
-/// renewal info around it is about the next month.
+/// What follows a commitment: Apple's `RenewalCommitmentInfo`. It is about the next commitment; the renewal info around
+/// it is about the next month.
 public struct RenewalCommitmentInfo: Codable, Hashable, Sendable {
     /// The product of the next commitment.
     public var commitmentAutoRenewProductId: String?
@@ -110,6 +110,7 @@ public struct RenewalCommitmentInfo: Codable, Hashable, Sendable {
     public var commitmentRenewalDate: Timestamp?
     /// The price of the next commitment in milliunits of the renewal info's currency.
     public var commitmentRenewalPrice: Int64?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -119,6 +120,7 @@ public struct RenewalCommitmentInfo: Codable, Hashable, Sendable {
 public struct RenewalMultiSeatInfo: Codable, Hashable, Sendable {
     /// Prices by number of seats, as Apple sends them: the names inside a tier are not published yet.
     public var renewalPriceTiers: [JSONValue]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

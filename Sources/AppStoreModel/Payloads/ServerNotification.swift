@@ -4,8 +4,10 @@
 public struct ResponseBodyV2: Codable, Hashable, Sendable {
     /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
     public var signedPayload: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// The body with this JWS.
     public init(signedPayload: String) {
         self.signedPayload = signedPayload
     }
@@ -13,13 +15,13 @@ public struct ResponseBodyV2: Codable, Hashable, Sendable {
 
 /// What happened, as the App Store signs it: Apple's `responseBodyV2DecodedPayload`.
 ///
-/// Exactly one of `data`, `summary`, `externalPurchaseToken`, `appData` and `unclaimInfo` is there, depending on the type.
+/// The type decides which one of `data`, `summary`, `externalPurchaseToken`, `appData` and `unclaimInfo` is there.
 public struct ResponseBodyV2DecodedPayload: Codable, Hashable, Sendable {
     /// What happened. Always there.
     public var notificationType: Open<NotificationTypeV2>?
-    /// More about what happened. Some types only; an empty text means none too.
+    /// More about what happened. Some types only; an empty text means none.
     public var subtype: Open<NotificationSubtype>?
-    /// The notification's UUID, the same each time that it is sent. Always there.
+    /// The notification's UUID, the same whenever it is sent again. Always there.
     public var notificationUUID: String?
     /// `2.0`.
     public var version: String?
@@ -27,13 +29,13 @@ public struct ResponseBodyV2DecodedPayload: Codable, Hashable, Sendable {
     public var signedDate: Timestamp?
     /// The app and the signed purchase.
     public var data: NotificationData?
-    /// What a mass extension of renewal dates came to: `RENEWAL_EXTENSION` with `SUMMARY`.
+    /// The result of a mass extension of renewal dates: `RENEWAL_EXTENSION` with `SUMMARY`.
     public var summary: NotificationSummary?
     /// A token for purchases outside of the App Store: `EXTERNAL_PURCHASE_TOKEN`.
     public var externalPurchaseToken: ExternalPurchaseToken?
     /// The app and the signed app transaction: `RESCIND_CONSENT`.
     public var appData: NotificationAppData?
-    /// Seats that were given back: `UNCLAIM_SEATS` (2.23, sandbox so far).
+    /// The seats that were given up: `UNCLAIM_SEATS` (2.23, sandbox so far).
     public var unclaimInfo: UnclaimInfo?
     /// What Apple added since.
     public var unknownMembers = UnknownMembers()
@@ -53,6 +55,7 @@ public struct NotificationData: Codable, Hashable, Sendable {
     public var bundleId: String?
     /// The version of the app that is installed.
     public var bundleVersion: String?
+    /// The environment.
     public var environment: Open<Environment>?
     /// A JWS whose payload is a ``JWSTransactionDecodedPayload``. Not for `TEST`.
     public var signedTransactionInfo: String?
@@ -62,13 +65,15 @@ public struct NotificationData: Codable, Hashable, Sendable {
     public var status: Open<SubscriptionStatus>?
     /// Why the customer wants a refund: `CONSUMPTION_REQUEST` only.
     public var consumptionRequestReason: Open<ConsumptionRequestReason>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// What a mass extension of renewal dates came to: Apple's `summary`.
+/// The result of a mass extension of renewal dates: Apple's `summary`.
 public struct NotificationSummary: Codable, Hashable, Sendable {
+    /// The environment.
     public var environment: Open<Environment>?
     /// The app's Apple ID.
     public var appAppleId: Int64?
@@ -78,12 +83,13 @@ public struct NotificationSummary: Codable, Hashable, Sendable {
     public var productId: String?
     /// The UUID of the request.
     public var requestIdentifier: String?
-    /// The storefronts that it was for, ISO 3166-1 alpha-3; absent for all.
+    /// The storefronts of the request, ISO 3166-1 alpha-3; absent for all.
     public var storefrontCountryCodes: [String]?
-    /// How many subscriptions were extended.
+    /// How many renewal dates were extended.
     public var succeededCount: Int64?
-    /// How many could not be.
+    /// How many renewal dates could not be extended.
     public var failedCount: Int64?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -91,8 +97,9 @@ public struct NotificationSummary: Codable, Hashable, Sendable {
 
 /// A token for purchases outside of the App Store: Apple's `externalPurchaseToken`.
 public struct ExternalPurchaseToken: Codable, Hashable, Sendable {
-    /// The token's name. Starts with `SANDBOX` there.
+    /// The token's identifier. It starts with `SANDBOX` in sandbox.
     public var externalPurchaseId: String?
+    /// When the token was created.
     public var tokenCreationDate: Timestamp?
     /// The app's Apple ID.
     public var appAppleId: Int64?
@@ -102,6 +109,7 @@ public struct ExternalPurchaseToken: Codable, Hashable, Sendable {
     public var tokenType: String?
     /// When the token ends. Newer tokens only.
     public var tokenExpirationDate: Timestamp?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -113,18 +121,21 @@ public struct NotificationAppData: Codable, Hashable, Sendable {
     public var appAppleId: Int64?
     /// The app.
     public var bundleId: String?
+    /// The environment.
     public var environment: Open<Environment>?
     /// A JWS whose payload is an ``AppTransaction``.
     public var signedAppTransactionInfo: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// Seats that were given back: Apple's `unclaimInfo` (2.23, sandbox so far).
+/// Seats that were given up: Apple's `unclaimInfo` (2.23, sandbox so far).
 public struct UnclaimInfo: Codable, Hashable, Sendable {
     /// The seats' UUIDs.
     public var unclaimSeatIds: [String]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -153,7 +164,7 @@ public enum NotificationTypeV2: String, CaseIterable, Sendable {
     case rescindConsent = "RESCIND_CONSENT"
     case metadataUpdate = "METADATA_UPDATE"
     case migration = "MIGRATION"
-    /// How Apple's changelog spells `MIGRATION`.
+    /// `MIGRATION` as Apple's changelog spells it.
     case migrate = "MIGRATE"
     case priceChange = "PRICE_CHANGE"
     /// 2.23, sandbox so far.
@@ -190,13 +201,13 @@ public enum NotificationSubtype: String, CaseIterable, Sendable {
     case decreaseQuantity = "DECREASE_QUANTITY"
 }
 
-/// Where a subscription stands: Apple's `status`.
+/// The state of a subscription: Apple's `status`.
 public enum SubscriptionStatus: Int, CaseIterable, Sendable {
     case active = 1
     case expired = 2
     /// The charge failed, and there is no grace period or it is over.
     case billingRetry = 3
-    /// The charge failed, and access goes on until the end of the grace period.
+    /// The charge failed, and access continues until the end of the grace period.
     case billingGracePeriod = 4
     /// Refunded, or lost through Family Sharing or a seat assignment.
     case revoked = 5

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What the App Store Server API answers when it refuses: an object with `errorCode` and `errorMessage`. HTTP 401 has no
-/// body.
+/// The answer of the App Store Server API to a request that it refuses: an object with `errorCode` and `errorMessage`.
+/// HTTP 401 has no body.
 public struct APIErrorResponse: Codable, Hashable, Sendable {
-    /// Branch on this; messages change.
+    /// The number to branch on; messages change.
     public var errorCode: Open<APIErrorCode>?
     /// A sentence for developers.
     public var errorMessage: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// The same from the Advanced Commerce API, whose numbers overlap with others.
+/// The same answer from the Advanced Commerce API, whose numbers overlap with those of the App Store Server API.
 public struct AdvancedCommerceErrorResponse: Codable, Hashable, Sendable {
-    /// Branch on this; messages change.
+    /// The number to branch on; messages change.
     public var errorCode: Open<AdvancedCommerceErrorCode>?
     /// A sentence for developers.
     public var errorMessage: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// Why the App Store Server API refused. The cases bear Apple's names, without `Error` at the end.
+/// Why the App Store Server API refused a request. The cases have Apple's names without `Error` at the end.
 public enum APIErrorCode: Int64, CaseIterable, Sendable {
     case generalBadRequest = 4000000
     case invalidAppIdentifier = 4000002
@@ -131,7 +133,7 @@ public enum APIErrorCode: Int64, CaseIterable, Sendable {
     }
 }
 
-/// Why the Advanced Commerce API refused. The cases bear Apple's names, without `Error` at the end.
+/// Why the Advanced Commerce API refused a request. The cases have Apple's names without `Error` at the end.
 public enum AdvancedCommerceErrorCode: Int64, CaseIterable, Sendable {
     case invalidTransactionId = 4000006
     case invalidStorefront = 4000028
@@ -293,7 +295,7 @@ extension AdvancedCommerceErrorCode {
 /// A case's name with a capital and Apple's ending.
 private func appleName(of code: some Any) -> String {
     let name = "\(code)"
-    // The names that start with an abbreviation.
+    // Names that start with an abbreviation.
     for abbreviation in ["aca", "sku"] where name.hasPrefix(abbreviation) {
         return abbreviation.uppercased() + name.dropFirst(abbreviation.count) + "Error"
     }

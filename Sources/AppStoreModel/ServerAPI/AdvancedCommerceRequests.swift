@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests of the Advanced Commerce API (1.2) to Apple's servers, POSTed to /advancedCommerce/v1/…, and those that the app
-// hands to StoreKit after its server signed them. Prices are milliunits; whether a currency has decimals decides which
-// are allowed.
+// Requests of the Advanced Commerce API (1.2). The server sends some to Apple, by POST to /advancedCommerce/v1/…. It
+// signs the others, and the app passes them to StoreKit. Prices are milliunits; the decimals of a currency limit the
+// allowed ones.
 
-/// What names a request: Apple's `RequestInfo`.
+/// The identity of a request: Apple's `RequestInfo`.
 public struct AdvancedCommerceRequestInfo: Codable, Hashable, Sendable {
-    /// A UUID; used again only to repeat a request that got no answer.
+    /// A UUID. Use it again only to repeat a request that got no answer.
     public var requestReferenceId: String
     /// The customer's UUID.
     public var appAccountToken: String?
     /// Copied from the newest renewal info.
     public var consistencyToken: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(requestReferenceId: String) {
         self.requestReferenceId = requestReferenceId
     }
@@ -34,13 +36,16 @@ public enum AdvancedCommerceChangeReason: String, CaseIterable, Sendable {
 
 // MARK: - Server requests
 
-/// Turns auto-renewal off: `subscription/cancel`. Service goes on to the end of the period.
+/// Turns auto-renewal off: `subscription/cancel`. Service continues to the end of the period.
 public struct AdvancedCommerceSubscriptionCancelRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(requestInfo: AdvancedCommerceRequestInfo) {
         self.requestInfo = requestInfo
     }
@@ -48,15 +53,20 @@ public struct AdvancedCommerceSubscriptionCancelRequest: Codable, Hashable, Send
 
 /// Changes names, descriptions, SKUs or the tax code: `subscription/changeMetadata` (1.1).
 public struct AdvancedCommerceSubscriptionChangeMetadataRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
+    /// The new name and description.
     public var descriptors: AdvancedCommerceSubscriptionChangeMetadataDescriptors?
+    /// The items.
     public var items: [AdvancedCommerceSubscriptionChangeMetadataItem]?
     /// Apple's tax category of the product.
     public var taxCode: String?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(requestInfo: AdvancedCommerceRequestInfo) {
         self.requestInfo = requestInfo
     }
@@ -70,8 +80,10 @@ public struct AdvancedCommerceSubscriptionChangeMetadataDescriptors: Codable, Ha
     public var description: String?
     /// At most 30 characters.
     public var displayName: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(effective: Open<AdvancedCommerceEffective>) {
         self.effective = effective
     }
@@ -89,8 +101,10 @@ public struct AdvancedCommerceSubscriptionChangeMetadataItem: Codable, Hashable,
     public var displayName: String?
     /// At most 128 characters.
     public var SKU: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(currentSKU: String, effective: Open<AdvancedCommerceEffective>) {
         self.currentSKU = currentSKU
         self.effective = effective
@@ -99,14 +113,18 @@ public struct AdvancedCommerceSubscriptionChangeMetadataItem: Codable, Hashable,
 
 /// Changes prices: `subscription/changePrice`, at least 24 hours before the renewal.
 public struct AdvancedCommerceSubscriptionPriceChangeRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
+    /// The items.
     public var items: [AdvancedCommerceSubscriptionPriceChangeItem]
     /// ISO 4217 code of the prices.
     public var currency: String?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(requestInfo: AdvancedCommerceRequestInfo, items: [AdvancedCommerceSubscriptionPriceChangeItem]) {
         self.requestInfo = requestInfo
         self.items = items
@@ -121,8 +139,10 @@ public struct AdvancedCommerceSubscriptionPriceChangeItem: Codable, Hashable, Se
     public var price: Int64
     /// Items whose price rises with this one's (1.2).
     public var dependentSKUs: [String]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(SKU: String, price: Int64) {
         self.SKU = SKU
         self.price = price
@@ -131,11 +151,13 @@ public struct AdvancedCommerceSubscriptionPriceChangeItem: Codable, Hashable, Se
 
 /// Moves a subscription from App Store Connect to the Advanced Commerce API: `subscription/migrate` (1.1).
 public struct AdvancedCommerceSubscriptionMigrateRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
     /// The name and description that the customer sees.
     public var descriptors: AdvancedCommerceDescriptors
+    /// The items.
     public var items: [AdvancedCommerceSubscriptionMigrateItem]
-    /// The items of the next period, where a downgrade or crossgrade is pending.
+    /// The items of the next period, if a downgrade or crossgrade is pending.
     public var renewalItems: [AdvancedCommerceSubscriptionMigrateItem]?
     /// The generic product that the subscription becomes.
     public var targetProductId: String
@@ -143,8 +165,10 @@ public struct AdvancedCommerceSubscriptionMigrateRequest: Codable, Hashable, Sen
     public var taxCode: String
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(
         requestInfo: AdvancedCommerceRequestInfo, descriptors: AdvancedCommerceDescriptors,
         items: [AdvancedCommerceSubscriptionMigrateItem], targetProductId: String, taxCode: String
@@ -157,7 +181,7 @@ public struct AdvancedCommerceSubscriptionMigrateRequest: Codable, Hashable, Sen
     }
 }
 
-/// An item of a subscription that is moved.
+/// An item of a subscription that is migrated.
 public struct AdvancedCommerceSubscriptionMigrateItem: Codable, Hashable, Sendable {
     /// At most 128 characters.
     public var SKU: String
@@ -165,8 +189,10 @@ public struct AdvancedCommerceSubscriptionMigrateItem: Codable, Hashable, Sendab
     public var description: String
     /// At most 30 characters.
     public var displayName: String
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(SKU: String, description: String, displayName: String) {
         self.SKU = SKU
         self.description = description
@@ -176,7 +202,9 @@ public struct AdvancedCommerceSubscriptionMigrateItem: Codable, Hashable, Sendab
 
 /// Ends a subscription at once: `subscription/revoke` (1.1).
 public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
+    /// The reason of the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>
     /// Whether Apple asks for consumption information first.
     public var refundRiskingPreference: Bool
@@ -184,8 +212,10 @@ public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Send
     public var refundType: Open<AdvancedCommerceRefundType>
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(
         requestInfo: AdvancedCommerceRequestInfo, refundReason: Open<AdvancedCommerceRefundReason>,
         refundRiskingPreference: Bool, refundType: Open<AdvancedCommerceRefundType>
@@ -199,7 +229,9 @@ public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Send
 
 /// Asks for a refund: `transaction/requestRefund` (1.1).
 public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
+    /// The items.
     public var items: [AdvancedCommerceRequestRefundItem]
     /// Whether Apple asks for consumption information first.
     public var refundRiskingPreference: Bool
@@ -207,8 +239,10 @@ public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable 
     public var currency: String?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(
         requestInfo: AdvancedCommerceRequestInfo, items: [AdvancedCommerceRequestRefundItem],
         refundRiskingPreference: Bool
@@ -223,14 +257,18 @@ public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable 
 public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
     /// At most 128 characters.
     public var SKU: String
+    /// The reason of the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>
+    /// How much of the item is refunded.
     public var refundType: Open<AdvancedCommerceRefundType>
     /// Whether the customer loses the item.
     public var revoke: Bool
     /// Milliunits of the currency. Only with the refund type `CUSTOM`.
     public var refundAmount: Int64?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(
         SKU: String, refundReason: Open<AdvancedCommerceRefundReason>, refundType: Open<AdvancedCommerceRefundType>,
         revoke: Bool
@@ -248,6 +286,7 @@ public struct AdvancedCommerceSubscriptionResponse: Codable, Hashable, Sendable 
     public var signedRenewalInfo: String?
     /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactionInfo: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -259,6 +298,7 @@ public struct AdvancedCommerceRequestRefundResponse: Codable, Hashable, Sendable
     public var signedTransactionInfo: String?
     /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``. Subscriptions only.
     public var signedRenewalInfo: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -268,7 +308,7 @@ public struct AdvancedCommerceRequestRefundResponse: Codable, Hashable, Sendable
 
 // `operation` and `version` are members like others, so that a request in memory is the request that is signed.
 
-/// A purchase that happens once.
+/// A one-time purchase.
 public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sendable {
     /// `CREATE_ONE_TIME_CHARGE`.
     public var operation: String?
@@ -276,14 +316,18 @@ public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sen
     public var version: String?
     /// ISO 4217 code of the prices.
     public var currency: String
+    /// The item to buy.
     public var item: AdvancedCommerceOneTimeChargeItem
+    /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
     /// Apple's tax category of the product.
     public var taxCode: String
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(
         currency: String, item: AdvancedCommerceOneTimeChargeItem, requestInfo: AdvancedCommerceRequestInfo,
         taxCode: String
@@ -297,7 +341,7 @@ public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sen
     }
 }
 
-/// What is bought once.
+/// The item of a one-time purchase.
 public struct AdvancedCommerceOneTimeChargeItem: Codable, Hashable, Sendable {
     /// At most 45 characters.
     public var description: String
@@ -307,8 +351,10 @@ public struct AdvancedCommerceOneTimeChargeItem: Codable, Hashable, Sendable {
     public var SKU: String
     /// Milliunits of the currency.
     public var price: Int64
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(description: String, displayName: String, SKU: String, price: Int64) {
         self.description = description
         self.displayName = displayName
@@ -327,18 +373,22 @@ public struct AdvancedCommerceSubscriptionCreateRequest: Codable, Hashable, Send
     public var currency: String
     /// The name and description that the customer sees.
     public var descriptors: AdvancedCommerceDescriptors
+    /// The items.
     public var items: [AdvancedCommerceSubscriptionCreateItem]
     /// ISO 8601 duration, `P1W` to `P1Y`.
     public var period: String
+    /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
     /// Apple's tax category of the product.
     public var taxCode: String
-    /// A transaction of the subscription that this one follows: a string of digits.
+    /// A transaction of the subscription before this one: a string of digits.
     public var previousTransactionId: String?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(
         currency: String, descriptors: AdvancedCommerceDescriptors, items: [AdvancedCommerceSubscriptionCreateItem],
         period: String, requestInfo: AdvancedCommerceRequestInfo, taxCode: String
@@ -366,8 +416,10 @@ public struct AdvancedCommerceSubscriptionCreateItem: Codable, Hashable, Sendabl
     public var price: Int64
     /// Only with a discount.
     public var offer: AdvancedCommerceOffer?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(SKU: String, description: String, displayName: String, price: Int64) {
         self.SKU = SKU
         self.description = description
@@ -382,15 +434,21 @@ public struct AdvancedCommerceSubscriptionModifyInAppRequest: Codable, Hashable,
     public var operation: String?
     /// `1`.
     public var version: String?
+    /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
     /// Any transaction of the subscription: a string of digits.
     public var transactionId: String
-    /// Whether the day of billing stays.
+    /// Whether the billing day stays the same.
     public var retainBillingCycle: Bool
+    /// The items to add.
     public var addItems: [AdvancedCommerceSubscriptionModifyAddItem]?
+    /// The items to change.
     public var changeItems: [AdvancedCommerceSubscriptionModifyChangeItem]?
+    /// The items to remove.
     public var removeItems: [AdvancedCommerceSubscriptionItemReference]?
+    /// The new name and description.
     public var descriptors: AdvancedCommerceSubscriptionChangeMetadataDescriptors?
+    /// The new period.
     public var periodChange: AdvancedCommerceSubscriptionModifyPeriodChange?
     /// ISO 4217 code of the prices.
     public var currency: String?
@@ -398,8 +456,10 @@ public struct AdvancedCommerceSubscriptionModifyInAppRequest: Codable, Hashable,
     public var taxCode: String?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(requestInfo: AdvancedCommerceRequestInfo, transactionId: String, retainBillingCycle: Bool) {
         operation = "MODIFY_SUBSCRIPTION"
         version = "1"
@@ -421,10 +481,12 @@ public struct AdvancedCommerceSubscriptionModifyAddItem: Codable, Hashable, Send
     public var price: Int64
     /// Only with a discount.
     public var offer: AdvancedCommerceOffer?
-    /// What is charged for the rest of the current period, in milliunits.
+    /// The charge for the rest of the current period, in milliunits.
     public var proratedPrice: Int64?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(SKU: String, description: String, displayName: String, price: Int64) {
         self.SKU = SKU
         self.description = description
@@ -433,7 +495,7 @@ public struct AdvancedCommerceSubscriptionModifyAddItem: Codable, Hashable, Send
     }
 }
 
-/// An item to put in the place of another.
+/// An item that replaces another.
 public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, Sendable {
     /// The item as it is now.
     public var currentSKU: String
@@ -447,13 +509,16 @@ public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, S
     public var effective: Open<AdvancedCommerceEffective>
     /// Milliunits of the currency.
     public var price: Int64
+    /// Why the item is changed.
     public var reason: Open<AdvancedCommerceChangeReason>
     /// Only with a discount.
     public var offer: AdvancedCommerceOffer?
-    /// What is charged for the rest of the current period, in milliunits.
+    /// The charge for the rest of the current period, in milliunits.
     public var proratedPrice: Int64?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(
         currentSKU: String, SKU: String, description: String, displayName: String,
         effective: Open<AdvancedCommerceEffective>, price: Int64, reason: Open<AdvancedCommerceChangeReason>
@@ -468,12 +533,14 @@ public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, S
     }
 }
 
-/// An item to remove, or to take up again.
+/// An item to remove, or to reactivate.
 public struct AdvancedCommerceSubscriptionItemReference: Codable, Hashable, Sendable {
     /// At most 128 characters.
     public var SKU: String
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(SKU: String) {
         self.SKU = SKU
     }
@@ -485,8 +552,10 @@ public struct AdvancedCommerceSubscriptionModifyPeriodChange: Codable, Hashable,
     public var effective: Open<AdvancedCommerceEffective>
     /// ISO 8601 duration, `P1W` to `P1Y`.
     public var period: String
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(effective: Open<AdvancedCommerceEffective>, period: String) {
         self.effective = effective
         self.period = period
@@ -499,15 +568,18 @@ public struct AdvancedCommerceSubscriptionReactivateInAppRequest: Codable, Hasha
     public var operation: String?
     /// `1`.
     public var version: String?
+    /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
     /// Any transaction of the subscription: a string of digits.
     public var transactionId: String
-    /// The items to go on with; absent for all.
+    /// The items to reactivate; absent for all.
     public var items: [AdvancedCommerceSubscriptionItemReference]?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(requestInfo: AdvancedCommerceRequestInfo, transactionId: String) {
         operation = "REACTIVATE_SUBSCRIPTION"
         version = "1"

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a server tells Apple about a purchase that a customer wants refunded (1.19): Apple's `ConsumptionRequest`.
+/// What a server reports to Apple about a purchase that a customer wants refunded (1.19): Apple's `ConsumptionRequest`.
 public struct ConsumptionRequest: Codable, Hashable, Sendable {
-    /// Whether the customer agreed that this is told; send nothing where not.
+    /// Whether the customer consented to this report. Send nothing without consent.
     public var customerConsented: Bool
+    /// Whether the purchase worked.
     public var deliveryStatus: Open<DeliveryStatus>
     /// Whether there was a trial or a sample.
     public var sampleContentProvided: Bool
-    /// How much was used, in thousandths of a percent, 0 to 100000. Not for auto-renewable subscriptions; 0
-    /// where nothing was delivered.
+    /// How much was used, in thousandths of a percent, 0 to 100000. Not for auto-renewable subscriptions; 0 if nothing
+    /// was delivered.
     public var consumptionPercentage: Int?
+    /// What the developer would like.
     public var refundPreference: Open<RefundPreference>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(customerConsented: Bool, deliveryStatus: Open<DeliveryStatus>, sampleContentProvided: Bool) {
         self.customerConsented = customerConsented
         self.deliveryStatus = deliveryStatus
@@ -33,33 +37,43 @@ public enum DeliveryStatus: String, CaseIterable, Sendable {
 public enum RefundPreference: String, CaseIterable, Sendable {
     case decline = "DECLINE"
     case grantFull = "GRANT_FULL"
-    /// Only with a `consumptionPercentage` between 0 and 100000, but for auto-renewable subscriptions.
+    /// Only with a `consumptionPercentage` between 0 and 100000, except for auto-renewable subscriptions.
     case grantProrated = "GRANT_PRORATED"
 }
 
 // MARK: - Version 1
 
-/// The same before 1.19, and still for Advanced Commerce API purchases: Apple's `ConsumptionRequestV1`. Every number has a
-/// value for “undeclared”, 0 but where it says otherwise.
+/// The report before 1.19, and still for Advanced Commerce API purchases: Apple's `ConsumptionRequestV1`. Every number
+/// has a value for “undeclared”: 0, unless its documentation says otherwise.
 public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
-    /// Whether the customer agreed that this is told; send nothing where not.
+    /// Whether the customer consented to this report. Send nothing without consent.
     public var customerConsented: Bool
+    /// How much of the purchase was used.
     public var consumptionStatus: Open<ConsumptionStatus>
+    /// Where the purchase was used.
     public var platform: Open<ConsumptionPlatform>
     /// Whether there was a trial or a sample.
     public var sampleContentProvided: Bool
+    /// Whether the purchase worked.
     public var deliveryStatus: Open<DeliveryStatusV1>
     /// A UUID, or empty.
     public var appAccountToken: String
+    /// How old the customer's account is.
     public var accountTenure: Open<AccountTenure>
+    /// How long the app was used.
     public var playTime: Open<PlayTime>
+    /// How much the customer was ever refunded, in US dollars.
     public var lifetimeDollarsRefunded: Open<LifetimeDollars>
+    /// How much the customer ever paid, in US dollars.
     public var lifetimeDollarsPurchased: Open<LifetimeDollars>
+    /// The state of the customer's account.
     public var userStatus: Open<UserStatus>
-    /// (1.11)
+    /// What the developer would like (1.11).
     public var refundPreference: Open<RefundPreferenceV1>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(
         customerConsented: Bool, consumptionStatus: Open<ConsumptionStatus>, platform: Open<ConsumptionPlatform>,
         sampleContentProvided: Bool, deliveryStatus: Open<DeliveryStatusV1>, appAccountToken: String,
@@ -101,7 +115,7 @@ public enum DeliveryStatusV1: Int, CaseIterable, Sendable {
     case qualityIssue = 1
     case wrongItem = 2
     case serverOutage = 3
-    /// The currency inside of the game changed.
+    /// The game's own currency changed.
     case currencyChange = 4
     case other = 5
 }
@@ -130,7 +144,7 @@ public enum PlayTime: Int, CaseIterable, Sendable {
     case moreThan16Days = 7
 }
 
-/// How much the customer ever paid or got back, in US dollars: Apple's `lifetimeDollarsPurchased` and
+/// How much the customer ever paid or was refunded, in US dollars: Apple's `lifetimeDollarsPurchased` and
 /// `lifetimeDollarsRefunded`.
 public enum LifetimeDollars: Int, CaseIterable, Sendable {
     case undeclared = 0
@@ -143,7 +157,7 @@ public enum LifetimeDollars: Int, CaseIterable, Sendable {
     case atLeast2000 = 7
 }
 
-/// What became of the account: Apple's `userStatus`.
+/// The state of the customer's account: Apple's `userStatus`.
 public enum UserStatus: Int, CaseIterable, Sendable {
     case undeclared = 0
     case active = 1

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The App Store asks which message to show a customer who is about to cancel: Apple's `DecodedRealtimeRequestBody`.
+/// The App Store's question which message to show a customer who is about to cancel: Apple's
+/// `DecodedRealtimeRequestBody`.
 ///
-/// It names no bundle id; `appAppleId` tells the app. Everything is always there.
+/// It has no bundle id; `appAppleId` names the app. All members are always there.
 public struct DecodedRealtimeRequestBody: Codable, Hashable, Sendable {
     /// The subscription: the transaction id of its first purchase, a string of digits.
     public var originalTransactionId: String?
@@ -14,8 +15,11 @@ public struct DecodedRealtimeRequestBody: Codable, Hashable, Sendable {
     public var userLocale: String?
     /// The UUID of the request.
     public var requestIdentifier: String?
+    /// The environment.
     public var environment: Open<Environment>?
+    /// When the App Store signed this.
     public var signedDate: Timestamp?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -35,6 +39,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public var promotionalOffer: PromotionalOffer?
     /// An offer of the Advanced Commerce API (1.2).
     public var advancedCommerceInfo: AdvancedCommerceInfo?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -43,6 +48,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public struct Message: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
+        /// What Apple added since.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -52,9 +58,11 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public struct AlternateProduct: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
+        /// The product.
         public var productId: String?
         /// How the other product would be billed. Only with billing plans.
         public var billingPlanType: Open<BillingPlanType>?
+        /// What Apple added since.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -66,7 +74,9 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var messageIdentifier: String?
         /// A JWS that the developer signed.
         public var promotionalOfferSignatureV2: String?
+        /// A signature of version 1.
         public var promotionalOfferSignatureV1: PromotionalOfferSignatureV1?
+        /// What Apple added since.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -76,6 +86,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public struct PromotionalOfferSignatureV1: Codable, Hashable, Sendable {
         /// Base64 of an ECDSA signature in DER.
         public var encodedSignature: String?
+        /// The product.
         public var productId: String?
         /// A UUID in small letters, used once.
         public var nonce: String?
@@ -83,9 +94,11 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var timestamp: Timestamp?
         /// The key's name in App Store Connect.
         public var keyId: String?
+        /// The offer's name in App Store Connect.
         public var offerIdentifier: String?
-        /// The customer's UUID in small letters. Only where the app has one.
+        /// The customer's UUID in lower case. Only if the app has one.
         public var appAccountToken: String?
+        /// What Apple added since.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -97,6 +110,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var messageIdentifier: String?
         /// Base64 of JSON that wraps a JWS which the developer signed.
         public var advancedCommerceData: String?
+        /// What Apple added since.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -111,11 +125,13 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
     public var header: String?
     /// At most 144 characters.
     public var body: String?
+    /// The message's image.
     public var image: MessageImage?
     /// Where the header stands (1.5).
     public var headerPosition: Open<HeaderPosition>?
     /// At most five (1.5).
     public var bulletPoints: [BulletPoint]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -126,6 +142,7 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
         public var imageIdentifier: String?
         /// At most 150 characters.
         public var altText: String?
+        /// What Apple added since.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -139,13 +156,14 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
         public var imageIdentifier: String?
         /// At most 150 characters.
         public var altText: String?
+        /// What Apple added since.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
     }
 }
 
-/// Where a message's header stands: Apple's `headerPosition`.
+/// The position of a message's header: Apple's `headerPosition`.
 public enum HeaderPosition: String, CaseIterable, Sendable {
     case aboveBody = "ABOVE_BODY"
     case aboveImage = "ABOVE_IMAGE"
@@ -153,7 +171,9 @@ public enum HeaderPosition: String, CaseIterable, Sendable {
 
 /// The images of an app: Apple's `GetImageListResponse`.
 public struct GetImageListResponse: Codable, Hashable, Sendable {
+    /// The images.
     public var imageIdentifiers: [Image]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -162,8 +182,11 @@ public struct GetImageListResponse: Codable, Hashable, Sendable {
     public struct Image: Codable, Hashable, Sendable {
         /// The image's UUID.
         public var imageIdentifier: String?
+        /// Whether Apple approved the image.
         public var imageState: Open<ApprovalState>?
+        /// What the image is for.
         public var imageSize: Open<ImageSize>?
+        /// What Apple added since.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -185,7 +208,9 @@ public enum ApprovalState: String, CaseIterable, Sendable {
 
 /// The messages of an app: Apple's `GetMessageListResponse`.
 public struct GetMessageListResponse: Codable, Hashable, Sendable {
+    /// The messages.
     public var messageIdentifiers: [Message]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -194,27 +219,31 @@ public struct GetMessageListResponse: Codable, Hashable, Sendable {
     public struct Message: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
+        /// Whether Apple approved the message.
         public var messageState: Open<ApprovalState>?
+        /// What Apple added since.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
     }
 }
 
-/// The message that is shown where the app's server does not answer: Apple's `DefaultConfigurationRequest`, and its
+/// The message that is shown if the app's server does not answer: Apple's `DefaultConfigurationRequest`, and its
 /// `DefaultConfigurationResponse` (1.4).
 public struct DefaultConfiguration: Codable, Hashable, Sendable {
     /// The message's UUID.
     public var messageIdentifier: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// Where the App Store asks: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
+/// The URL to which the App Store sends the question: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
 public struct RealtimeURL: Codable, Hashable, Sendable {
     /// At most 256 characters.
     public var realtimeURL: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -224,16 +253,19 @@ public struct RealtimeURL: Codable, Hashable, Sendable {
 
 /// A test of the app's server: Apple's `PerformanceTestRequest` (1.3, sandbox).
 public struct PerformanceTestRequest: Codable, Hashable, Sendable {
-    /// The subscription that is asked about: a string of digits.
+    /// The subscription of the test: a string of digits.
     public var originalTransactionId: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// How a test of the app's server will go: Apple's `PerformanceTestConfig`.
+/// The parameters of a test of the app's server: Apple's `PerformanceTestConfig`.
 public struct PerformanceTestConfig: Codable, Hashable, Sendable {
+    /// The highest number of requests at a time.
     public var maxConcurrentRequests: Int64?
+    /// The number of requests.
     public var totalRequests: Int64?
     /// Milliseconds.
     public var totalDuration: Int64?
@@ -241,6 +273,7 @@ public struct PerformanceTestConfig: Codable, Hashable, Sendable {
     public var responseTimeThreshold: Int64?
     /// Percent.
     public var successRateThreshold: Int64?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -248,45 +281,57 @@ public struct PerformanceTestConfig: Codable, Hashable, Sendable {
 
 /// The start of a test of the app's server: Apple's `PerformanceTestResponse`.
 public struct PerformanceTestResponse: Codable, Hashable, Sendable {
+    /// The parameters of the test.
     public var config: PerformanceTestConfig?
     /// The UUID of the test.
     public var requestId: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// What a test of the app's server came to: Apple's `PerformanceTestResultResponse`.
+/// The result of a test of the app's server: Apple's `PerformanceTestResultResponse`.
 public struct PerformanceTestResultResponse: Codable, Hashable, Sendable {
+    /// The parameters of the test.
     public var config: PerformanceTestConfig?
-    /// The URL that was asked.
+    /// The URL that was tested.
     public var target: String?
+    /// The state of the test.
     public var result: Open<PerformanceTestStatus>?
     /// Percent.
     public var successRate: Int64?
-    /// Requests that are still to be made.
+    /// The number of requests still to be sent.
     public var numPending: Int64?
+    /// How long the answers took.
     public var responseTimes: ResponseTimes?
-    /// How often which result came instead of success; the names are those of ``SendAttemptResult``.
+    /// The number of failures by result. The names are those of ``SendAttemptResult``.
     public var failures: [String: Int64]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 
     /// Milliseconds.
     public struct ResponseTimes: Codable, Hashable, Sendable {
+        /// The mean, in milliseconds.
         public var average: Int64?
+        /// The 50th percentile, in milliseconds.
         public var p50: Int64?
+        /// The 90th percentile, in milliseconds.
         public var p90: Int64?
+        /// The 95th percentile, in milliseconds.
         public var p95: Int64?
+        /// The 99th percentile, in milliseconds.
         public var p99: Int64?
+        /// What Apple added since.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
     }
 }
 
-/// Where a test stands.
+/// The state of a test.
 public enum PerformanceTestStatus: String, CaseIterable, Sendable {
     case pending = "PENDING"
     case pass = "PASS"

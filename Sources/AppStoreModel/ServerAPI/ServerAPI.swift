@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests and answers of the App Store Server API, in the order of Apple's list of endpoints. The number in brackets is
-// the version that introduced what it stands beside.
+// Requests and answers of the App Store Server API, in the order of Apple's list of endpoints. The number in brackets
+// is the version that introduced the type or property.
 
 /// The answer of Get Transaction Info (1.8): Apple's `TransactionInfoResponse`.
 public struct TransactionInfoResponse: Codable, Hashable, Sendable {
     /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactionInfo: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -14,7 +15,7 @@ public struct TransactionInfoResponse: Codable, Hashable, Sendable {
 
 /// A page of Get Transaction History: Apple's `HistoryResponse`. At most 20 transactions.
 public struct HistoryResponse: Codable, Hashable, Sendable {
-    /// A token for the next page, or for what is new days later.
+    /// A token for the next page. Days later it returns what is new since.
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
@@ -22,9 +23,11 @@ public struct HistoryResponse: Codable, Hashable, Sendable {
     public var bundleId: String?
     /// The app's Apple ID. Not in sandbox.
     public var appAppleId: Int64?
+    /// The environment.
     public var environment: Open<Environment>?
     /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactions: [String]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -46,6 +49,7 @@ public enum HistorySort: String, CaseIterable, Sendable {
 
 /// The answer of Get All Subscription Statuses: Apple's `StatusResponse`. Always about the whole customer.
 public struct StatusResponse: Codable, Hashable, Sendable {
+    /// The environment.
     public var environment: Open<Environment>?
     /// The app.
     public var bundleId: String?
@@ -53,6 +57,7 @@ public struct StatusResponse: Codable, Hashable, Sendable {
     public var appAppleId: Int64?
     /// One for each subscription group.
     public var data: [SubscriptionGroupIdentifierItem]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -62,16 +67,17 @@ public struct StatusResponse: Codable, Hashable, Sendable {
 public struct SubscriptionGroupIdentifierItem: Codable, Hashable, Sendable {
     /// A string of digits.
     public var subscriptionGroupIdentifier: String?
-    /// One for each subscription, also those that ended.
+    /// One for each subscription, including those that ended.
     public var lastTransactions: [LastTransactionsItem]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// The newest of a subscription: Apple's `lastTransactionsItem`.
+/// The newest transaction and renewal info of a subscription: Apple's `lastTransactionsItem`.
 public struct LastTransactionsItem: Codable, Hashable, Sendable {
-    /// Stands outside of what is signed.
+    /// The subscription's state. It is not signed.
     public var status: Open<SubscriptionStatus>?
     /// The first purchase of the chain: a string of digits.
     public var originalTransactionId: String?
@@ -79,6 +85,7 @@ public struct LastTransactionsItem: Codable, Hashable, Sendable {
     public var signedTransactionInfo: String?
     /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``.
     public var signedRenewalInfo: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -88,6 +95,7 @@ public struct LastTransactionsItem: Codable, Hashable, Sendable {
 public struct AppTransactionInfoResponse: Codable, Hashable, Sendable {
     /// A JWS whose payload is an ``AppTransaction``.
     public var signedAppTransactionInfo: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -97,8 +105,10 @@ public struct AppTransactionInfoResponse: Codable, Hashable, Sendable {
 public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
     /// A UUID.
     public var appAccountToken: String
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(appAccountToken: String) {
         self.appAccountToken = appAccountToken
     }
@@ -106,10 +116,11 @@ public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
 
 /// The answer of Look Up Order ID (1.1): Apple's `OrderLookupResponse`. Production only.
 public struct OrderLookupResponse: Codable, Hashable, Sendable {
-    /// Apple's `OrderLookupStatus`, as the number that it is.
+    /// The number that Apple calls `OrderLookupStatus`.
     public var status: Int?
     /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactions: [String]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -119,10 +130,11 @@ public struct OrderLookupResponse: Codable, Hashable, Sendable {
 public struct RefundHistoryResponse: Codable, Hashable, Sendable {
     /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactions: [String]?
-    /// A token for the next page, or for what is new days later.
+    /// A token for the next page. Days later it returns what is new since.
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -134,11 +146,14 @@ public struct RefundHistoryResponse: Codable, Hashable, Sendable {
 public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
     /// 1 to 90.
     public var extendByDays: Int
+    /// Why the renewal date is extended.
     public var extendReasonCode: Open<ExtendReasonCode>
-    /// At most 128 characters; used again only to repeat the request.
+    /// At most 128 characters. Use it again only to repeat the request.
     public var requestIdentifier: String
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(extendByDays: Int, extendReasonCode: Open<ExtendReasonCode>, requestIdentifier: String) {
         self.extendByDays = extendByDays
         self.extendReasonCode = extendReasonCode
@@ -146,15 +161,17 @@ public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// Its answer: Apple's `ExtendRenewalDateResponse`.
+/// The answer of Extend a Subscription Renewal Date: Apple's `ExtendRenewalDateResponse`.
 public struct ExtendRenewalDateResponse: Codable, Hashable, Sendable {
     /// The first purchase of the chain: a string of digits.
     public var originalTransactionId: String?
     /// The purchase event that was extended: a string of digits.
     public var webOrderLineItemId: String?
+    /// Whether the renewal date was extended.
     public var success: Bool?
     /// The new renewal date.
     public var effectiveDate: Timestamp?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -165,14 +182,18 @@ public struct ExtendRenewalDateResponse: Codable, Hashable, Sendable {
 public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
     /// 1 to 90.
     public var extendByDays: Int
+    /// Why the renewal date is extended.
     public var extendReasonCode: Open<ExtendReasonCode>
-    /// A UUID; used again only to repeat the request.
+    /// A UUID. Use it again only to repeat the request.
     public var requestIdentifier: String
     /// ISO 3166-1 alpha-3; absent for all, never empty.
     public var storefrontCountryCodes: [String]?
+    /// The product.
     public var productId: String
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(
         extendByDays: Int, extendReasonCode: Open<ExtendReasonCode>, requestIdentifier: String, productId: String
     ) {
@@ -183,19 +204,21 @@ public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// Its answer: Apple's `MassExtendRenewalDateResponse`.
+/// The answer of Extend Subscription Renewal Dates for All Active Subscribers: Apple's `MassExtendRenewalDateResponse`.
 public struct MassExtendRenewalDateResponse: Codable, Hashable, Sendable {
     /// The UUID of the request.
     public var requestIdentifier: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// How far such a request is (1.7): Apple's `MassExtendRenewalDateStatusResponse`.
+/// The progress of such a request (1.7): Apple's `MassExtendRenewalDateStatusResponse`.
 public struct MassExtendRenewalDateStatusResponse: Codable, Hashable, Sendable {
     /// The UUID of the request.
     public var requestIdentifier: String?
+    /// Whether the request is complete.
     public var complete: Bool?
     /// Only when complete.
     public var completeDate: Timestamp?
@@ -203,6 +226,7 @@ public struct MassExtendRenewalDateStatusResponse: Codable, Hashable, Sendable {
     public var succeededCount: Int64?
     /// Only when complete.
     public var failedCount: Int64?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -227,14 +251,16 @@ public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
     public var endDate: Timestamp
     /// Only notifications of this type. Not together with `transactionId`.
     public var notificationType: Open<NotificationTypeV2>?
-    /// Only with its type.
+    /// Only notifications of this subtype. Only with `notificationType`.
     public var notificationSubtype: Open<NotificationSubtype>?
     /// Only notifications of this customer: a string of digits.
     public var transactionId: String?
-    /// Only notifications that did not arrive, or not yet (1.8).
+    /// Only notifications that were not delivered, or not yet (1.8).
     public var onlyFailures: Bool?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(startDate: Timestamp, endDate: Timestamp) {
         self.startDate = startDate
         self.endDate = endDate
@@ -243,11 +269,13 @@ public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
 
 /// A page of Get Notification History: Apple's `NotificationHistoryResponse`. At most 20.
 public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
-    /// For the next page. It ends.
+    /// A token for the next page. It expires.
     public var paginationToken: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
+    /// The notifications.
     public var notificationHistory: [NotificationHistoryResponseItem]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -261,6 +289,7 @@ public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
     public var sendAttempts: [SendAttemptItem]?
     /// Before 1.8.
     public var firstSendAttemptResult: Open<SendAttemptResult>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -268,14 +297,17 @@ public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
 
 /// One attempt to send a notification: Apple's `sendAttemptItem`.
 public struct SendAttemptItem: Codable, Hashable, Sendable {
+    /// When the notification was sent.
     public var attemptDate: Timestamp?
+    /// The result of the attempt.
     public var sendAttemptResult: Open<SendAttemptResult>?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// What an attempt to send a notification came to: Apple's `sendAttemptResult`.
+/// The result of an attempt to send a notification: Apple's `sendAttemptResult`.
 public enum SendAttemptResult: String, CaseIterable, Sendable {
     case success = "SUCCESS"
     case timedOut = "TIMED_OUT"
@@ -292,8 +324,9 @@ public enum SendAttemptResult: String, CaseIterable, Sendable {
 
 /// The answer of Request a Test Notification (1.5): Apple's `SendTestNotificationResponse`.
 public struct SendTestNotificationResponse: Codable, Hashable, Sendable {
-    /// Names the notification for six months.
+    /// A token that identifies the notification for six months.
     public var testNotificationToken: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -303,7 +336,9 @@ public struct SendTestNotificationResponse: Codable, Hashable, Sendable {
 public struct CheckTestNotificationResponse: Codable, Hashable, Sendable {
     /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
     public var signedPayload: String?
+    /// The attempts to send it.
     public var sendAttempts: [SendAttemptItem]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -313,19 +348,23 @@ public struct CheckTestNotificationResponse: Codable, Hashable, Sendable {
 
 /// The answer of Get Customer Groups.
 public struct CustomerGroupsResponse: Codable, Hashable, Sendable {
+    /// The groups.
     public var groups: [CustomerGroup]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// A group that a customer belongs to. Belonging entitles to nothing.
+/// A group that a customer belongs to. Membership alone entitles to nothing.
 public struct CustomerGroup: Codable, Hashable, Sendable {
     /// A string of digits.
     public var groupId: String?
+    /// What the group is.
     public var groupType: Open<CustomerGroupType>?
     /// Organizations only.
     public var roles: [CustomerGroupRole]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -339,9 +378,11 @@ public enum CustomerGroupType: String, CaseIterable, Sendable {
 
 /// What a customer may do in an organization, product by product.
 public struct CustomerGroupRole: Codable, Hashable, Sendable {
+    /// The product.
     public var productId: String?
     /// Such as `ADMIN` or `NONE`.
     public var role: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -349,11 +390,13 @@ public struct CustomerGroupRole: Codable, Hashable, Sendable {
 
 /// A page of Get Group Members.
 public struct GroupMembersResponse: Codable, Hashable, Sendable {
+    /// The members of the group.
     public var members: [GroupMember]?
     /// For the next page.
     public var paginationToken: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -363,19 +406,22 @@ public struct GroupMembersResponse: Codable, Hashable, Sendable {
 public struct GroupMember: Codable, Hashable, Sendable {
     /// The member's download of the app: a string of digits.
     public var appTransactionId: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// Takes a seat of a subscription.
+/// The request that takes a seat of a subscription.
 public struct SeatClaimRequest: Codable, Hashable, Sendable {
-    /// A UUID; used again only to repeat the request.
+    /// A UUID. Use it again only to repeat the request.
     public var requestIdentifier: String
-    /// Who gets the seat: a string of digits.
+    /// The app transaction of the customer who gets the seat: a string of digits.
     public var appTransactionId: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(requestIdentifier: String) {
         self.requestIdentifier = requestIdentifier
     }
@@ -385,6 +431,7 @@ public struct SeatClaimRequest: Codable, Hashable, Sendable {
 public struct SeatClaimResponse: Codable, Hashable, Sendable {
     /// The seat's UUID.
     public var seatClaimId: String?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -392,21 +439,26 @@ public struct SeatClaimResponse: Codable, Hashable, Sendable {
 
 /// The seats of a subscription.
 public struct SeatsResponse: Codable, Hashable, Sendable {
+    /// How many seats there are.
     public var totalSeatCount: Int64?
+    /// How many seats are free.
     public var availableSeatCount: Int64?
     /// The seats' UUIDs.
     public var assignedSeatClaimIds: [String]?
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 }
 
-/// Gives a seat to a member.
+/// The request that gives a seat to a member.
 public struct SeatAssociationRequest: Codable, Hashable, Sendable {
-    /// Who gets the seat: a string of digits.
+    /// The app transaction of the customer who gets the seat: a string of digits.
     public var appTransactionId: String
+    /// What Apple added since.
     public var unknownMembers = UnknownMembers()
 
+    /// A value with the members that Apple requires.
     public init(appTransactionId: String) {
         self.appTransactionId = appTransactionId
     }
