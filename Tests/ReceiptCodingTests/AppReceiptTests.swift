@@ -39,7 +39,8 @@ import Testing
         (hex("02010a"), hex("020107")),  // an age rating in another form
         (hex("020117"), hex("0c02c328")),  // an organization that is not UTF-8
     ])
-    func `an attribute that no property takes is kept as type, version and bytes`(type: [UInt8], value: [UInt8]) throws {
+    func `an attribute that no property takes is kept as type, version and bytes`(type: [UInt8], value: [UInt8]) throws
+    {
         let receipt = try AppReceipt(decoding: Self.payload(type: type, value: value)[...])
         #expect(receipt.otherAttributes.count == 1)
         #expect(receipt.otherAttributes.first?.version == 1)
