@@ -11,7 +11,7 @@ extension JSONWriter {
     ///   container around it.
     package static func bytes(encoding value: some Encodable, omittingUnknown: Bool = false) throws -> [UInt8] {
         let output = EncodedOutput(omitsUnknown: omittingUnknown)
-        try output.encode(value, at: 0)
+        try output.encode(value, in: 0)
         output.close(to: 0)
         guard !output.isOutOfOrder else {
             throw EncodingError.invalidValue(
@@ -47,52 +47,66 @@ extension CodingUserInfoKey {
 private final class EncodedOutput {
     struct Container {
         let isObject: Bool
-        /// Tells containers at one depth apart.
+        /// Counts from 1 in the order of opening, so that containers inside have higher numbers.
         let number: Int
     }
 
-    // Most answers fit.
+    // Most answers fit into this.
     var json = JSONWriter(reservingCapacity: 1024)
     let omitsUnknown: Bool
     /// Whether something was written to a container that was closed before, which makes the text wrong.
     private(set) var isOutOfOrder = false
     private var containers: [Container] = []
+    /// The number of the last of `containers`; 0 if there is none.
+    private var innermost = 0
     private var opened = 0
 
     init(omitsUnknown: Bool) {
         self.omitsUnknown = omitsUnknown
+        containers.reserveCapacity(8)
     }
 
-    /// Encodes a value inside so many containers: null if it encodes nothing.
-    func encode(_ value: some Encodable, at depth: Int) throws {
+    /// Encodes a value inside the container of this number: null if it encodes nothing.
+    func encode(_ value: some Encodable, in number: Int) throws {
         let start = json.bytes.count
-        try value.encode(to: JSONTextEncoder(output: self, depth: depth))
+        try value.encode(to: JSONTextEncoder(output: self, parent: number))
         if json.bytes.count == start { json.null() }
     }
 
-    /// Opens a container inside so many others, and returns its number. A class and its superclass share one.
-    func open(object isObject: Bool, at depth: Int) -> Int {
-        if containers.count > depth {
-            close(to: depth + 1)
-            isOutOfOrder = isOutOfOrder || containers[depth].isObject != isObject
-            return containers[depth].number
+    /// Opens the container of a value inside another, and returns its number. A class and its superclass share one.
+    func open(object isObject: Bool, in parent: Int) -> Int {
+        if let shared = containers.first(where: { $0.number > parent }) {
+            resume(shared.number)
+            if shared.isObject != isObject { isOutOfOrder = true }
+            return shared.number
         }
+        if innermost != parent { isOutOfOrder = true }
         if isObject { json.beginObject() } else { json.beginArray() }
         opened += 1
+        innermost = opened
         containers.append(Container(isObject: isObject, number: opened))
         return opened
     }
 
-    /// Goes back to an open container, which is at so many with itself.
-    func resume(_ number: Int, at depth: Int) {
-        close(to: depth)
-        isOutOfOrder = isOutOfOrder || containers.count < depth || containers[depth - 1].number != number
+    /// Goes back to the open container of this number.
+    func resume(_ number: Int) {
+        guard innermost != number else { return }
+        close(to: number)
+        if innermost != number { isOutOfOrder = true }
     }
 
-    func close(to depth: Int) {
-        while containers.count > depth, let container = containers.popLast() {
+    /// Closes all containers inside that of this number; 0 closes all.
+    func close(to number: Int) {
+        while let container = containers.last, container.number > number {
+            containers.removeLast()
             if container.isObject { json.endObject() } else { json.endArray() }
         }
+        innermost = containers.last?.number ?? 0
+    }
+
+    /// The number of the container around that of this number.
+    func parent(of number: Int) -> Int {
+        containers.last { $0.number < number }?.number ?? 0
     }
 
     func number(_ value: Double, of key: (any CodingKey)? = nil) throws {
@@ -105,10 +119,11 @@ private final class EncodedOutput {
     }
 }
 
-/// Encodes one value inside so many containers.
+/// Encodes one value inside a container.
 struct JSONTextEncoder: Encoder {
     fileprivate let output: EncodedOutput
-    fileprivate let depth: Int
+    /// The container's number; 0 if there is none.
+    fileprivate let parent: Int
 
     // Only the containers of members are asked for their path; see `JSONValueRoot`.
     var codingPath: [any CodingKey] { [] }
@@ -119,12 +134,11 @@ struct JSONTextEncoder: Encoder {
     }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
-        let number = output.open(object: true, at: depth)
-        return KeyedEncodingContainer(MemberEncoder(output: output, depth: depth + 1, number: number))
+        KeyedEncodingContainer(MemberEncoder(output: output, number: output.open(object: true, in: parent)))
     }
 
     func unkeyedContainer() -> any UnkeyedEncodingContainer {
-        ElementEncoder(output: output, depth: depth + 1, number: output.open(object: false, at: depth))
+        ElementEncoder(output: output, number: output.open(object: false, in: parent))
     }
 
     func singleValueContainer() -> any SingleValueEncodingContainer { self }
@@ -146,13 +160,12 @@ extension JSONTextEncoder: SingleValueEncodingContainer {
 
 private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
     let output: EncodedOutput
-    let depth: Int
     let number: Int
 
     var codingPath: [any CodingKey] { JSONValueRoot.path }
 
     private func name(_ key: Key) {
-        output.resume(number, at: depth)
+        output.resume(number)
         output.json.name(key.stringValue)
     }
 
@@ -192,12 +205,12 @@ private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
         // Comparing types is cheap, where a cast takes as long as the rest of a short member.
         if Value.self == UnknownMembers.self, let unknown = value as? UnknownMembers { return encode(unknown) }
         name(key)
-        try output.encode(value, at: depth)
+        try output.encode(value, in: number)
     }
 
     private func encode(_ unknown: UnknownMembers) {
         guard !output.omitsUnknown else { return }
-        output.resume(number, at: depth)
+        output.resume(number)
         for member in unknown.members {
             output.json.name(member.name)
             output.json.value(member.value)
@@ -208,46 +221,44 @@ private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
         keyedBy type: Nested.Type, forKey key: Key
     ) -> KeyedEncodingContainer<Nested> {
         name(key)
-        return JSONTextEncoder(output: output, depth: depth).container(keyedBy: type)
+        return JSONTextEncoder(output: output, parent: number).container(keyedBy: type)
     }
 
     func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
         name(key)
-        return JSONTextEncoder(output: output, depth: depth).unkeyedContainer()
+        return JSONTextEncoder(output: output, parent: number).unkeyedContainer()
     }
 
     /// The superclass's members stand beside those of the class.
-    func superEncoder() -> any Encoder { JSONTextEncoder(output: output, depth: depth - 1) }
+    func superEncoder() -> any Encoder { JSONTextEncoder(output: output, parent: output.parent(of: number)) }
 
     func superEncoder(forKey key: Key) -> any Encoder {
         name(key)
-        return JSONTextEncoder(output: output, depth: depth)
+        return JSONTextEncoder(output: output, parent: number)
     }
 }
 
 private struct ElementEncoder: UnkeyedEncodingContainer {
     let output: EncodedOutput
-    let depth: Int
     let number: Int
     private(set) var count = 0
 
-    init(output: EncodedOutput, depth: Int, number: Int) {
-        (self.output, self.depth, self.number) = (output, depth, number)
+    init(output: EncodedOutput, number: Int) {
+        (self.output, self.number) = (output, number)
     }
 
     var codingPath: [any CodingKey] { [] }
 
     private mutating func next() -> JSONTextEncoder {
-        output.resume(number, at: depth)
+        output.resume(number)
         count += 1
-        return JSONTextEncoder(output: output, depth: depth)
+        return JSONTextEncoder(output: output, parent: number)
     }
 
     mutating func encodeNil() { next().encodeNil() }
 
     mutating func encode(_ value: some Encodable) throws {
-        let encoder = next()
-        try output.encode(value, at: encoder.depth)
+        try output.encode(value, in: next().parent)
     }
 
     mutating func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
