@@ -112,7 +112,7 @@ extension AppReceipt: AttributeSet {
 
     // Lenient are those that decide nothing: Apple has not published their form, and a receipt is valid in spite of an
     // attribute that has another one.
-    mutating func visit<Visitor: AttributeVisitor>(_ visitor: inout Visitor) throws(Visitor.Failure) {
+    mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool {
         switch visitor.type {
         case 0: try visitor.value(&receiptType, WordForm<ReceiptType>.self)
         case 1: try visitor.value(&appItemId, Lenient<IdentifierForm>.self)
@@ -135,7 +135,7 @@ extension AppReceipt: AttributeSet {
         case 23: try visitor.value(&organizationDisplayName, Lenient<TextForm>.self)
         case 25: try visitor.value(&platform, Lenient<IdentifierForm>.self)
         case 32: try visitor.value(&preorderDate, Lenient<DateForm>.self)
-        default: break
+        default: false
         }
     }
 }
@@ -143,7 +143,7 @@ extension AppReceipt: AttributeSet {
 extension InAppPurchase: AttributeSet {
     static let types: ClosedRange<Int64> = 1701...1721
 
-    mutating func visit<Visitor: AttributeVisitor>(_ visitor: inout Visitor) throws(Visitor.Failure) {
+    mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool {
         switch visitor.type {
         case 1701: try visitor.value(&quantity, NumberForm.self)
         case 1702: try visitor.value(&productId, TextForm.self)
@@ -160,7 +160,7 @@ extension InAppPurchase: AttributeSet {
         case 1719: try visitor.value(&isInIntroOfferPeriod, FlagForm.self)
         case 1720: try visitor.value(&cancellationReason, Lenient<ReasonForm>.self)
         case 1721: try visitor.value(&promotionalOfferId, Lenient<TextForm>.self)
-        default: break
+        default: false
         }
     }
 }

@@ -4,7 +4,7 @@ import AppStoreModel
 
 /// Properties that stand in one set of attributes: those of a receipt, or of a purchase in it.
 ///
-/// A type lists its attributes once, in ``visit(_:)``. ``AttributeReader`` and ``AttributeWriter`` go through that
+/// A type lists its attributes once, in ``visit(_:)``. An attribute reads and ``AttributeWriter`` writes by that
 /// list, so that reading and writing cannot drift apart.
 protocol AttributeSet {
     /// The range of the types that ``visit(_:)`` knows. An attribute outside it is kept aside unread, so that a range
@@ -16,11 +16,15 @@ protocol AttributeSet {
 
     init()
 
-    /// Hands the property of the attribute `visitor.type` to the visitor, if there is one.
-    mutating func visit<Visitor: AttributeVisitor>(_ visitor: inout Visitor) throws(Visitor.Failure)
+    /// Passes the property of the attribute `visitor.type` to the visitor.
+    ///
+    /// - Returns: Whether there is such a property, and it has the attribute's value.
+    mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool
 }
 
-/// Reads or writes one attribute at a time.
+/// Reads or writes one attribute at a time. Each method returns whether the property has the attribute's value.
+///
+/// No method is mutating: a visitor that could change would be copied for each value, and a receipt has thousands.
 protocol AttributeVisitor {
     associatedtype Failure: Error
 
@@ -28,57 +32,47 @@ protocol AttributeVisitor {
     var type: Int64 { get }
 
     /// A value in one of the forms of `AttributeForms.swift`.
-    mutating func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) throws(Failure)
+    func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) throws(Failure) -> Bool
 
     /// Text whose DER is kept beside it.
-    mutating func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) throws(Failure)
+    func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) throws(Failure) -> Bool
 
-    /// Bytes that are no DER; none is an empty slice.
-    mutating func bytes(_ property: inout ArraySlice<UInt8>, version: Int64)
+    /// Bytes that are not DER; an empty slice stands for none.
+    func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool
 
     /// One purchase of many.
-    mutating func purchases(_ property: inout [InAppPurchase]) throws(Failure)
+    func purchases(_ property: inout [InAppPurchase]) throws(Failure) -> Bool
 }
 
 // MARK: - Reading
 
-/// Reads one attribute into its property.
-struct AttributeReader: AttributeVisitor {
-    let attribute: ReceiptAttribute
-    /// Whether a property has taken the value. If not, the attribute is kept aside.
-    private(set) var isTaken = false
-
-    init(_ attribute: ReceiptAttribute) {
-        self.attribute = attribute
-    }
-
-    var type: Int64 { attribute.type }
-
-    mutating func value<Form: AttributeForm>(
+// An attribute is the visitor that reads it: one around it would count references for each of thousands.
+extension ReceiptAttribute: AttributeVisitor {
+    @inline(__always)
+    func value<Form: AttributeForm>(
         _ property: inout Form.Value?, _ form: Form.Type
-    ) throws(ReceiptDecodingError) {
+    ) throws(ReceiptDecodingError) -> Bool {
         // Of two attributes of one type the first counts.
-        guard let value = try Form.decode(attribute), property == nil else { return }
+        guard let value = try Form.decode(self), property == nil else { return false }
         property = value
-        isTaken = true
+        return true
     }
 
-    mutating func text(
-        _ property: inout String?, encoded: inout ArraySlice<UInt8>
-    ) throws(ReceiptDecodingError) {
-        try value(&property, TextForm.self)
-        if isTaken { encoded = attribute.value }
+    func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) throws(ReceiptDecodingError) -> Bool {
+        guard try value(&property, TextForm.self) else { return false }
+        encoded = value
+        return true
     }
 
-    mutating func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) {
-        guard property.isEmpty, !attribute.value.isEmpty else { return }
-        property = attribute.value
-        isTaken = true
+    func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool {
+        guard property.isEmpty, !value.isEmpty else { return false }
+        property = value
+        return true
     }
 
-    mutating func purchases(_ property: inout [InAppPurchase]) throws(ReceiptDecodingError) {
-        property.append(try InAppPurchase(attributesOf: attribute.value))
-        isTaken = true
+    func purchases(_ property: inout [InAppPurchase]) throws(ReceiptDecodingError) -> Bool {
+        property.append(try InAppPurchase(attributesOf: value))
+        return true
     }
 }
 
@@ -95,9 +89,10 @@ extension AttributeSet {
             guard count <= Limits.attributes else {
                 throw ReceiptDecodingError("More than \(Limits.attributes) attributes in one set")
             }
-            var reader = AttributeReader(try attributes.attribute(in: payload))
-            if Self.types.contains(reader.type) { try visit(&reader) }
-            if !reader.isTaken { otherAttributes.append(reader.attribute) }
+            let attribute = try attributes.attribute(in: payload)
+            let isKnown = Self.types.contains(attribute.type)
+            let isRead = try isKnown ? visit(attribute) : false
+            if !isRead { otherAttributes.append(attribute) }
         }
     }
 }
@@ -114,40 +109,42 @@ extension BERReader {
 // MARK: - Writing
 
 /// Writes the attributes of the properties that have a value.
-private struct AttributeWriter: AttributeVisitor {
+private final class AttributeWriter: AttributeVisitor {
     typealias Failure = Never
 
     var type: Int64 = 0
     private(set) var attributes: [ReceiptAttribute] = []
 
-    private mutating func append(_ value: ArraySlice<UInt8>, version: Int64 = 1) {
+    private func append(_ value: ArraySlice<UInt8>, version: Int64 = 1) -> Bool {
         attributes.append(ReceiptAttribute(type: type, version: version, value: value))
+        return true
     }
 
-    mutating func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) {
-        if let property { append(Form.encode(property)[...]) }
+    func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) -> Bool {
+        property.map { append(Form.encode($0)[...]) } ?? false
     }
 
-    mutating func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) {
-        if encoded.isEmpty { value(&property, TextForm.self) } else { append(encoded) }
+    func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) -> Bool {
+        encoded.isEmpty ? value(&property, TextForm.self) : append(encoded)
     }
 
-    mutating func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) {
-        if !property.isEmpty { append(property, version: version) }
+    func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool {
+        property.isEmpty ? false : append(property, version: version)
     }
 
-    mutating func purchases(_ property: inout [InAppPurchase]) {
-        for purchase in property { append(purchase.encodedSet[...]) }
+    func purchases(_ property: inout [InAppPurchase]) -> Bool {
+        property.reduce(false) { append($1.encodedSet[...]) || $0 }
     }
 }
 
 extension AttributeSet {
     /// All attributes as a set in DER.
     var encodedSet: [UInt8] {
-        var (set, writer) = (self, AttributeWriter())
+        var set = self
+        let writer = AttributeWriter()
         for type in Self.types {
             writer.type = type
-            set.visit(&writer)
+            _ = set.visit(writer)
         }
         return DEREncoding.setOf((writer.attributes + otherAttributes).map(\.encoded))
     }

@@ -37,17 +37,18 @@ extension AppReceipt {
 extension AttributeSet {
     /// All attributes that have a value, but for those of the types `converted`, which have a member of their own.
     fileprivate func leftovers(_ path: String, besides converted: [ClosedRange<Int64>]) -> [Leftover] {
-        var (set, visitor) = (self, LeftoverVisitor(path: path))
+        var set = self
+        let visitor = LeftoverVisitor(path: path)
         for type in Self.types where !converted.contains(where: { $0.contains(type) }) {
             visitor.type = type
-            set.visit(&visitor)
+            _ = set.visit(visitor)
         }
         return visitor.leftovers + otherAttributes.filter(\.saysSomething).map { $0.leftover(path) }
     }
 }
 
 /// Collects the attributes of the properties that have a value, as text.
-private struct LeftoverVisitor: AttributeVisitor {
+private final class LeftoverVisitor: AttributeVisitor {
     typealias Failure = Never
 
     let path: String
@@ -58,24 +59,25 @@ private struct LeftoverVisitor: AttributeVisitor {
         self.path = path
     }
 
-    private mutating func append(_ text: String) {
+    private func append(_ text: String) -> Bool {
         leftovers.append(Leftover(path: "\(path) (attribute \(type))", value: .string(text)))
+        return true
     }
 
-    mutating func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) {
-        if let property { append(Form.text(property)) }
+    func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) -> Bool {
+        property.map { append(Form.text($0)) } ?? false
     }
 
-    mutating func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) {
-        if let property { append(property) }
+    func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) -> Bool {
+        property.map { append($0) } ?? false
     }
 
-    mutating func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) {
-        if !property.isEmpty { append(Base64.encode(property)) }
+    func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool {
+        property.isEmpty ? false : append(Base64.encode(property))
     }
 
     // Each purchase has leftovers of its own.
-    mutating func purchases(_ property: inout [InAppPurchase]) {}
+    func purchases(_ property: inout [InAppPurchase]) -> Bool { false }
 }
 
 extension ReceiptAttribute {
