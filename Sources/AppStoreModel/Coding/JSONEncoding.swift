@@ -202,7 +202,7 @@ private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
     }
 
     func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
-        // Comparing types is cheap, where a cast takes as long as the rest of a short member.
+        // Comparing types is cheap; a cast takes as long as the rest of a short member.
         if Value.self == UnknownMembers.self, let unknown = value as? UnknownMembers { return encode(unknown) }
         name(key)
         try output.encode(value, in: number)
