@@ -17,7 +17,7 @@ let underTest: [Target.Dependency] = ["AppStoreModel", "AppStoreTrust", "Receipt
     .product(name: $0, package: "quittance")
 }
 
-// A package of its own, since it is built in a way of its own: `make fuzz`.
+// A separate package, since it needs other build flags: `make fuzz`.
 let package = Package(
     name: "QuittanceFuzz",
     platforms: [.macOS(.v15)],

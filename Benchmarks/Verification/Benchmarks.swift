@@ -27,7 +27,7 @@ let benchmarks: @Sendable () -> Void = {
         let (token, roots) = (try store.transaction(), store.verifier.roots)
         let raw = try RawToken(token)
         return Pair {
-            // A verifier that has just been made knows no signer.
+            // A new verifier has no signer in its cache.
             let verifier = AppStoreVerifier(apps: .any, environments: [.production], roots: roots)
             _ = try await verifier.verify(token, as: JWSTransactionDecodedPayload.self, at: now)
         } raw: {
@@ -97,7 +97,7 @@ struct GenuineReceipt: Sendable {
         }
     }
 
-    /// All that a server does between the request's last byte and the answer's first.
+    /// Everything that a server does between the last byte of the request and the first of the answer.
     func answer() throws -> Pair {
         let (verifier, raw) = (verifier, try RawReceipt(bytes))
         let request = Array(#"{"receipt-data":"\#(base64)","password":"0123456789abcdef"}"#.utf8)

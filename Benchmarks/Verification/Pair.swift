@@ -5,9 +5,9 @@ import Benchmark
 import Dispatch
 import Goals
 
-/// A verification, and nothing but the signature checks inside of it: keys parsed, bytes at hand.
+/// A verification, and its signature checks alone, with parsed keys and bytes at hand.
 struct Pair: Sendable {
-    /// How many checks `raw` makes, where the goal is a multiple of one.
+    /// How many checks `raw` makes, if the goal is a multiple of one.
     var units = 1
     var whole: @Sendable () async throws -> Void
     var raw: @Sendable () throws -> Void
@@ -23,8 +23,8 @@ extension Goal {
         }
     }
 
-    /// The raw checks and the verification take turns, and a ratio is that of neighbours: whatever else the machine does
-    /// slows both.
+    /// The raw checks and the verification take turns, and a ratio is that of neighbours, since other load on the
+    /// machine slows both.
     private static func ratio(_ benchmark: Benchmark, _ pair: Pair) async throws {
         let clock = ContinuousClock()
         let atFirst = allocationsOfThisThread()
@@ -72,7 +72,7 @@ extension Benchmark {
     }
 }
 
-/// A thread of its own: of the threads that tasks share by default, the benchmarks' own machinery keeps one waiting.
+/// A thread of its own, since the benchmark library blocks one of the threads that tasks share by default.
 private final class Lane: TaskExecutor {
     private let queue = DispatchQueue(label: "lane")
 

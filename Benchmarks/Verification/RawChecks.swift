@@ -7,8 +7,7 @@ import Foundation
 import ReceiptCoding
 import X509
 
-// The signature checks that a verification cannot do without, and nothing else. They hash what was signed, which is part of
-// checking a signature.
+// The signature checks that a verification cannot avoid, and nothing else. They include hashing the signed bytes.
 
 struct InvalidSignature: Error {}
 

@@ -4,7 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 
-/// An App Store of our own, which signs with a chain shaped like Apple's: P-384, P-384, P-256.
+/// A simulated App Store that signs with a chain shaped like Apple's: P-384, P-384, P-256.
 struct SimulatedStore {
     private let authority: CertificateAuthority
     let verifier: AppStoreVerifier

@@ -2,7 +2,7 @@
 
 /// Where a purchase was made: Apple's `environment`.
 ///
-/// Whoever verifies says which environments it accepts; a document's own word about it is only ever compared.
+/// The caller of a verifier names the environments that it accepts. A document's own claim is only compared with those.
 public enum Environment: String, CaseIterable, Sendable {
     /// Real purchases in the App Store.
     case production = "Production"

@@ -2,8 +2,8 @@
 
 /// A wire value whose vocabulary Apple may extend without notice.
 ///
-/// `Known` lists the words that this version understands. Any other value is kept exactly as received: a new word
-/// never fails decoding, and encoding never loses it.
+/// `Known` lists the words that this version understands. Any other value is kept exactly as received: decoding never
+/// fails for a new word, and encoding never loses it.
 ///
 /// ```swift
 /// switch transaction.type?.known {
@@ -17,15 +17,17 @@ where Known: RawRepresentable & Sendable, Known.RawValue: Hashable & Codable & S
     /// The value as it appears on the wire.
     public let rawValue: Known.RawValue
 
+    /// A value as it appears on the wire.
     public init(rawValue: Known.RawValue) {
         self.rawValue = rawValue
     }
 
+    /// The value of a known word.
     public init(_ known: Known) {
         self.init(rawValue: known.rawValue)
     }
 
-    /// The word, or `nil` when this version does not know it.
+    /// The word, or `nil` if this version does not know it.
     public var known: Known? { Known(rawValue: rawValue) }
 }
 
@@ -45,12 +47,12 @@ extension Open: CustomStringConvertible {
     public var description: String { "\(rawValue)" }
 }
 
-// Optional on the left, since nearly every member of Apple's payloads may be missing.
+// The left side is optional, since nearly every member of Apple's payloads may be missing.
 
 /// Whether there is a value and it is `word`.
 @inlinable
 public func == <Known>(value: Open<Known>?, word: Known) -> Bool { value?.rawValue == word.rawValue }
 
-/// Whether there is no value or it is another than `word`.
+/// Whether there is no value, or one other than `word`.
 @inlinable
 public func != <Known>(value: Open<Known>?, word: Known) -> Bool { value?.rawValue != word.rawValue }

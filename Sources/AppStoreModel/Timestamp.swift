@@ -2,8 +2,10 @@
 
 /// An instant as Apple sends it: whole milliseconds since 1970-01-01T00:00:00Z.
 public struct Timestamp: Hashable, Sendable {
+    /// Milliseconds since 1970-01-01T00:00:00Z; before that negative.
     public var milliseconds: Int64
 
+    /// The instant so many milliseconds after 1970-01-01T00:00:00Z.
     public init(milliseconds: Int64) {
         self.milliseconds = milliseconds
     }
@@ -14,19 +16,20 @@ extension Timestamp: Comparable {
 }
 
 extension Timestamp {
-    /// The years 0 to 9999, which dates as text can name. Xcode has been seen to sign a date of the year 0.
+    /// The years 0 to 9999, which four digits can write. Xcode has been seen to sign a date of the year 0.
     static let calendar = Timestamp(milliseconds: -62_167_219_200_000)...Timestamp(milliseconds: 253_402_300_799_999)
 }
 
 extension Timestamp: Codable {
-    /// Decodes an integer within the calendar. Xcode signs fractional milliseconds; they are truncated towards the past.
+    /// Decodes an integer within the calendar. Xcode signs fractional milliseconds; they are truncated towards the
+    /// past.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let number: Int64
         if let whole = try? container.decode(Int64.self) {
             number = whole
         } else {
-            // What is too large for the calendar need not fit.
+            // A number too large for `Int64` is too large for the calendar too.
             number = Int64(exactly: try container.decode(Double.self).rounded(.down)) ?? .max
         }
         self.init(milliseconds: number)
@@ -45,7 +48,7 @@ extension Timestamp: Codable {
 // MARK: - Calendar
 
 extension Timestamp {
-    /// A date of the calendar and a time of the day in UTC. `nil` for those that there are not.
+    /// The instant of a date and a time in UTC; `nil` if the calendar does not have it.
     package init?(_ date: (year: Int, month: Int, day: Int), _ time: (hour: Int, minute: Int, second: Int)) {
         let date = CalendarDate(
             year: date.year, month: date.month, day: date.day, hour: time.hour, minute: time.minute, second: time.second
@@ -60,9 +63,9 @@ extension Timestamp {
 extension Timestamp {
     /// Reads an ISO 8601 date and time in UTF-8, as receipts and people write it.
     ///
-    /// Accepts `YYYY-MM-DDTHH:MM:SS`, an optional fraction of which milliseconds are kept, then `Z`, `+HHMM` or `+HH:MM`.
-    /// Returns `nil` for anything else, also for a date that the calendar does not have, or whose offset leads out of the
-    /// years 0 to 9999.
+    /// Accepts `YYYY-MM-DDTHH:MM:SS`, an optional fraction, of which milliseconds are kept, then `Z`, `+HHMM` or
+    /// `+HH:MM`. Returns `nil` for anything else, for a date that the calendar does not have, and for an instant
+    /// outside the years 0 to 9999.
     public init?(iso8601 text: ArraySlice<UInt8>) {
         var digits = DateDigits(text)
         guard let year = digits.number(4), digits.take("-"), let month = digits.number(2), digits.take("-"),
@@ -80,10 +83,10 @@ extension Timestamp {
         self.init(iso8601: Array(text.utf8)[...])
     }
 
-    /// `YYYY-MM-DDTHH:MM:SSZ`, with milliseconds only where there are any.
+    /// `YYYY-MM-DDTHH:MM:SSZ`, with milliseconds only if they are not 0.
     public var iso8601: String {
         var text: [UInt8] = []
-        let date = CalendarDate(self)
+        let date = CalendarDate(milliseconds: milliseconds)
         date.appendDay(to: &text)
         text.append(UInt8(ascii: "T"))
         date.appendTime(to: &text)
@@ -126,7 +129,7 @@ private struct DateDigits {
         return value
     }
 
-    /// Milliseconds of an optional `.` with up to nine digits, which is all that any clock writes.
+    /// Milliseconds of an optional `.` with up to nine digits; no clock writes more.
     mutating func fraction() -> Int? {
         guard take(".") else { return 0 }
         var milliseconds = 0

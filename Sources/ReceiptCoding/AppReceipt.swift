@@ -4,8 +4,8 @@ public import AppStoreModel
 
 /// What an app receipt says: one version of one app on one device of one Apple account, and its purchases.
 ///
-/// Receipts write an absent text or date as an empty string and an absent identifier as 0; both are `nil` here.
-/// Everything that no property carries, known to nobody or empty, is kept in `otherAttributes`.
+/// A receipt writes an absent text or date as an empty string and an absent identifier as 0; both are `nil` here.
+/// `otherAttributes` keeps every attribute that no property carries: those of an unknown type, and the empty ones.
 public struct AppReceipt: Hashable, Sendable {
     /// Which store signed it (type 0).
     public var receiptType: Open<ReceiptType>?
@@ -13,7 +13,7 @@ public struct AppReceipt: Hashable, Sendable {
     public var appItemId: Int64?
     /// The app (type 2).
     public var bundleId: String?
-    /// Type 2 with tag and length: what the device hash covers.
+    /// The value of type 2 with its tag and length: the bytes that the device hash covers.
     public var bundleIdOctets: ArraySlice<UInt8> = []
     /// `CFBundleVersion` on iOS, `CFBundleShortVersionString` on macOS (type 3).
     public var applicationVersion: String?
@@ -21,7 +21,7 @@ public struct AppReceipt: Hashable, Sendable {
     public var opaqueValue: ArraySlice<UInt8> = []
     /// The device hash: SHA-1 of device id, opaque value and bundle id (type 5).
     public var deviceHash: ArraySlice<UInt8> = []
-    /// When the app was installed or updated, by all that is known (type 8). None in sandbox.
+    /// When the app was installed or updated, as far as is known (type 8). None in sandbox.
     public var downloadDate: Timestamp?
     /// Four characters that rise with time, such as `P302` (type 9). Apple does not say what they mean.
     public var fulfillmentToolVersion: String?
@@ -31,13 +31,13 @@ public struct AppReceipt: Hashable, Sendable {
     public var developerId: Int64?
     /// When the receipt was signed: the instant at which its certificates are judged (type 12).
     public var receiptCreationDate: Timestamp?
-    /// The client's system version as major × 10000 + minor × 100 + patch, by all that is known (type 13).
+    /// The client's system version as major × 10000 + minor × 100 + patch, as far as is known (type 13).
     public var clientVersion: Int64?
     /// The download of the app: up to 18 digits (type 15). None in sandbox.
     public var downloadId: Int64?
     /// The app version's number at Apple (type 16). None in sandbox.
     public var versionExternalIdentifier: Int64?
-    /// The purchases, in the order of the receipt, which is no order in time (type 17).
+    /// The purchases in the receipt's order, which is not chronological (type 17).
     public var inAppPurchases: [InAppPurchase] = []
     /// When the app itself was bought (type 18). In sandbox always 2013-08-01T07:00:00Z.
     public var originalPurchaseDate: Timestamp?
@@ -47,11 +47,11 @@ public struct AppReceipt: Hashable, Sendable {
     public var expirationDate: Timestamp?
     /// The organization of a Volume Purchase Program receipt (type 23).
     public var organizationDisplayName: String?
-    /// A code of the platform, by all that is known: 3 on iOS, 2 on macOS (type 25).
+    /// The platform's code, as far as is known: 3 on iOS, 2 on macOS (type 25).
     public var platform: Int64?
     /// When the app was ordered before its release (type 32).
     public var preorderDate: Timestamp?
-    /// Everything else, in the order of the receipt.
+    /// Everything else, in the receipt's order.
     public var otherAttributes: [ReceiptAttribute] = []
 
     public init() {}
@@ -65,17 +65,17 @@ public struct InAppPurchase: Hashable, Sendable {
     public var productId: String?
     /// This purchase, renewal or restore (type 1703).
     public var transactionId: String?
-    /// When it was bought; of a renewal the start of the period (type 1704).
+    /// When it was bought; for a renewal, the start of the period (type 1704).
     public var purchaseDate: Timestamp?
     /// The first purchase of the chain (type 1705). Xcode leaves it out.
     public var originalTransactionId: String?
-    /// When that was (type 1706). Xcode leaves it out.
+    /// When that first purchase was made (type 1706). Xcode leaves it out.
     public var originalPurchaseDate: Timestamp?
     /// The kind of product (type 1707). Xcode leaves it out.
     public var productType: Open<ReceiptProductType>?
     /// The end of the paid period (type 1708). Subscriptions only.
     public var expiresDate: Timestamp?
-    /// The product's own Apple ID, by all that is known (type 1710). None in sandbox.
+    /// The product's own Apple ID, as far as is known (type 1710). None in sandbox.
     public var productItemId: Int64?
     /// One purchase event of a subscription, the same on all devices (type 1711). Subscriptions only.
     public var webOrderLineItemId: Int64?
@@ -85,11 +85,11 @@ public struct InAppPurchase: Hashable, Sendable {
     public var isTrialPeriod: Bool?
     /// Whether the period is an introductory offer (type 1719). Auto-renewable subscriptions since 2017.
     public var isInIntroOfferPeriod: Bool?
-    /// Why it was refunded (type 1720), told by one library and never seen.
+    /// Why it was refunded (type 1720). One library documents it; no receipt at hand has it.
     public var cancellationReason: Open<RevocationReason>?
     /// The promotional offer that was used (type 1721).
     public var promotionalOfferId: String?
-    /// Everything else, in the order of the receipt.
+    /// Everything else, in the receipt's order.
     public var otherAttributes: [ReceiptAttribute] = []
 
     public init() {}
@@ -105,28 +105,82 @@ public enum ReceiptProductType: Int64, CaseIterable, Sendable {
     case freeSubscription = 4
 }
 
-// MARK: - Decoding
+// MARK: - The attributes
+
+extension AppReceipt: AttributeSet {
+    static let types: ClosedRange<Int64> = 0...32
+
+    // Lenient are those that decide nothing: Apple has not published their form, and a receipt is valid in spite of an
+    // attribute that has another one.
+    mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool {
+        switch visitor.type {
+        case 0: try visitor.value(&receiptType, WordForm<ReceiptType>.self)
+        case 1: try visitor.value(&appItemId, Lenient<IdentifierForm>.self)
+        case 2: try visitor.text(&bundleId, encoded: &bundleIdOctets)
+        case 3: try visitor.value(&applicationVersion, Lenient<TextForm>.self)
+        case 4: visitor.bytes(&opaqueValue, version: 2)
+        case 5: visitor.bytes(&deviceHash, version: 1)
+        case 8: try visitor.value(&downloadDate, Lenient<DateForm>.self)
+        case 9: try visitor.value(&fulfillmentToolVersion, Lenient<CharactersForm>.self)
+        case 10: try visitor.value(&ageRating, Lenient<ASCIIForm>.self)
+        case 11: try visitor.value(&developerId, Lenient<IdentifierForm>.self)
+        case 12: try visitor.value(&receiptCreationDate, DateForm.self)
+        case 13: try visitor.value(&clientVersion, Lenient<IdentifierForm>.self)
+        case 15: try visitor.value(&downloadId, Lenient<IdentifierForm>.self)
+        case 16: try visitor.value(&versionExternalIdentifier, Lenient<IdentifierForm>.self)
+        case 17: try visitor.purchases(&inAppPurchases)
+        case 18: try visitor.value(&originalPurchaseDate, Lenient<DateForm>.self)
+        case 19: try visitor.value(&originalApplicationVersion, Lenient<TextForm>.self)
+        case 21: try visitor.value(&expirationDate, Lenient<ExpirationForm>.self)
+        case 23: try visitor.value(&organizationDisplayName, Lenient<TextForm>.self)
+        case 25: try visitor.value(&platform, Lenient<IdentifierForm>.self)
+        case 32: try visitor.value(&preorderDate, Lenient<DateForm>.self)
+        default: false
+        }
+    }
+}
+
+extension InAppPurchase: AttributeSet {
+    static let types: ClosedRange<Int64> = 1701...1721
+
+    mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool {
+        switch visitor.type {
+        case 1701: try visitor.value(&quantity, NumberForm.self)
+        case 1702: try visitor.value(&productId, TextForm.self)
+        case 1703: try visitor.value(&transactionId, TextForm.self)
+        case 1704: try visitor.value(&purchaseDate, DateForm.self)
+        case 1705: try visitor.value(&originalTransactionId, TextForm.self)
+        case 1706: try visitor.value(&originalPurchaseDate, DateForm.self)
+        case 1707: try visitor.value(&productType, NumberedWordForm<ReceiptProductType>.self)
+        case 1708: try visitor.value(&expiresDate, DateForm.self)
+        case 1710: try visitor.value(&productItemId, Lenient<IdentifierForm>.self)
+        case 1711: try visitor.value(&webOrderLineItemId, IdentifierForm.self)
+        case 1712: try visitor.value(&cancellationDate, DateForm.self)
+        case 1713: try visitor.value(&isTrialPeriod, FlagForm.self)
+        case 1719: try visitor.value(&isInIntroOfferPeriod, FlagForm.self)
+        case 1720: try visitor.value(&cancellationReason, Lenient<ReasonForm>.self)
+        case 1721: try visitor.value(&promotionalOfferId, Lenient<TextForm>.self)
+        default: false
+        }
+    }
+}
+
+// MARK: - Decoding and encoding
 
 extension AppReceipt {
     /// Decodes a receipt's payload: `SET OF ReceiptAttribute`.
     ///
-    /// - Throws: ``ReceiptDecodingError`` where the bytes are not that, or where the value of an attribute that has a
-    ///   property here is of another form.
+    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such set, or if an attribute that decides something has a
+    ///   value of another form.
     public init(decoding payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
-        var attributes = try BERReader.attributes(of: payload)
-        var count = 0
-        while !attributes.isAtEnd {
-            count += 1
-            guard count <= Limits.attributes else {
-                throw ReceiptDecodingError("More than \(Limits.attributes) attributes")
-            }
-            let attribute = try attributes.attribute(in: payload)
-            if try !read(attribute) { otherAttributes.append(attribute) }
-        }
+        try self.init(attributesOf: payload)
     }
 
-    /// The creation date alone, without a look at anything else: what a verifier needs before it trusts the rest.
-    /// `nil` where there is none, or none that can be read.
+    /// The receipt's payload in DER. What was decoded from a receipt of the App Store comes out the same to the byte.
+    package var encoded: [UInt8] { encodedSet }
+
+    /// The creation date alone: what a verifier needs before it trusts the rest. `nil` if there is none, or none that
+    /// can be read.
     package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
         guard var attributes = try? BERReader.attributes(of: payload) else { return nil }
         while !attributes.isAtEnd, let attribute = try? attributes.attribute(in: payload) {
@@ -140,132 +194,4 @@ extension AppReceipt {
         }
         return nil
     }
-
-    /// Takes over what a property carries. Returns false where there is none, or nothing to carry.
-    ///
-    /// Only what decides something must have the form that is known; of the others Apple never told the form, and a
-    /// receipt is not bad because one of them has another.
-    private mutating func read(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Bool {
-        switch attribute.type {
-        case 0: return set(&receiptType, try attribute.text().map(Open.init(rawValue:)))
-        case 1: return set(&appItemId, try? attribute.identifier())
-        case 2:
-            guard set(&bundleId, try attribute.text()) else { return false }
-            bundleIdOctets = attribute.value
-            return true
-        case 3: return set(&applicationVersion, try? attribute.text())
-        case 4: return set(&opaqueValue, attribute.value)
-        case 5: return set(&deviceHash, attribute.value)
-        case 8: return set(&downloadDate, try? attribute.date())
-        case 9: return set(&fulfillmentToolVersion, try? attribute.characterCode())
-        case 10: return set(&ageRating, try? attribute.text())
-        case 11: return set(&developerId, try? attribute.identifier())
-        case 12: return set(&receiptCreationDate, try attribute.date())
-        case 13: return set(&clientVersion, try? attribute.identifier())
-        case 15: return set(&downloadId, try? attribute.identifier())
-        case 16: return set(&versionExternalIdentifier, try? attribute.identifier())
-        case 17:
-            inAppPurchases.append(try InAppPurchase(decoding: attribute.value))
-            return true
-        case 18: return set(&originalPurchaseDate, try? attribute.date())
-        case 19: return set(&originalApplicationVersion, try? attribute.text())
-        case 21:
-            let date = try? attribute.date()
-            return set(&expirationDate, date == .distantFutureOfXcode ? nil : date)
-        case 23: return set(&organizationDisplayName, try? attribute.text())
-        case 25: return set(&platform, try? attribute.identifier())
-        case 32: return set(&preorderDate, try? attribute.date())
-        default: return false
-        }
-    }
-}
-
-extension InAppPurchase {
-    init(decoding value: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
-        var attributes = try BERReader.attributes(of: value)
-        // A subscription's purchase has eight that are empty or known to nobody.
-        otherAttributes.reserveCapacity(8)
-        var count = 0
-        while !attributes.isAtEnd {
-            count += 1
-            guard count <= Limits.attributes else {
-                throw ReceiptDecodingError("More than \(Limits.attributes) attributes in a purchase")
-            }
-            let attribute = try attributes.attribute(in: value)
-            if try !read(attribute) { otherAttributes.append(attribute) }
-        }
-    }
-
-    private mutating func read(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Bool {
-        switch attribute.type {
-        case 1701: return set(&quantity, try attribute.integer())
-        case 1702: return set(&productId, try attribute.text())
-        case 1703: return set(&transactionId, try attribute.text())
-        case 1704: return set(&purchaseDate, try attribute.date())
-        case 1705: return set(&originalTransactionId, try attribute.text())
-        case 1706: return set(&originalPurchaseDate, try attribute.date())
-        case 1707: return set(&productType, Open(rawValue: try attribute.integer()))
-        case 1708: return set(&expiresDate, try attribute.date())
-        case 1710: return set(&productItemId, try? attribute.identifier())
-        case 1711: return set(&webOrderLineItemId, try attribute.identifier())
-        case 1712: return set(&cancellationDate, try attribute.date())
-        case 1713: return set(&isTrialPeriod, try attribute.bool())
-        case 1719: return set(&isInIntroOfferPeriod, try attribute.bool())
-        case 1720: return set(&cancellationReason, attribute.digits().map(Open.init(rawValue:)))
-        case 1721: return set(&promotionalOfferId, try? attribute.text())
-        default: return false
-        }
-    }
-}
-
-/// Sets a property that has no value yet. Returns false where the attribute brings none, or is there a second time, so
-/// that the first one counts and the other is kept aside.
-private func set<Value>(_ property: inout Value?, _ value: Value?) -> Bool {
-    guard property == nil, let value else { return false }
-    property = value
-    return true
-}
-
-private func set(_ property: inout ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) -> Bool {
-    guard property.isEmpty, !value.isEmpty else { return false }
-    property = value
-    return true
-}
-
-extension BERReader {
-    /// The attributes of a set. One octet string around it is let pass, since some writers of test receipts add one.
-    fileprivate static func attributes(of payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> BERReader {
-        var outer = BERReader(payload)
-        if outer.nextTag(in: payload) == BERTag.octetString { outer = BERReader(in: try outer.next(in: payload)) }
-        return BERReader(in: try outer.next(BERTag.set, "set of receipt attributes", in: payload))
-    }
-}
-
-extension ReceiptAttribute {
-    fileprivate func bool() throws(ReceiptDecodingError) -> Bool {
-        switch try integer() {
-        case 0: return false
-        case 1: return true
-        default: throw error("is neither 0 nor 1")
-        }
-    }
-
-    /// A number, or text of one; which of them it is, is not known.
-    fileprivate func digits() -> Int? {
-        if let number = try? integer() { return Int(exactly: number) }
-        return (try? text()).flatMap { $0.flatMap { Int($0) } }
-    }
-
-    /// A number whose four bytes are ASCII characters.
-    fileprivate func characterCode() throws(ReceiptDecodingError) -> String? {
-        guard let number = try identifier(), let code = UInt32(exactly: number) else { return nil }
-        let characters = [24, 16, 8, 0].map { UInt8(code >> UInt32($0) & 0xff) }
-        guard characters.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else { return nil }
-        return String(decoding: characters, as: UTF8.self)
-    }
-}
-
-extension Timestamp {
-    /// 4001-01-01T00:00:00Z.
-    fileprivate static let distantFutureOfXcode = Timestamp(milliseconds: 64_092_211_200_000)
 }

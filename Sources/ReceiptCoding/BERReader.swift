@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// The identifier octets (ITU-T X.690 section 8.1.2) that receipts are made of.
+/// The tag bytes that occur in receipts: identifier octets of ITU-T X.690 section 8.1.2.
 enum BERTag {
     static let integer: UInt8 = 0x02
     static let octetString: UInt8 = 0x04
@@ -18,24 +18,24 @@ enum BERTag {
     static let constructedBit: UInt8 = 0x20
 }
 
-/// One element of BER: an identifier octet, and where its contents lie in the bytes that were read.
+/// One element of BER: its tag byte, and the range of its contents in the bytes that are read.
 struct BERElement {
     let tag: UInt8
-    /// Of the first identifier octet.
+    /// The index of the tag byte.
     let start: Int
     let content: Range<Int>
-    /// After the contents, and after the end-of-contents octets of an indefinite length.
+    /// The index after the contents, and after the two bytes that end an indefinite length.
     let end: Int
 }
 
 /// Reads the elements of one level of BER, of definite and indefinite length, one after the other.
 ///
-/// A cursor instead of a tree: a receipt with 187 purchases has 25,000 elements inside octet strings inside octet
-/// strings, and all that is wanted of them is a few numbers and texts. It copies nothing and allocates nothing. Every
-/// index that it hands out lies inside of the bytes that it was given, whatever these say.
+/// It is a cursor and builds no tree: a receipt with 187 purchases has 25,000 elements in nested OCTET STRINGs, of
+/// which only some numbers and texts are needed. It copies nothing and allocates nothing. Every index that it returns
+/// is inside the bytes that it was given, whatever they are.
 ///
-/// The bytes are given to each call in place of being kept: every kept reference is counted, and there are as many cursors as
-/// elements. They must be those that the cursor began with.
+/// Each call takes the bytes, and the cursor does not keep them, since every kept reference is counted, and there are
+/// as many cursors as elements. Pass the same bytes to every call.
 struct BERReader {
     private(set) var position: Int
     private let end: Int
@@ -58,17 +58,17 @@ struct BERReader {
 
     var isAtEnd: Bool { position >= end }
 
-    /// The identifier octet of the next element, or `nil` at the end.
+    /// The tag byte of the next element, or `nil` at the end.
     func nextTag(in bytes: ArraySlice<UInt8>) -> UInt8? { position < end ? bytes[position] : nil }
 
-    /// Reads the next element, whatever it is.
+    /// Reads the next element of any tag.
     mutating func next(in bytes: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> BERElement {
         let element = try element(at: position, in: bytes, depth: 0)
         position = element.end
         return element
     }
 
-    /// Reads the next element, which must have the identifier octet `tag`; `name` says what it would have been.
+    /// Reads the next element, which must have the tag byte `tag`. An error calls it `name`.
     mutating func next(
         _ tag: UInt8, _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> BERElement {
@@ -88,7 +88,7 @@ struct BERReader {
         return number
     }
 
-    /// Reads the next element as an octet string: primitive, or in chunks that are put together.
+    /// Reads the next element as an OCTET STRING: primitive, or in chunks, which are joined.
     mutating func octetString(
         _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> ArraySlice<UInt8> {
@@ -100,8 +100,9 @@ struct BERReader {
         return octets[...]
     }
 
-    /// Appends the chunks of the next element, which is a constructed octet string; chunks may have chunks in their turn
-    /// (X.690 section 8.7.3). An end that is not known is found on the way, so that each is looked at once, however deep.
+    /// Appends the chunks of the next element, a constructed OCTET STRING. Chunks may have chunks themselves (X.690
+    /// section 8.7.3). The end of an indefinite length is found on the way, so that each byte is read once at any
+    /// depth.
     private mutating func appendChunks(
         to octets: inout [UInt8], _ name: StaticString, in bytes: ArraySlice<UInt8>, depth: Int
     ) throws(ReceiptDecodingError) {
@@ -118,14 +119,14 @@ struct BERReader {
         position = chunks.position
     }
 
-    /// Goes past the octets that end contents of indefinite length (X.690 section 8.1.5), where they are next.
+    /// Skips the two bytes that end contents of indefinite length (X.690 section 8.1.5), if they are next.
     private mutating func takeEndOfContents(in bytes: ArraySlice<UInt8>) -> Bool {
         guard end - position >= 2, bytes[position] == 0, bytes[position + 1] == 0 else { return false }
         position += 2
         return true
     }
 
-    /// Two's complement, big-endian (X.690 section 8.3), or `nil` where it is empty or longer than 8 bytes.
+    /// A number in two's complement, big-endian (X.690 section 8.3); `nil` if it is empty or longer than 8 bytes.
     private static func integer(_ bytes: ArraySlice<UInt8>, _ content: Range<Int>) -> Int64? {
         guard !content.isEmpty, content.count <= 8 else { return nil }
         var value: Int64 = bytes[content.lowerBound] & 0x80 == 0 ? 0 : -1
@@ -145,8 +146,8 @@ struct BERReader {
         "0x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
     }
 
-    /// Where contents begin, and how long they are; `nil` for an indefinite length. Contents of a known length end before
-    /// the reader does.
+    /// The start of the contents, and their length; `nil` for an indefinite one. Contents of a definite length end
+    /// within the reader's range.
     private struct Header {
         let tag: UInt8
         let content: Int
@@ -174,7 +175,7 @@ struct BERReader {
             content += count
         }
         guard length <= end - content else {
-            throw error("An element claims \(length) bytes where \(end - content) are left", in: bytes)
+            throw error("An element claims \(length) bytes, but \(end - content) are left", in: bytes)
         }
         return Header(tag: tag, content: content, length: length)
     }
@@ -191,7 +192,7 @@ struct BERReader {
         return BERElement(tag: header.tag, start: start, content: header.content..<end, end: end)
     }
 
-    /// Finds the end-of-contents octets (X.690 section 8.1.5) by a walk over the elements before them.
+    /// Finds the two bytes that end the contents (X.690 section 8.1.5) by reading the elements before them.
     private func endOfContents(
         from start: Int, in bytes: ArraySlice<UInt8>, depth: Int
     ) throws(ReceiptDecodingError) -> Int {

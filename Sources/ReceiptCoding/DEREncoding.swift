@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Writes DER (ITU-T X.690 section 10): definite lengths of the fewest octets.
+/// Writes DER (ITU-T X.690 section 10): definite lengths in the fewest bytes.
 package enum DEREncoding {
-    /// One element: `tag` is the identifier octet.
+    /// One element with the tag byte `tag`.
     package static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
         header(tag, count: content.count) + content
     }
 
-    /// One element in pieces: its header, and its contents as they are. What is large is copied once, at the end.
+    /// One element in pieces: its header, then the pieces of its contents. Large contents are copied only once, at the
+    /// end.
     static func element(_ tag: UInt8, of pieces: [ArraySlice<UInt8>]) -> [ArraySlice<UInt8>] {
         [header(tag, count: pieces.reduce(0) { $0 + $1.count })[...]] + pieces
     }
@@ -18,7 +19,7 @@ package enum DEREncoding {
         return [tag, 0x80 | UInt8(length.count)] + length
     }
 
-    /// Pieces one after the other. Copied piece by piece: `joined()` hands out one byte at a time.
+    /// The pieces joined. They are copied piece by piece, since `joined()` yields one byte at a time.
     package static func concatenation(_ pieces: some Collection<some Collection<UInt8>>) -> [UInt8] {
         var whole: [UInt8] = []
         whole.reserveCapacity(pieces.reduce(0) { $0 + $1.count })
@@ -26,24 +27,27 @@ package enum DEREncoding {
         return whole
     }
 
+    /// A SEQUENCE of these elements.
     package static func sequence(_ elements: [UInt8]...) -> [UInt8] {
         element(BERTag.sequence, concatenation(elements))
     }
 
+    /// A SET of these elements, in this order.
     package static func set(_ elements: [UInt8]...) -> [UInt8] {
         element(BERTag.set, concatenation(elements))
     }
 
-    /// `SET OF` has its elements in the order of their octets (X.690 section 11.6).
+    /// A SET OF these elements, in the order of their bytes (X.690 section 11.6).
     package static func setOf(_ elements: [[UInt8]]) -> [UInt8] {
         element(BERTag.set, Array(elements.sorted { $0.lexicographicallyPrecedes($1) }.joined()))
     }
 
-    /// What is inside of an EXPLICIT or a constructed IMPLICIT tag [0].
+    /// An EXPLICIT, or a constructed IMPLICIT, tag [0] around `content`.
     package static func context0(_ content: [UInt8]) -> [UInt8] {
         element(BERTag.context0, content)
     }
 
+    /// An INTEGER.
     package static func integer(_ number: Int64) -> [UInt8] {
         var octets = bigEndian(number)[...]
         // The first nine bits must not be all alike (X.690 section 8.3.2).
@@ -53,14 +57,18 @@ package enum DEREncoding {
         return element(BERTag.integer, Array(octets))
     }
 
+    /// An OCTET STRING.
     package static func octetString(_ octets: some Sequence<UInt8>) -> [UInt8] {
         element(BERTag.octetString, Array(octets))
     }
 
+    /// A UTF8String.
     package static func utf8String(_ text: String) -> [UInt8] { element(BERTag.utf8String, Array(text.utf8)) }
 
+    /// An IA5String; `text` must be ASCII.
     package static func ia5String(_ text: String) -> [UInt8] { element(BERTag.ia5String, Array(text.utf8)) }
 
+    /// An OBJECT IDENTIFIER.
     package static func objectIdentifier(_ identifier: OID) -> [UInt8] {
         element(BERTag.objectIdentifier, identifier.octets)
     }

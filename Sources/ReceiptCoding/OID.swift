@@ -2,7 +2,7 @@
 
 /// An object identifier (ITU-T X.690 section 8.19).
 public struct OID: Hashable, Sendable {
-    /// The contents octets.
+    /// The contents' bytes.
     let octets: [UInt8]
 
     init(octets: some Sequence<UInt8>) {
@@ -19,20 +19,20 @@ public struct OID: Hashable, Sendable {
     public static let sha256 = OID(octets: [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01])
     /// RSA with PKCS#1 v1.5 padding, RFC 3370 section 3.2.
     public static let rsaEncryption = OID(octets: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01])
-    /// RSA with PKCS#1 v1.5 padding and SHA-256, RFC 5754 section 3.2; Xcode 15 names it in place of `rsaEncryption`.
+    /// RSA with PKCS#1 v1.5 padding and SHA-256, RFC 5754 section 3.2. Xcode 15 writes it instead of `rsaEncryption`.
     public static let sha256WithRSAEncryption = OID(octets: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b])
 }
 
 extension OID: CustomStringConvertible {
     /// The dotted form.
     public var description: String {
-        // None that is in use has more than a dozen octets; a document may have one of millions.
-        guard octets.count <= 32 else { return "an OID of \(octets.count) octets" }
+        // Those in use have a dozen bytes at most; a hostile document may have one of millions.
+        guard octets.count <= 32 else { return "an OID of \(octets.count) bytes" }
         var arcs: [String] = []
         var arc: UInt64 = 0
         for octet in octets {
-            // Nine octets of seven bits fit; a longer arc does not occur, and is shown as it came.
-            guard arc >> 56 == 0 else { return "OID with octets \(octets)" }
+            // Nine times seven bits fit. A longer arc does not occur, and its bytes are shown instead.
+            guard arc >> 56 == 0 else { return "OID with bytes \(octets)" }
             arc = arc << 7 | UInt64(octet & 0x7f)
             guard octet & 0x80 == 0 else { continue }
             if arcs.isEmpty {

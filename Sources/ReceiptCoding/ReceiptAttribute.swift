@@ -4,12 +4,14 @@ import AppStoreModel
 
 /// One attribute of a receipt's payload, as it stands there.
 public struct ReceiptAttribute: Hashable, Sendable {
+    /// The attribute's number, such as 2 for the bundle id.
     public var type: Int64
-    /// 1 for everything but attribute 4, which has 2. Apple does not say what it means.
+    /// 1 for every attribute but type 4, which has 2. Apple does not say what it means.
     public var version: Int64
-    /// The octets of the value: for nearly every type DER in its turn.
+    /// The bytes of the value: DER again for nearly every type.
     public var value: ArraySlice<UInt8>
 
+    /// An attribute with these parts.
     public init(type: Int64, version: Int64, value: ArraySlice<UInt8>) {
         self.type = type
         self.version = version
@@ -18,7 +20,8 @@ public struct ReceiptAttribute: Hashable, Sendable {
 }
 
 extension BERReader {
-    /// Reads the next element as a `ReceiptAttribute ::= SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING }`.
+    /// Reads the next element as a `ReceiptAttribute ::= SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING
+    /// }`.
     mutating func attribute(in bytes: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> ReceiptAttribute {
         var sequence = BERReader(in: try next(BERTag.sequence, "receipt attribute", in: bytes))
         return ReceiptAttribute(
@@ -31,19 +34,19 @@ extension BERReader {
 // MARK: - Reading values
 
 extension ReceiptAttribute {
-    /// The text of a UTF8String or IA5String; `nil` for the empty one, by which receipts say that there is none.
+    /// The text of a UTF8String or IA5String; `nil` for the empty one, which stands for none.
     func text() throws(ReceiptDecodingError) -> String? {
-        let octets = try characters()
-        guard !octets.isEmpty else { return nil }
-        guard let text = octets.withUnsafeBufferPointer(String.init(utf8:)) else { throw error("is not UTF-8") }
+        let bytes = try characters()
+        guard !bytes.isEmpty else { return nil }
+        guard let text = bytes.withUnsafeBufferPointer(String.init(utf8:)) else { throw error("is not UTF-8") }
         return text
     }
 
-    /// The instant that an IA5String in ISO 8601 names; `nil` for the empty one.
+    /// The instant that a text in ISO 8601 names; `nil` for the empty one.
     func date() throws(ReceiptDecodingError) -> Timestamp? {
-        let octets = try characters()
-        guard !octets.isEmpty else { return nil }
-        guard let date = Timestamp(iso8601: octets) else { throw error("is no date") }
+        let bytes = try characters()
+        guard !bytes.isEmpty else { return nil }
+        guard let date = Timestamp(iso8601: bytes) else { throw error("is no date") }
         return date
     }
 
@@ -57,12 +60,6 @@ extension ReceiptAttribute {
         }
     }
 
-    /// A whole number; `nil` for 0, by which receipts say that there is no such identifier.
-    func identifier() throws(ReceiptDecodingError) -> Int64? {
-        let number = try integer()
-        return number == 0 ? nil : number
-    }
-
     private func characters() throws(ReceiptDecodingError) -> ArraySlice<UInt8> {
         var reader = BERReader(value)
         let tag = reader.nextTag(in: value)
@@ -72,6 +69,7 @@ extension ReceiptAttribute {
         return value[element.content]
     }
 
+    /// An error that names this attribute.
     func error(_ fault: String) -> ReceiptDecodingError {
         ReceiptDecodingError("Attribute \(type) \(fault)")
     }

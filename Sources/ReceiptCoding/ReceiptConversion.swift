@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Conversion of receipts to today's payloads: what verifyReceipt answers about them, and on from there.
+
 public import AppStoreModel
 
 extension AppReceipt {
-    /// The receipt in the payloads of today, as far as a receipt knows.
+    /// Converts the receipt to today's payloads.
     ///
-    /// Unlike an answer of verifyReceipt, a receipt knows the kind of each product.
+    /// Unlike an answer of verifyReceipt, a receipt names the kind of each product.
     public func modern() -> Conversion<DecodedPurchases> {
         var response = VerifyReceiptResponse(status: .valid)
         response.receipt = Receipt(self)
         var conversion = response.modern()
         conversion.leftovers += leftovers
-        // Without rows of another list beside them, each purchase is one transaction, in its order.
+        // An answer without other lists makes one transaction of each purchase, in the same order.
         for (index, purchase) in zip(conversion.value.transactions.indices, inAppPurchases) {
             guard let type = purchase.productType else { continue }
             conversion.value.transactions[index].type = type.known?.modern.map { Open($0) }
@@ -22,32 +24,64 @@ extension AppReceipt {
         return conversion
     }
 
-    /// What has no name in the old world either.
+    /// The attributes that no member of a verifyReceipt answer carries either.
     private var leftovers: [Leftover] {
-        let named: [(Int, String?)] = [
-            (4, bytes(opaqueValue)), (5, bytes(deviceHash)), (8, downloadDate?.iso8601), (9, fulfillmentToolVersion),
-            (10, ageRating), (11, developerId.map { "\($0)" }), (13, clientVersion.map { "\($0)" }),
-            (23, organizationDisplayName), (25, platform.map { "\($0)" }),
-        ]
-        var found = named.compactMap { type, text in
-            text.map { Leftover(path: "receipt (attribute \(type))", value: .string($0)) }
+        let purchases = inAppPurchases.enumerated().flatMap { index, purchase in
+            // 1707 is converted above.
+            purchase.leftovers("receipt.in_app[\(index)]", besides: [1701...1708, 1711...1713, 1719...1721])
         }
-        found += otherAttributes.filter(\.saysSomething).map { $0.leftover("receipt") }
-        for (index, purchase) in inAppPurchases.enumerated() {
-            let path = "receipt.in_app[\(index)]"
-            if let id = purchase.productItemId {
-                found.append(Leftover(path: "\(path) (attribute 1710)", value: .string("\(id)")))
-            }
-            found += purchase.otherAttributes.filter(\.saysSomething).map { $0.leftover(path) }
+        return leftovers("receipt", besides: [0...3, 12...12, 15...19, 21...21, 32...32]) + purchases
+    }
+}
+
+extension AttributeSet {
+    /// All attributes that have a value, but for those of the types `converted`, which have a member of their own.
+    fileprivate func leftovers(_ path: String, besides converted: [ClosedRange<Int64>]) -> [Leftover] {
+        var set = self
+        let visitor = LeftoverVisitor(path: path)
+        for type in Self.types where !converted.contains(where: { $0.contains(type) }) {
+            visitor.type = type
+            _ = set.visit(visitor)
         }
-        return found
+        return visitor.leftovers + otherAttributes.filter(\.saysSomething).map { $0.leftover(path) }
+    }
+}
+
+/// Collects the attributes of the properties that have a value, as text.
+private final class LeftoverVisitor: AttributeVisitor {
+    typealias Failure = Never
+
+    let path: String
+    var type: Int64 = 0
+    private(set) var leftovers: [Leftover] = []
+
+    init(path: String) {
+        self.path = path
     }
 
-    private func bytes(_ octets: ArraySlice<UInt8>) -> String? { octets.isEmpty ? nil : Base64.encode(octets) }
+    private func append(_ text: String) -> Bool {
+        leftovers.append(Leftover(path: "\(path) (attribute \(type))", value: .string(text)))
+        return true
+    }
+
+    func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) -> Bool {
+        property.map { append(Form.text($0)) } ?? false
+    }
+
+    func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) -> Bool {
+        property.map { append($0) } ?? false
+    }
+
+    func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool {
+        property.isEmpty ? false : append(Base64.encode(property))
+    }
+
+    // Each purchase has leftovers of its own.
+    func purchases(_ property: inout [InAppPurchase]) -> Bool { false }
 }
 
 extension ReceiptAttribute {
-    /// Whether there is more to it than an empty text or a 0, by which receipts say “none”, or Xcode's distant future.
+    /// Whether the value is more than an empty text, a 0 or Xcode's distant future, all of which stand for none.
     package var saysSomething: Bool {
         guard value.count > 2, Array(value) != [0x02, 0x01, 0x00] else { return false }
         return type != 21 || (try? date()) == nil
@@ -59,7 +93,7 @@ extension ReceiptAttribute {
 }
 
 extension ReceiptProductType {
-    /// The same kind in the words of today; Newsstand's has none.
+    /// The same kind in today's vocabulary, which has no word for Newsstand.
     fileprivate var modern: ProductType? {
         switch self {
         case .nonConsumable: .nonConsumable
@@ -72,23 +106,23 @@ extension ReceiptProductType {
 }
 
 extension TransactionReceipt {
-    /// The purchase as verifyReceipt would answer it: names with underscores in place of hyphens.
+    /// The purchase as verifyReceipt answers it: names with underscores in place of hyphens.
     ///
-    /// - Throws: `DecodingError` where a value is of another form.
+    /// - Throws: `DecodingError` if a value is of another form.
     public func info() throws(DecodingError) -> TransactionReceiptInfo {
         let members = purchase.sorted { $0.key < $1.key }.map { entry in
             JSONValue.Member(entry.key.replacing("-", with: "_"), .string(entry.value))
         }
         guard Set(members.map(\.name)).count == members.count else {
             throw DecodingError.dataCorrupted(
-                .init(codingPath: [], debugDescription: "Two entries that differ in hyphens and underscores only."))
+                .init(codingPath: [], debugDescription: "Two entries differ in hyphens and underscores only."))
         }
         return try TransactionReceiptInfo(.object(members))
     }
 
-    /// The purchase in the payloads of today. The environment is nobody's signed word, and so left over.
+    /// Converts the purchase to today's payloads. The environment is not signed, so it is a leftover.
     ///
-    /// - Throws: `DecodingError` where a value is of another form.
+    /// - Throws: `DecodingError` if a value is of another form.
     public func modern() throws(DecodingError) -> Conversion<DecodedPurchases> {
         let transaction = try info().modern(environment: nil)
         var leftovers = transaction.leftovers

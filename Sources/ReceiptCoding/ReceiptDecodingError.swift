@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why bytes are no receipt.
+/// Why bytes are no valid receipt.
 public struct ReceiptDecodingError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What was expected and what was found.
     public var message: String
-    /// Where: bytes from the start of the value that was read, where that helps.
+    /// The number of bytes before the fault in the value that was read, if known.
     public var offset: Int?
 
     init(_ message: String, offset: Int? = nil) {

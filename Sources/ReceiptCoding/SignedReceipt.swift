@@ -2,49 +2,50 @@
 
 import AppStoreModel
 
-/// The container of an app receipt, taken apart and not trusted: PKCS#7 `SignedData` (RFC 5652 section 5).
+/// The container of an app receipt, decoded and not verified: PKCS#7 `SignedData` (RFC 5652 section 5).
 ///
 /// The signature covers the payload and nothing else. Genuine containers all have one shape: DER (from Xcode BER with
-/// indefinite lengths and a payload in chunks), version 1 twice, one digest algorithm, the certificates leaf, intermediate
-/// and root (from Xcode the leaf alone), one signer by issuer and serial number, and NULL as each algorithm's parameters.
-/// They have no attributes and no revocation lists. A container of another shape is refused if the difference affects who
-/// signed what. Anything beside that is dropped.
+/// indefinite lengths and a payload in chunks), version 1 twice, one digest algorithm, the certificates leaf,
+/// intermediate and root (from Xcode the leaf alone), one signer by issuer and serial number, and NULL as each
+/// algorithm's parameters. They have no attributes and no revocation lists. A container of another shape is refused if
+/// the difference affects the signer or the signed bytes. Any other difference is dropped.
 ///
-/// - *refused*: signed attributes, no signer or several, a signer by the identifier of its key, another content type, a serial
-///   number with needless zeros or below zero, more than ``Limits/certificates`` certificates, or one longer than
-///   ``Limits/certificate``;
-/// - *dropped*: unsigned attributes, revocation lists, other certificates, elements behind the known ones, bytes behind the
-///   receipt, other versions, digest algorithms and parameters, and other encodings of lengths and strings.
+/// - *refused*: signed attributes, no signer or several, a signer by its key identifier, another content type, a serial
+///   number with needless leading zeros or below zero, more than ``Limits/certificates`` certificates, or one longer
+///   than ``Limits/certificate``;
+/// - *dropped*: unsigned attributes, revocation lists, other certificates, elements behind the known ones, bytes behind
+///   the receipt, other versions, digest algorithms and parameters, and other encodings of lengths and strings.
 ///
-/// ``canonical(certificates:)`` writes what remains.
+/// ``canonical(certificates:)`` writes the rest.
 public struct SignedReceipt: Sendable {
     /// The bytes that were signed: a SET of receipt attributes.
     public let payload: ArraySlice<UInt8>
 
-    /// The certificates that the document brings along, each as DER, in their order.
+    /// The certificates in the document, each as DER, in their order.
     public let certificates: [ArraySlice<UInt8>]
 
-    /// Who signed and how.
+    /// The signer, the algorithms and the signature.
     public let signer: Signer
 
     /// The one `SignerInfo`.
     public struct Signer: Sendable {
         /// The issuer of the signer's certificate: a DER `Name`.
         public let issuer: ArraySlice<UInt8>
-        /// The serial number of the signer's certificate: the octets of an INTEGER.
+        /// The serial number of the signer's certificate: the contents of an INTEGER.
         public let serialNumber: ArraySlice<UInt8>
-        /// The digest of the payload that was signed.
+        /// The algorithm of the payload's digest.
         public let digestAlgorithm: OID
         /// The algorithm of the signature.
         public let signatureAlgorithm: OID
+        /// The signature's bytes.
         public let signature: ArraySlice<UInt8>
     }
 }
 
 extension SignedReceipt {
-    /// Takes a receipt's container apart. Bytes after it are ignored, as the App Store ignores them.
+    /// Decodes a receipt's container. Bytes after it are ignored, as the App Store ignores them.
     ///
-    /// - Throws: ``ReceiptDecodingError`` where these are not the bytes of a receipt.
+    /// - Throws: ``ReceiptDecodingError`` if these are not the bytes of a receipt.
     public init(decoding bytes: some Sequence<UInt8>) throws(ReceiptDecodingError) {
         try self.init(Array(bytes)[...])
     }
@@ -70,7 +71,7 @@ extension SignedReceipt {
         let certificates = try signedData.next(BERTag.context0, "certificates", in: bytes)
         self.certificates = try Self.certificates(bytes, in: certificates)
 
-        // Revocation lists, which are dropped.
+        // Revocation lists are dropped.
         if signedData.nextTag(in: bytes) == BERTag.context1 { _ = try signedData.next(in: bytes) }
         var signers = BERReader(in: try signedData.next(BERTag.set, "set of signers", in: bytes))
         signer = try Signer(bytes, in: try signers.next(BERTag.sequence, "SignerInfo", in: bytes))
@@ -105,15 +106,16 @@ extension SignedReceipt.Signer {
         let name = try identifier.next(BERTag.sequence, "issuer", in: bytes)
         issuer = bytes[name.start..<name.end]
         serialNumber = bytes[try identifier.next(BERTag.integer, "serial number", in: bytes).content]
-        // Serial numbers are positive (RFC 5280 section 4.1.2.2), and a number has one form (X.690 section 8.3.2). A zero in
-        // front is right only where the number would be negative without it.
+        // Serial numbers are positive (RFC 5280 section 4.1.2.2), and a number has one form (X.690 section 8.3.2). A
+        // leading zero is valid only if the number would be negative without it.
         let isNegative = serialNumber.first.map { $0 >= 0x80 } ?? true
         let isPadded = serialNumber.first == 0 && serialNumber.dropFirst().first.map { $0 < 0x80 } ?? false
         guard !isNegative, !isPadded else {
-            throw ReceiptDecodingError("A serial number that is negative or has zeros in front")
+            throw ReceiptDecodingError("A serial number that is negative or has needless leading zeros")
         }
         digestAlgorithm = try info.algorithm("digest algorithm", in: bytes)
-        // With signed attributes the signature would cover those instead of the payload. No App Store receipt has them.
+        // With signed attributes, the signature would cover those instead of the payload. No App Store receipt has
+        // them.
         guard info.nextTag(in: bytes) != BERTag.context0 else {
             throw ReceiptDecodingError("Signed attributes in a receipt")
         }
@@ -132,7 +134,8 @@ extension BERReader {
         }
     }
 
-    /// Reads an AlgorithmIdentifier. The parameters of the accepted algorithms are NULL or absent: they mean nothing.
+    /// Reads an AlgorithmIdentifier without its parameters. The accepted algorithms have NULL or none, which mean
+    /// nothing.
     fileprivate mutating func algorithm(
         _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> OID {

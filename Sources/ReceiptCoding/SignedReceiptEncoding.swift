@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The other direction of `SignedReceipt.init(decoding:)`: what the App Store writes comes out the same, to the byte.
+// Encoding of `SignedReceipt`: a container of the App Store that was decoded is encoded to the same bytes.
 
 extension SignedReceipt {
     /// Writes the canonical container of this payload, signer and signature: DER, exactly as the App Store writes it.
     ///
-    /// - Parameter certificates: The certificates to bring along, each as DER, in the order leaf, intermediate, root.
+    /// - Parameter certificates: The certificates to include, each as DER, in the order leaf, intermediate, root.
     package func canonical(certificates: [[UInt8]]) -> [UInt8] {
         let signerInfo = Self.signerInfo(
             signer: DEREncoding.sequence(
@@ -20,7 +20,7 @@ extension SignedReceipt {
     ///
     /// - Parameters:
     ///   - digest: The digest that the signer names.
-    ///   - content: The DER of the octet string that was signed, in pieces.
+    ///   - content: The DER of the OCTET STRING that was signed, in pieces.
     ///   - certificates: Each as DER.
     ///   - signerInfos: ``signerInfo(signer:digest:signedAttributes:signatureAlgorithm:signature:)`` of each signer.
     package static func container(

@@ -2,34 +2,34 @@
 
 import AppStoreModel
 
-/// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), taken apart and not trusted: one
+/// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), decoded and not verified: one
 /// purchase in an old-style property list that Apple never documented.
 public struct TransactionReceipt: Hashable, Sendable {
     /// `signature`: a version byte, the signature and the signer's certificate. Absent from test data without one.
     public let signature: [UInt8]?
 
-    /// The bytes that `signature` covers, after its version byte: a property list in its turn.
+    /// The bytes that `signature` covers, after its version byte: another property list.
     public let purchaseInfo: [UInt8]
 
-    /// What `purchaseInfo` says, such as `product-id` or `transaction-id`. Names have hyphens here and underscores in
-    /// verifyReceipt answers; every value is text.
+    /// The entries of `purchaseInfo`, such as `product-id` or `transaction-id`. Names have hyphens here and underscores
+    /// in verifyReceipt answers; every value is text.
     public let purchase: [String: String]
 
-    /// `environment`: `Sandbox`, or nothing in production. It stands outside of what is signed, so it proves nothing.
+    /// `environment`: `Sandbox`, or nothing in production. It is not signed, so it proves nothing.
     public let environment: String?
 
-    /// `pod` and `signing-status`, of which nothing is known, and whatever else stands outside of what is signed.
+    /// `pod` and `signing-status`, whose meaning is unknown, and all other entries that are not signed.
     public let otherEntries: [String: String]
 }
 
 extension TransactionReceipt {
     /// Decodes a transaction receipt: the property list, not its base64.
     ///
-    /// - Throws: ``ReceiptDecodingError`` where the bytes are no such list, or where it has no purchase.
+    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such list, or if it has no purchase.
     public init(decoding bytes: some Sequence<UInt8>) throws(ReceiptDecodingError) {
         var entries = try PropertyList.dictionary(Array(bytes))
         guard let info = entries.removeValue(forKey: "purchase-info") else {
-            throw ReceiptDecodingError("A transaction receipt has a purchase-info, this has not")
+            throw ReceiptDecodingError("The transaction receipt has no purchase-info")
         }
         purchaseInfo = try Self.base64(info, "purchase-info")
         signature =
@@ -39,9 +39,9 @@ extension TransactionReceipt {
         otherEntries = entries
     }
 
-    /// What ``signature`` is made of.
+    /// The parts of ``signature``.
     public struct Signature: Sendable {
-        /// 2 (seen until 2015) or 3 (seen in 2022). The first of the bytes that are signed; ``purchaseInfo`` is the rest.
+        /// 2 (seen until 2015) or 3 (seen in 2022). It is the first of the signed bytes; ``purchaseInfo`` is the rest.
         public let version: UInt8
         /// An RSA signature: 128 bytes in version 2, 256 in version 3.
         public let signature: ArraySlice<UInt8>
@@ -49,9 +49,10 @@ extension TransactionReceipt {
         public let certificate: ArraySlice<UInt8>
     }
 
-    /// Takes ``signature`` apart: version, signature, length of the certificate in four bytes, certificate.
+    /// Decodes ``signature``: version, signature, length of the certificate in four bytes, certificate.
     ///
-    /// - Throws: ``ReceiptDecodingError`` where there is none, it is of another version, or its lengths do not add up.
+    /// - Throws: ``ReceiptDecodingError`` if there is none, if it is of another version, or if its lengths do not add
+    ///   up.
     public func signatureParts() throws(ReceiptDecodingError) -> Signature {
         guard let signature, let version = signature.first else {
             throw ReceiptDecodingError("The transaction receipt has no signature")
@@ -64,7 +65,7 @@ extension TransactionReceipt {
         let length = rest.prefix(4).reduce(0) { $0 << 8 | Int($1) }
         let certificate = rest.dropFirst(4)
         guard rest.count > 4, certificate.count == length else {
-            throw ReceiptDecodingError("The signature's certificate does not have the length that is given for it")
+            throw ReceiptDecodingError("The signature's certificate does not have its stated length")
         }
         return Signature(version: version, signature: signature.dropFirst().prefix(size), certificate: certificate)
     }
@@ -93,7 +94,7 @@ private struct PropertyList {
             let value = try list.string()
             try list.expect(";")
             guard entries.updateValue(value, forKey: key) == nil else {
-                throw ReceiptDecodingError("The entry \(key) stands there twice")
+                throw ReceiptDecodingError("The entry \(key) occurs twice")
             }
         }
         list.skipWhiteSpace()

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Answers of verifyReceipt that are made from a decoded receipt.
+
 public import AppStoreModel
 
 extension Receipt {
-    /// What verifyReceipt answers about a receipt, from the receipt alone.
+    /// The receipt as verifyReceipt answers it, made from the receipt alone.
     ///
-    /// - Parameter requestDate: The instant of the answer, where it is one.
+    /// - Parameter requestDate: The time of the answer; `nil` if there is none.
     public init(_ receipt: AppReceipt, requestDate: Timestamp?) {
         self.init(receipt)
         self.requestDate = requestDate
-        // The App Store writes 0 for an identifier that there is not.
+        // The App Store writes 0 for a missing identifier.
         adamId = adamId ?? 0
         appItemId = appItemId ?? 0
         downloadId = downloadId ?? 0
         versionExternalIdentifier = versionExternalIdentifier ?? 0
     }
 
-    /// What the receipt says, and no more.
+    /// The receipt's own values only.
     init(_ receipt: AppReceipt) {
         self.init()
         receiptType = receipt.receiptType
@@ -36,7 +38,7 @@ extension Receipt {
 }
 
 extension LatestReceiptInfo {
-    /// What verifyReceipt answers about a purchase in a receipt, from the receipt alone.
+    /// The purchase as verifyReceipt answers it, made from the receipt alone.
     public init(_ purchase: InAppPurchase) {
         self.init()
         quantity = purchase.quantity

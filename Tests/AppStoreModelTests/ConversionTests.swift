@@ -8,7 +8,7 @@ import Testing
     private static let context = ConversionContext(bundleId: "com.example", environment: Open(.production))
 
     @Test(arguments: 0..<UInt64(300))
-    func `legacy to modern and back brings every field`(seed: UInt64) throws {
+    func `converting from legacy to modern and back returns every field`(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let info = LatestReceiptInfo.random(using: &random)
         let modern = info.modern(in: Self.context)
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: 0..<UInt64(300))
-    func `modern to legacy and back brings every field that has a counterpart`(seed: UInt64) throws {
+    func `converting from modern to legacy and back returns every field that has a counterpart`(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let transaction = JWSTransactionDecodedPayload.random(using: &random)
         let row = transaction.legacy()
@@ -57,9 +57,9 @@ import Testing
             Set(pending.leftovers.map(\.path)).isSubset(of: renewalWordless.union(["offerType", "offerIdentifier"])))
     }
 
-    /// Every value of a document is in what it becomes, or named as left over; whatever the document.
+    /// Every value of a document is in the converted one or a leftover.
     @Test(arguments: 0..<UInt64(200))
-    func `nothing of a verifyReceipt answer is lost in silence`(seed: UInt64) throws {
+    func `every value of a verifyReceipt answer is converted or a leftover`(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var response = VerifyReceiptResponse(status: .valid, environment: .sandbox, receipt: .random(using: &random))
         let rows = (0..<Int.random(in: 0...4, using: &random)).map { _ in LatestReceiptInfo.random(using: &random) }
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test(arguments: 0..<UInt64(200))
-    func `nothing of converted purchases is lost in silence`(seed: UInt64) throws {
+    func `every value of converted purchases is converted back or a leftover`(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var purchases = DecodedPurchases()
         if Bool.random(using: &random) {
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    /// Compares as JSON: what is left over is gone, all else is equal.
+    /// Compares as JSON: everything but the leftovers is equal.
     private static func expect<Payload: Encodable>(
         _ found: Payload, toBe original: Payload, but leftovers: [Leftover]
     ) throws {
@@ -140,7 +140,7 @@ import Testing
         #expect(invented.isEmpty)
     }
 
-    /// Offers are the one field that is cut differently in the two worlds.
+    /// Offers, which the two worlds divide into members differently.
     @Test(
         arguments: [
             (#"{"is_trial_period":"true"}"#, #"{"offerType":1,"offerDiscountType":"FREE_TRIAL"}"#, []),
@@ -154,7 +154,7 @@ import Testing
                 #"{"offerType":2,"offerIdentifier":"a"}"#, []
             ),
             (#"{"is_trial_period":"false","offer_code_ref_name":"b"}"#, #"{"offerType":3,"offerIdentifier":"b"}"#, []),
-            // Nothing says what both together would mean: the one that tells more is carried, the other named.
+            // Apple does not document both together: the one that says more is converted, the other is a leftover.
             (
                 #"{"is_trial_period":"true","promotional_offer_id":"a"}"#,
                 #"{"offerType":2,"offerIdentifier":"a"}"#, ["is_trial_period"]
@@ -164,7 +164,7 @@ import Testing
                 #"{"offerType":2,"offerIdentifier":"a"}"#, ["offer_code_ref_name"]
             ),
         ] as [(String, String, [String])])
-    func `offers from legacy to modern`(legacy: String, modern: String, leftovers: [String]) throws {
+    func `an offer is converted from legacy to modern`(legacy: String, modern: String, leftovers: [String]) throws {
         let info = try LatestReceiptInfo(JSONValue(parsing: legacy.utf8))
         let conversion = info.modern(in: ConversionContext())
         #expect(try JSONValue(encoding: conversion.value).sorted == JSONValue(parsing: modern.utf8).sorted)
@@ -186,7 +186,7 @@ import Testing
         (#"{"offerType":1,"price":0}"#, ["price"]),
         (#"{"later":{"a":1}}"#, ["later"]),
     ])
-    func `what legacy has no words for is named`(modern: String, leftovers: [String]) throws {
+    func `a member without a counterpart in legacy is a leftover`(modern: String, leftovers: [String]) throws {
         let payload = try JSONValue(parsing: modern.utf8).decode(JWSTransactionDecodedPayload.self)
         #expect(payload.legacy().leftovers.map(\.path).sorted() == leftovers)
     }
@@ -208,7 +208,7 @@ import Testing
         #expect(conversion.leftovers.map(\.path).sorted() == leftovers)
     }
 
-    @Test func `tokens are lower-case in modern payloads, and none is left over for that`() throws {
+    @Test func `tokens are lower-case in modern payloads, and their case is no leftover`() throws {
         var info = LatestReceiptInfo()
         info.isTrialPeriod = false
         info.appAccountToken = "7B0E6D0A-3C55-4B0E-9A53-0C1E5D6F7A88"
@@ -217,7 +217,7 @@ import Testing
         #expect(conversion.leftovers.isEmpty)
     }
 
-    @Test func `a purchase that stands twice in an answer becomes one, by the fresher row`() throws {
+    @Test func `a purchase with two rows in an answer becomes one transaction, from the newer row`() throws {
         let json = try JSONValue(
             parsing: #"""
                 {"status":0,"environment":"Sandbox","receipt":{"bundle_id":"a","in_app":[
@@ -233,7 +233,7 @@ import Testing
         #expect(conversion.leftovers.map(\.path) == ["receipt.in_app[0].odd", "receipt.in_app", "latest_receipt"])
     }
 
-    /// Documents of every kind, and what of them is left over.
+    /// Documents of every kind and their leftovers.
     @Test(arguments: [
         (
             #"{"status":0,"receipt":{"receipt_type":"Production","in_app":[]},"environment":"Sandbox"}"#,
@@ -244,7 +244,7 @@ import Testing
             #"{"transactions":[],"renewalInfo":[]}"#, ["environment", "is_retryable", "status"]
         ),
     ])
-    func `an answer that has little`(legacy: String, modern: String, leftovers: [String]) throws {
+    func `an answer with few members is converted`(legacy: String, modern: String, leftovers: [String]) throws {
         let conversion = try VerifyReceiptResponse(JSONValue(parsing: legacy.utf8)).modern()
         #expect(try JSONValue(encoding: conversion.value).compactText == modern)
         #expect(conversion.leftovers.map(\.path).sorted() == leftovers)
@@ -252,7 +252,7 @@ import Testing
 
     @Test(
         arguments: [
-            // Before March 2021: everything at the top, in the iOS 6 style.
+            // Before March 2021: all members at the top, in the iOS 6 style.
             (
                 #"{"notification_type":"CANCEL","environment":"PROD","bid":"a","auto_renew_status":"false","expiration_intent":2,"#
                     + #""latest_receipt":"abc","latest_expired_receipt_info":{"bid":"a","transaction_id":"2","original_transaction_id":"1"}}"#,
@@ -279,7 +279,7 @@ import Testing
                 ["bid", "environment", "notification_type"]
             ),
         ] as [(String, String, [String])])
-    func `version 1 notification`(legacy: String, modern: String, leftovers: [String]) throws {
+    func `a version 1 notification is converted`(legacy: String, modern: String, leftovers: [String]) throws {
         let conversion = try ResponseBodyV1(JSONValue(parsing: legacy.utf8)).modern()
         #expect(try JSONValue(encoding: conversion.value).compactText == modern)
         #expect(conversion.leftovers.map(\.path).sorted() == leftovers)
@@ -435,7 +435,7 @@ extension JWSTransactionDecodedPayload {
             (isSubscription ? .autoRenewableSubscription : ProductType.allCases.randomElement(using: &random))
             .map { Open($0) }
         transaction.transactionReason = TransactionReason.allCases.randomElement(using: &random).map { Open($0) }
-        // A first purchase is nobody's renewal.
+        // A first purchase is no renewal.
         if transaction.transactionId == transaction.originalTransactionId {
             transaction.transactionReason = Open(.purchase)
         }

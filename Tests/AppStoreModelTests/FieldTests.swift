@@ -3,7 +3,7 @@
 import AppStoreModel
 import Testing
 
-/// Every member that Apple documents, with a value of its form: what is missing in a type fails by its name.
+/// Every member that Apple documents, with a value of its form: a test names a member that its type lacks.
 @Suite struct FieldTests {
     struct Field: Sendable, CustomTestStringConvertible {
         var type: String
@@ -219,7 +219,7 @@ import Testing
         #expect(known[field.member.name] == field.member.value)
     }
 
-    @Test func `the tables are read`() {
+    @Test func `the tables have as many members as Apple's payloads`() {
         // 38, 28 and 15 are the fields of the three signed payloads in all published versions.
         #expect(Self.modern.count { $0.type == "JWSTransactionDecodedPayload" } == 38)
         #expect(Self.modern.count { $0.type == "JWSRenewalInfoDecodedPayload" } == 28)
@@ -234,7 +234,7 @@ import Testing
         (APIErrorCode.generalInternal.rawValue, 5_000_000, "GeneralInternalError", false),
         (APIErrorCode.invalidAppAccountTokenUUID.rawValue, 4_000_183, "InvalidAppAccountTokenUUIDError", false),
     ])
-    func `an error code has a number, a name and an answer to whether it may be retried`(
+    func `an error code has a number, a name and says whether a request may be retried`(
         code: Int64, number: Int64, name: String, isRetryable: Bool
     ) {
         let open = Open<APIErrorCode>(rawValue: code)

@@ -10,7 +10,7 @@ import Testing
         #"{"download_id":503312345678901234567890,"e":1.50E+02}"#,
         #"{"same":1,"same":2}"#, #"["\"\\\n\u0001","é😀"]"#,
     ])
-    func `compact JSON comes back as it was`(text: String) throws {
+    func `compact JSON is written as it was read`(text: String) throws {
         #expect(try JSONValue(parsing: text.utf8).compactText == text)
     }
 
@@ -18,7 +18,7 @@ import Testing
         (#" {"a" : [ 1 , "x" ] } "#, #"{"a":[1,"x"]}"#), (#""\u00e9\u00E9\ud83d\ude00\/""#, #""éé😀/""#),
         ("\"\\b\\f\"", #""\u0008\u000c""#),
     ])
-    func `white space and needless escapes go, what is said stays`(text: String, expected: String) throws {
+    func `white space and needless escapes are dropped, values are kept`(text: String, expected: String) throws {
         #expect(try JSONValue(parsing: text.utf8).compactText == expected)
     }
 
@@ -28,7 +28,7 @@ import Testing
         "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800\\u0041\"", "\"\u{1}\"", "\"\n\"", "1 2", "{} x", "\u{feff}{}", "[1 2]",
         "\"\\u00g0\"",
     ])
-    func `what RFC 8259 does not allow is refused`(text: String) {
+    func `JSON that RFC 8259 does not allow is refused`(text: String) {
         #expect(throws: JSONError.self) { try JSONValue(parsing: text.utf8) }
     }
 
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<200) func `a string of any length ends where it ends`(length: Int) throws {
+    @Test(arguments: 0..<200) func `a string of any length is read to its end`(length: Int) throws {
         let plain = String(repeating: "a", count: length)
         #expect(try JSONValue(parsing: "[\"\(plain)\",\"\"]".utf8) == .array([.string(plain), .string("")]))
         #expect(try JSONValue(parsing: "\"\(plain)\\n\(plain)\"".utf8) == .string("\(plain)\n\(plain)"))
@@ -87,7 +87,7 @@ import Testing
         #"{"word":"Moon","later":{"z":1,"a":[2]},"unknownMembers":3}"#,
         #"{"items":[{"id":1,"new":null}],"new":1e3}"#,
     ])
-    func `what a payload does not know survives decoding and encoding`(text: String) throws {
+    func `unknown members survive decoding and encoding`(text: String) throws {
         let json = try JSONValue(parsing: text.utf8)
         let payload = try json.decode(Payload.self)
         #expect(try JSONValue(encoding: payload).compactText == text)
@@ -112,7 +112,64 @@ import Testing
         #expect(throws: EncodingError.self) { try JSONValue(encoding: [number]) }
     }
 
-    @Test func `Foundation's coders read and write payloads too, without what is not known`() throws {
+    private class Base: Encodable {
+        let base = 1
+    }
+
+    private final class Derived: Base {
+        let ids: [UInt64] = [.max, 0]
+        let nothing = Nothing()
+
+        private enum CodingKeys: String, CodingKey {
+            case ids
+            case nothing
+        }
+
+        override func encode(to encoder: any Encoder) throws {
+            try super.encode(to: encoder)
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(ids, forKey: .ids)
+            try container.encode(nothing, forKey: .nothing)
+        }
+    }
+
+    private struct Nothing: Encodable {
+        func encode(to encoder: any Encoder) {}
+    }
+
+    @Test func `a class and its superclass share an object, and what encodes nothing is null`() throws {
+        let text = #"{"base":1,"ids":[18446744073709551615,0],"nothing":null}"#
+        #expect(try JSONValue(encoding: Derived()).compactText == text)
+        #expect(try JSONValue(encoding: [Nothing(), Nothing()]).compactText == "[null,null]")
+    }
+
+    /// Encodes a member inside the inner object after one beside it.
+    private struct OutOfOrder: Encodable {
+        enum CodingKeys: String, CodingKey {
+            case inner
+            case later
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var outer = encoder.container(keyedBy: CodingKeys.self)
+            var inner = outer.nestedContainer(keyedBy: CodingKeys.self, forKey: .inner)
+            try outer.encode(1, forKey: .later)
+            try inner.encode(2, forKey: .later)
+        }
+    }
+
+    @Test func `a container that is written to after one around it is an error`() {
+        #expect(throws: EncodingError.self) { try JSONValue(encoding: OutOfOrder()) }
+    }
+
+    @Test func `a value as deep as the limit is encoded inside of others`() throws {
+        let depth = Limits.jsonDepth
+        let text = String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
+        let json = try JSONValue(parsing: text.utf8)
+        #expect(try JSONValue(encoding: ["deep": [json]]).compactText == #"{"deep":[\#(text)]}"#)
+    }
+
+    @Test func `Foundation's coders read and write payloads too, without unknown members`() throws {
         let payload = try JSONDecoder().decode(Payload.self, from: Data(#"{"name":"x","new":1}"#.utf8))
         #expect(payload.name == "x")
         #expect(payload.unknownMembers.members.isEmpty)
@@ -133,7 +190,7 @@ import Testing
         #expect(json["na\u{212a}"] == .number("1"))
     }
 
-    @Test func `a hundred thousand members are read and written in a moment`() throws {
+    @Test func `a hundred thousand members are read and written`() throws {
         let text = "{" + (0..<100_000).map { "\"m\($0)\":1" }.joined(separator: ",") + "}"
         let json = try JSONValue(parsing: text.utf8)
         #expect(try json.decode([String: Int].self).count == 100_000)
@@ -142,7 +199,7 @@ import Testing
 }
 
 @Suite struct BytesTests {
-    @Test(arguments: 0..<200) func `bytes are the same where each is`(count: Int) {
+    @Test(arguments: 0..<200) func `bytes are the same if each is`(count: Int) {
         let bytes = (0..<count).map { UInt8($0) }
         let among = ([0, 0] + bytes + [0])[2..<count + 2]
         #expect(bytes.isSame(as: among))

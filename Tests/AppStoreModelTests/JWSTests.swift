@@ -9,7 +9,7 @@ import Testing
     // {"alg":"ES256","x5c":["AA=="]}
     private static let header = "eyJhbGciOiJFUzI1NiIsIng1YyI6WyJBQT09Il19"
 
-    @Test func `a token is taken apart without a change`() throws {
+    @Test func `a token is decoded into its parts without a change`() throws {
         let jws = try JWS("\(Self.header).e30.AQID".utf8)
         let header = try jws.header()
         #expect(header.alg == "ES256")
@@ -30,7 +30,7 @@ import Testing
         "eyJhbGciOiJFUzI1NiIsIng1YyI6MX0.e30.AQID", "eyJhbGciOiJFUzI1NiIsIng1YyI6WzFdfQ.e30.AQID",
         "eyJhbGciOiJFUzI1NiIsIng1YyI6WyIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiXX0.e30.AQID",
     ])
-    func `what is no compact JWS is refused`(text: String) {
+    func `a text that is no compact JWS is refused`(text: String) {
         #expect(throws: JWSError.self) { try JWS(text.utf8).header() }
     }
 
@@ -49,7 +49,7 @@ import Testing
 
 @Suite struct Base64Tests {
     @Test(arguments: 0..<UInt64(100))
-    func `bytes come back from either alphabet`(seed: UInt64) {
+    func `bytes are encoded and decoded in either alphabet`(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let bytes = (0..<Int(seed)).map { _ in UInt8.random(in: 0...255, using: &random) }
         let text = Data(bytes).base64EncodedString()
@@ -58,7 +58,7 @@ import Testing
         #expect(Base64.decodeURL(Array(url.utf8)[...]) == bytes)
     }
 
-    @Test func `each character is in the alphabet or refused`() {
+    @Test func `a character outside the alphabet is refused`() {
         let alphabet = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
         for character in UInt8.min...UInt8.max {
             for position in 0..<6 {
@@ -72,7 +72,7 @@ import Testing
     @Test(arguments: [
         ("AA==", [0]), ("AAE=", [0, 1]), ("AAEC", [0, 1, 2]), ("+/+/", [251, 255, 191]), ("AB==", [0]),
     ])
-    func `standard base64 is read, with set bits behind the last byte`(text: String, bytes: [UInt8]) {
+    func `standard base64 is read, with non-zero trailing bits`(text: String, bytes: [UInt8]) {
         #expect(Base64.decode(text.utf8) == bytes)
     }
 
@@ -81,7 +81,7 @@ import Testing
         "AAA\n",
         "-_-_", "AA==AA==", "data:AAAA", "AAA%3D", "ÄÄ==",
     ])
-    func `whatever the App Store does not take is refused`(text: String) {
+    func `base64 that the App Store does not accept is refused`(text: String) {
         #expect(Base64.decode(text.utf8) == nil)
     }
 
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test(arguments: ["A", "AAAAA", "AA==", "+/+/", "AA\n", "A A", "AB", "AAB", "AP", "-_-"])
-    func `base64url with padding, letters of the other alphabet or bits behind the last byte is refused`(text: String) {
+    func `base64url with padding, characters of the other alphabet or non-zero trailing bits is refused`(text: String) {
         #expect(Base64.decodeURL(Array(text.utf8)[...]) == nil)
     }
 }

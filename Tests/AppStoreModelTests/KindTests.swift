@@ -3,9 +3,9 @@
 import AppStoreModel
 import Testing
 
-/// Which kind a payload is, whatever Apple adds to it.
+/// A payload's kind is recognised, whatever members Apple adds.
 @Suite struct KindTests {
-    /// What every genuine payload of a kind has.
+    /// The members that every genuine payload of a kind has.
     private static let payloads: [(kind: SignedKind, payload: String)] = [
         (
             .transaction,
@@ -52,7 +52,7 @@ import Testing
     ]
 
     @Test(arguments: payloads)
-    func `one more member, of whatever name and value, changes no kind`(kind: SignedKind, payload: String) throws {
+    func `one more member of any name and value changes no kind`(kind: SignedKind, payload: String) throws {
         let json = try JSONValue(parsing: Array(payload.utf8))
         let members = try #require(json.members)
         #expect(Self.names.count > 80)
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test(arguments: payloads)
-    func `a payload in its own place stays what it is with the members of all kinds`(
+    func `a payload in its own place is accepted with the members of all kinds`(
         kind: SignedKind, payload: String
     ) throws {
         let json = try JSONValue(parsing: Array(payload.utf8))

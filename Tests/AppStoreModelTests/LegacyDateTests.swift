@@ -23,7 +23,7 @@ import Testing
         // The hour that does not exist on 10 March 2024, and its neighbours.
         (1_710_064_799_999, "2024-03-10 09:59:59 Etc/GMT", "2024-03-10 01:59:59 America/Los_Angeles"),
         (1_710_064_800_000, "2024-03-10 10:00:00 Etc/GMT", "2024-03-10 03:00:00 America/Los_Angeles"),
-        // The hour that there is twice on 3 November 2024.
+        // The hour that occurs twice on 3 November 2024.
         (1_730_624_399_000, "2024-11-03 08:59:59 Etc/GMT", "2024-11-03 01:59:59 America/Los_Angeles"),
         (1_730_624_400_000, "2024-11-03 09:00:00 Etc/GMT", "2024-11-03 01:00:00 America/Los_Angeles"),
     ])
@@ -43,8 +43,8 @@ import Testing
         }
     }
 
-    // Found by fuzzing: an answer with such a date was written as one that cannot be read.
-    @Test func `the last hours of the calendar in Pacific time are beyond it and no instant`() {
+    // Found by fuzzing: an answer with such a date could be written and not be read.
+    @Test func `a Pacific time of the last hours of the calendar is no instant`() {
         #expect(LegacyDate.instant(of: "9999-12-31 16:00:00 America/Los_Angeles") == nil)
         let last = LegacyDate.instant(of: "9999-12-31 15:59:59 America/Los_Angeles")
         #expect(last?.iso8601 == "9999-12-31T23:59:59Z")

@@ -7,7 +7,7 @@ import Testing
 @Suite struct LegacyTests {
     private static func json(_ text: String) throws -> JSONValue { try JSONValue(parsing: text.utf8) }
 
-    /// What the wire has been seen to have, and what is written in its place.
+    /// Forms that have been seen on the wire, and the form that is written.
     @Test(arguments: [
         (#"{"quantity":2}"#, #"{"quantity":"2"}"#), (#"{"quantity":"2"}"#, #"{"quantity":"2"}"#),
         (#"{"is_trial_period":true}"#, #"{"is_trial_period":"true"}"#),
@@ -39,7 +39,7 @@ import Testing
             #"{"expires_date":"2021-03-01 07:00:00 Etc/GMT","expires_date_ms":"1614582000000","expires_date_pst":"2021-02-28 23:00:00 America/Los_Angeles"}"#
         ),
     ])
-    func `reading is tolerant and writing exact`(read: String, written: String) throws {
+    func `every form that was seen is read, and one is written`(read: String, written: String) throws {
         #expect(String(decoding: try LatestReceiptInfo(Self.json(read)).json, as: UTF8.self) == written)
     }
 
@@ -56,7 +56,7 @@ import Testing
         if let name = json.members?.first?.name { #expect("\(String(describing: error))".contains(name)) }
     }
 
-    @Test func `an error deep inside names its place`() throws {
+    @Test func `an error inside a nested object names its path`() throws {
         let json = try Self.json(#"{"receipt":{"in_app":[{},{"quantity":"x"}]}}"#)
         guard
             case .dataCorrupted(let context) = #expect(
@@ -77,14 +77,15 @@ import Testing
             (#"{"status":21002}"#, nil, false), (#"{"status":"OK"}"#, nil, false), (#"{"status":0}"#, nil, false),
             (#"{"status":21200}"#, nil, false),
         ] as [(String, Bool?, Bool)])
-    func `an error answer tells whether it may be retried`(text: String, flag: Bool?, mayBeRetried: Bool) throws {
+    func `an error answer says whether the request may be retried`(text: String, flag: Bool?, mayBeRetried: Bool) throws
+    {
         let response = try VerifyReceiptResponse(Self.json(text))
         #expect(response.isRetryable == flag)
         #expect(response.mayBeRetried == mayBeRetried)
         #expect(response.unknownMembers.members.isEmpty)
     }
 
-    @Test func `the iOS 6 style is recognised, and its dates are read where they stand`() throws {
+    @Test func `the iOS 6 style is recognised, and its dates are read from its own members`() throws {
         let json = try Self.json(
             """
             {"receipt":{"bid":"com.example.notes","bvrs":"12","item_id":"1090000001","product_id":"yearly","quantity":"1",
@@ -107,7 +108,7 @@ import Testing
             try !VerifyTransactionReceiptResponse.isTransactionReceiptStyle(Self.json(#"{"receipt":{},"status":0}"#)))
     }
 
-    @Test func `a version 1 notification keeps its own types`() throws {
+    @Test func `a version 1 notification has types of its own for some members`() throws {
         let text = """
             {"notification_type":"DID_CHANGE_RENEWAL_STATUS","password":"secret","environment":"PROD",\
             "auto_renew_status":"false","expiration_intent":1,"original_transaction_id":1000000000000001,\
@@ -121,7 +122,7 @@ import Testing
         #expect(String(decoding: notification.json, as: UTF8.self) == text)
     }
 
-    /// In documents where a member is there twice, or written otherwise, or is something else.
+    /// Documents with a member twice, with escapes, or of another type.
     @Test(arguments: [
         #"{"unified_receipt":{"latest_receipt":"AAAA"}}"#, #"{"latest_receipt":"AAAA"}"#, "[]", "1", "{}",
         #" { "a" : [ 1.5e3 , {"b":[[]]} , true , false , null , "x" ] , "unified_receipt" : { "latest_receipt" : "AAAA" } } "#,
@@ -145,12 +146,12 @@ import Testing
         #expect(ResponseBodyV1.latestReceipt(in: Array(text.utf8)) == expected)
     }
 
-    @Test func `both date texts read back for every hour of 2006 to 2040`() {
+    @Test func `both date texts read as their instant for every hour of 2006 to 2040`() {
         for hour in stride(from: Int64(1_136_073_600_000), to: 2_240_611_200_000, by: 3_600_000) {
             let instant = Timestamp(milliseconds: hour)
             let gmt = Self.text { LegacyDate.appendGMT(instant, to: &$0) }
             let pacific = Self.text { LegacyDate.appendPacific(instant, to: &$0) }
-            // The hour that Pacific time has twice a year can only be read as the first of the two.
+            // The hour that occurs twice a year in Pacific time is read as the first of the two.
             let expected = Self.isRepeated(hour) ? Timestamp(milliseconds: hour - 3_600_000) : instant
             guard LegacyDate.instant(of: gmt) != instant || LegacyDate.instant(of: pacific) != expected else {
                 continue

@@ -135,7 +135,7 @@ extension JSONValue {
     }
 
     @Test(arguments: models)
-    func `a file comes back equal`(model: Model) throws {
+    func `a file is encoded as it was decoded`(model: Model) throws {
         let json = try Self.json(model)
         #expect(try model.roundTrip(json).sorted == json.sorted)
     }
@@ -154,7 +154,7 @@ extension JSONValue {
     ]
 
     @Test(arguments: models)
-    func `an invented member and an invented word in every object come back too`(model: Model) throws {
+    func `an invented member and an invented word in every object are kept`(model: Model) throws {
         let json = try Self.json(model).changingObjects { members in
             members.map { member in
                 guard Self.words.contains(member.name) else { return member }
@@ -165,7 +165,7 @@ extension JSONValue {
                 }
             }
                 + [.init("inventedMember", .number("12345678901234567890.5"))].filter { _ in
-                    // What failed how often is a dictionary, in which every name is known.
+                    // The failures by result are a dictionary, which has no unknown names.
                     !members.contains { $0.name == "TIMED_OUT" }
                 }
         }
@@ -191,7 +191,7 @@ extension JSONValue {
         #expect(context.codingPath.map(\.stringValue) == ["appAppleId"])
     }
 
-    @Test func `the App Store's own verifyReceipt answer comes back equal, in its order`() throws {
+    @Test func `the App Store's own verifyReceipt answer is written as it was read, in its order`() throws {
         let json = try JSONValue(parsing: TestData.bytes("golden/sandbox-2020-9-purchases.answer.json"))
         let answer = try VerifyReceiptResponse(json)
         #expect(answer.unknownMembers.members.isEmpty)
@@ -201,7 +201,7 @@ extension JSONValue {
     }
 
     @Test(arguments: ["xcode-signed-transaction", "xcode-signed-renewal-info", "xcode-signed-app-transaction"])
-    func `Xcode's payloads decode, fractions of milliseconds cut off`(file: String) throws {
+    func `Xcode's payloads decode without their fractions of milliseconds`(file: String) throws {
         let json = try JSONValue(parsing: JWS(TestData.bytes("jws/\(file)")).payload)
         let kind = try #require(SignedKind(recognizing: json))
         let returned =

@@ -17,7 +17,7 @@ import Testing
         ("4001-01-01T00:00:00Z", 64_092_211_200_000),
         ("9999-12-31T23:59:59Z", 253_402_300_799_000),
     ])
-    func `an ISO 8601 text is its instant`(text: String, milliseconds: Int64) {
+    func `an ISO 8601 text is read as its instant`(text: String, milliseconds: Int64) {
         #expect(Timestamp(iso8601: text)?.milliseconds == milliseconds)
     }
 
@@ -28,22 +28,22 @@ import Testing
         "2020-01-01T00:00:00.Z", "2020-01-01T00:00:00.1234567890Z", "2020-01-01T00:00:00+24:00",
         "2020-01-01T00:00:00+1", "12020-01-01T00:00:00Z", "-020-01-01T00:00:00Z", "２020-01-01T00:00:00Z",
     ])
-    func `what is no ISO 8601 text is no instant`(text: String) {
+    func `a text that is not ISO 8601 is no instant`(text: String) {
         #expect(Timestamp(iso8601: text) == nil)
     }
 
-    // Found by fuzzing: they were read as instants whose own text nothing reads.
+    // Found by fuzzing: they were read as instants whose own text could not be read.
     @Test(arguments: ["9999-12-31T23:59:59-0815", "9999-12-31T23:59:59.999-00:01", "0000-01-01T00:00:00+00:01"])
     func `a text whose instant lies beyond the calendar is no instant`(text: String) {
         #expect(Timestamp(iso8601: text) == nil)
     }
 
     @Test(arguments: ["0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z"])
-    func `the first and the last instant of the calendar read back from their text`(text: String) {
+    func `the first and the last instant of the calendar are read from their text`(text: String) {
         #expect(Timestamp(iso8601: text)?.iso8601 == text)
     }
 
-    @Test func `every hour of 2006 to 2040 reads back from its text`() {
+    @Test func `every hour of 2006 to 2040 is read from its text`() {
         for hour in stride(from: Int64(1_136_073_600_000), to: 2_240_611_200_000, by: 3_600_000) {
             let instant = Timestamp(milliseconds: hour)
             guard Timestamp(iso8601: instant.iso8601) != instant else { continue }
@@ -61,7 +61,7 @@ import Testing
         ("1697679936049", 1_697_679_936_049), ("1697679936049.7297", 1_697_679_936_049),
         ("-62135769600000", -62_135_769_600_000), ("-0.5", -1), ("1.5e3", 1500),
     ])
-    func `JSON numbers are milliseconds, fractions of them are cut off`(json: String, milliseconds: Int64) throws {
+    func `JSON numbers are milliseconds, without fractions`(json: String, milliseconds: Int64) throws {
         let instant = try JSONValue(parsing: json.utf8).decode(Timestamp.self)
         #expect(instant.milliseconds == milliseconds)
     }

@@ -6,14 +6,14 @@ import TestData
 import Testing
 
 @Suite struct AppReceiptTests {
-    /// Two attributes and their set, in DER: type 3 with `value`, and a type that nobody knows.
+    /// A set of one attribute in DER: of type 3, or of the type whose INTEGER is given.
     private static func payload(type: [UInt8] = [2, 1, 3], value: [UInt8]) -> [UInt8] {
         let attribute = type + [2, 1, 1, 4, UInt8(value.count)] + value
         let sequence = [0x30, UInt8(attribute.count)] + attribute
         return [0x31, UInt8(sequence.count)] + sequence
     }
 
-    @Test func `a payload of four attributes says what they say`() throws {
+    @Test func `four attributes are decoded into four properties`() throws {
         let payload = hex(
             """
             3167300b02010302010104030c0137301b02010002010104130c1150726f64756374696f6e53616e64626f78301b0201020201010413\
@@ -31,7 +31,7 @@ import Testing
 
     @Test(arguments: [
         (hex("020103"), hex("0c00")),  // an empty text
-        (hex("020106"), hex("deadbeef")),  // a type that is known to nobody
+        (hex("020106"), hex("deadbeef")),  // an unknown type
         (hex("02084fffffffffffffff"), hex("00")),  // a type beyond 32 bits
         (hex("020114"), []),  // a value without a byte
         (hex("020101"), hex("020100")),  // an identifier 0
@@ -39,7 +39,8 @@ import Testing
         (hex("02010a"), hex("020107")),  // an age rating in another form
         (hex("020117"), hex("0c02c328")),  // an organization that is not UTF-8
     ])
-    func `what no property carries is kept as type, version and bytes`(type: [UInt8], value: [UInt8]) throws {
+    func `an attribute that no property takes is kept as type, version and bytes`(type: [UInt8], value: [UInt8]) throws
+    {
         let receipt = try AppReceipt(decoding: Self.payload(type: type, value: value)[...])
         #expect(receipt.otherAttributes.count == 1)
         #expect(receipt.otherAttributes.first?.version == 1)
@@ -82,7 +83,7 @@ import Testing
         #expect(throws: ReceiptDecodingError.self) { try AppReceipt(decoding: bytes[...]) }
     }
 
-    /// An attribute with a value in DER, and what its property then says.
+    /// An attribute with a value in DER, and the text of its property after decoding.
     struct AttributeCase<Subject>: Sendable, CustomTestStringConvertible {
         var type: Int
         var value: String
@@ -119,7 +120,7 @@ import Testing
     ]
 
     @Test(arguments: attributeCases)
-    func attribute(_ attribute: AttributeCase<AppReceipt>) throws {
+    func `an attribute sets its property`(attribute: AttributeCase<AppReceipt>) throws {
         let payload = Self.payload(type: [2, 1, UInt8(attribute.type)], value: hex(attribute.value))
         let receipt = try AppReceipt(decoding: payload[...])
         #expect(attribute.property(receipt) == attribute.expected)
@@ -146,12 +147,46 @@ import Testing
     ]
 
     @Test(arguments: purchaseCases)
-    func `attribute of a purchase`(attribute: AttributeCase<InAppPurchase>) throws {
+    func `an attribute of a purchase sets its property`(attribute: AttributeCase<InAppPurchase>) throws {
         let type: [UInt8] = [2, 2, UInt8(attribute.type >> 8), UInt8(attribute.type & 0xff)]
         let purchase = Self.payload(type: type, value: hex(attribute.value))
         let receipt = try AppReceipt(decoding: Self.payload(type: [2, 1, 17], value: purchase)[...])
         #expect(receipt.inAppPurchases.map(attribute.property) == [attribute.expected])
         #expect(receipt.inAppPurchases.first?.otherAttributes.isEmpty == true)
+    }
+
+    /// A value in each form that an attribute has: a date, a text, an ASCII text, four characters, 0, 1, bytes.
+    private static let forms = [date, "0c0161", "1602342b", "020450333032", "020100", "020101", "0102"]
+
+    /// A receipt with one attribute, or one purchase with it; `nil` if no property takes the value.
+    private static func receipt(type: Int, value: String, inPurchase: Bool) -> AppReceipt? {
+        let attribute = payload(type: [2, 2, UInt8(type >> 8), UInt8(type & 0xff)], value: hex(value))
+        let bytes = inPurchase ? payload(type: [2, 1, 17], value: attribute) : attribute
+        guard let receipt = try? AppReceipt(decoding: bytes[...]) else { return nil }
+        let left = inPurchase ? receipt.inAppPurchases.flatMap(\.otherAttributes) : receipt.otherAttributes
+        return left.isEmpty ? receipt : nil
+    }
+
+    @Test(arguments: forms, [false, true])
+    func `what a property takes from an attribute is written back`(value: String, inPurchase: Bool) throws {
+        for type in 0..<2000 {
+            guard let receipt = Self.receipt(type: type, value: value, inPurchase: inPurchase) else { continue }
+            #expect(try AppReceipt(decoding: receipt.encoded[...]) == receipt, "attribute \(type)")
+        }
+    }
+
+    @Test(arguments: forms, [false, true])
+    func `what a property takes is in a verifyReceipt answer or left over`(value: String, inPurchase: Bool) {
+        var empty = AppReceipt()
+        if inPurchase { empty.inAppPurchases = [InAppPurchase()] }
+        for type in 0..<2000 where inPurchase || type != 17 {
+            guard let receipt = Self.receipt(type: type, value: value, inPurchase: inPurchase),
+                Receipt(receipt, requestDate: nil) == Receipt(empty, requestDate: nil)
+            else { continue }
+            let conversion = receipt.modern()
+            let isConverted = conversion.value != empty.modern().value
+            #expect(isConverted || !conversion.leftovers.isEmpty, "attribute \(type)")
+        }
     }
 
     private static let instant = "2024-03-01T12:00:00Z"
@@ -256,7 +291,7 @@ import Testing
     ]
 
     @Test(arguments: genuine)
-    func `a genuine receipt says what is known of it`(genuine: Genuine) throws {
+    func `a genuine receipt has the properties known for it`(genuine: Genuine) throws {
         let container = try SignedReceipt(decoding: TestData.receipt(genuine.file))
         let receipt = try AppReceipt(decoding: container.payload)
         #expect(receipt.receiptType?.known == genuine.type)
@@ -271,7 +306,7 @@ import Testing
     func `a genuine receipt is encoded as the App Store encoded it`(genuine: Genuine) throws {
         let payload = try SignedReceipt(decoding: TestData.receipt(genuine.file)).payload
         let receipt = try AppReceipt(decoding: payload)
-        // Xcode writes its attributes in another order than DER has, and a date of its own for none.
+        // Xcode writes attributes in another order than DER demands, and a date of its own for none.
         guard genuine.type != .xcode else {
             #expect(try AppReceipt(decoding: receipt.encoded[...]).inAppPurchases == receipt.inAppPurchases)
             return

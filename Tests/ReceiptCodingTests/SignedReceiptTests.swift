@@ -5,9 +5,9 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// The container, both ways.
+/// A receipt's container is read, written and read again.
 @Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct SignedReceiptTests {
-    /// What the canonical container has of a receipt.
+    /// The parts of a receipt that the canonical container keeps.
     private static func parts(_ receipt: SignedReceipt) -> [[UInt8]] {
         let signer = receipt.signer
         return [Array(receipt.payload), Array(signer.issuer), Array(signer.serialNumber), Array(signer.signature)]
@@ -22,7 +22,7 @@ import Testing
         "receipts/sandbox-2025-sha256-2-purchases.b64", "receipts/mac-production-2017-sha1.der",
         "receipts/xcode-ber-1-purchase.b64",
     ])
-    func `whatever can be read is written to a container that reads the same`(file: String) throws {
+    func `a container that can be read is written to one that reads the same`(file: String) throws {
         let bytes = try TestData.receipt(file)
         var random = SeededRandom(seed: 1)
         var read = 0

@@ -2,7 +2,7 @@
 
 public import Foundation
 
-/// The genuine and official documents beside the project, in `../shared/data`. They are not copied here; where they are
+/// The genuine and official documents beside the project, in `../shared/data`. The project has no copies. If they are
 /// missing, the tests that read them are skipped and say so.
 public enum TestData {
     public static let folder = URL(fileURLWithPath: #filePath)
@@ -11,10 +11,10 @@ public enum TestData {
 
     public static let isThere = FileManager.default.fileExists(atPath: folder.appendingPathComponent("README.md").path)
 
-    /// What a skipped test says.
+    /// The reason that a skipped test gives.
     public static let whyNot: String = "needs the test data in ../shared/data"
 
-    /// A file as it is.
+    /// A file's bytes.
     public static func bytes(_ path: String) throws -> [UInt8] {
         Array(try Data(contentsOf: folder.appendingPathComponent(path)))
     }
@@ -28,7 +28,7 @@ public enum TestData {
     }
 }
 
-/// A small random number generator with a seed, so that a failing case can be had again (SplitMix64, by Steele, Lea and
+/// A small random number generator with a seed, so that a failing case can be repeated (SplitMix64, by Steele, Lea and
 /// Flood).
 public struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64

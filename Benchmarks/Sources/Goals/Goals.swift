@@ -4,7 +4,7 @@
 public struct Goal: Sendable {
     /// The benchmark's name.
     public let name: String
-    /// What is measured, for people.
+    /// The title of the row in the table.
     public let title: String
     public let bound: Bound
 
@@ -43,15 +43,15 @@ extension Goal {
     public static let all = [token, newToken, notification, receipt, largeReceipt, answer, threads]
 }
 
-/// What the benchmarks measure beside the wall clock, by the names of their metrics.
+/// The names of the metrics that the benchmarks record beside the wall clock.
 public enum Measure {
     /// Nanoseconds of the verification.
     public static let whole = "Verification (ns)"
-    /// Nanoseconds of the signature checks inside of it; where threads are compared, of one verification on each of two.
+    /// Nanoseconds of its signature checks; if threads are compared, of one verification on each of two.
     public static let beside = "Beside it (ns)"
-    /// `whole` to `beside` in thousandths, of two that ran one after the other: so that noise is noise of both.
+    /// `whole` relative to `beside` in thousandths. The two ran one after the other, so that noise affects both.
     public static let ratio = "Ratio (per mille)"
-    /// Calls of the allocator in the verification, and in the signature checks inside of it.
+    /// Calls of the allocator in the verification, and in its signature checks.
     public static let allocations = "Allocations"
     public static let rawAllocations = "Raw allocations"
 

@@ -9,13 +9,13 @@ import ReceiptCoding
 /// One kind of input at its worst.
 struct Case: Sendable {
     let name: String
-    /// The input at its full size, and one like it that is small, to warm up with.
+    /// The input at its full size, and a small one of the same kind for warming up.
     let large: @Sendable () throws -> [UInt8]
     let small: @Sendable () throws -> [UInt8]
-    /// Verifies an input, reads all of it, and says what came of it.
+    /// Verifies an input, reads all of it, and returns the outcome.
     let verify: @Sendable ([UInt8]) async -> String
 
-    /// - Parameter make: Makes an input of about so many bytes, or of so many as the case has.
+    /// - Parameter make: Makes an input of about so many bytes, or of the case's own size.
     init(
         _ name: String, _ verify: @escaping @Sendable ([UInt8]) async throws -> String,
         _ make: @escaping @Sendable (Int) throws -> [UInt8]
@@ -42,7 +42,7 @@ struct Case: Sendable {
     }
 }
 
-/// An App Store that signs whatever it is given, and a verifier that trusts it.
+/// An App Store that signs any document, and a verifier that trusts it.
 struct Store: Sendable {
     static let now = Timestamp(milliseconds: 1_750_000_000_000)
     let authority: CertificateAuthority
@@ -57,14 +57,14 @@ struct Store: Sendable {
             .reduce(Intermediates()) { $0.union($1) }
     }
 
-    /// A verifier that knows no signer yet: the most that a document can cost.
+    /// A verifier without a cached signer, for which a document costs most.
     private var verifier: AppStoreVerifier {
         var verifier = AppStoreVerifier(apps: .any, environments: [.production], roots: roots)
         verifier.intermediates = intermediates
         return verifier
     }
 
-    /// Verifies a receipt and writes what verifyReceipt would answer.
+    /// Verifies a receipt and writes its verifyReceipt answer.
     func verify(receipt: [UInt8]) async throws -> String {
         let receipt = try await verifier.verify(receipt: receipt, at: Self.now).payload
         let answer = VerifyReceiptResponse(

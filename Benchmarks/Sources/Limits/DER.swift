@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Writes DER, and where it is asked to BER of indefinite length.
+/// Writes DER, and BER of indefinite length on request.
 enum DER {
     static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
         [tag] + length(content.count) + content
@@ -41,7 +41,7 @@ extension DER {
         sequence(integer(type), integer(1), octets(value))
     }
 
-    /// What every receipt must have.
+    /// The attributes that every receipt must have.
     static let essentials =
         attribute(0, text("Production")) + attribute(2, text("com.example.notes"))
         + attribute(12, date("2025-06-15T12:00:00Z"))
@@ -49,7 +49,7 @@ extension DER {
     /// A payload with these attributes.
     static func payload(_ attributes: [UInt8]) -> [UInt8] { set(essentials + attributes) }
 
-    /// As many times `part` as fit into `count` bytes.
+    /// `part`, as often as it fits into `count` bytes.
     static func filling(_ count: Int, with part: [UInt8]) -> [UInt8] {
         Array(repeatElement(part, count: max(1, count / part.count)).joined())
     }

@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// Verifies the worst input of each kind, each in a process of its own, and compares time and memory with what is allowed.
+/// Verifies the worst input of each kind, each in a process of its own, and compares time and memory with the bounds.
 @main
 struct LimitsCommand {
     static let milliseconds = 250.0

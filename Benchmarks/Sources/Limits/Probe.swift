@@ -22,11 +22,11 @@ struct Probe {
             + String(format: "%.1f ms | %.1f MiB | ", time, growth) + (isWithin ? "yes |" : "NO |")
     }
 
-    /// By how many MiB a call raises the memory that is resident.
+    /// The MiB by which a call raises the resident memory.
     private static func growth(_ body: () async -> String) async -> (String, mebibytes: Double) {
-        // What building the input left behind goes back to the system, or the call would use it unseen.
+        // Memory that building the input left free goes back to the system. Otherwise the call would use it unnoticed.
         returnFreeMemory()
-        // The kernel starts its peak anew (proc_pid_clear_refs(5)).
+        // The kernel resets its peak (proc_pid_clear_refs(5)).
         try? Data("5".utf8).write(to: URL(fileURLWithPath: "/proc/self/clear_refs"))
         let before = status("VmRSS")
         let outcome = await body()

@@ -11,7 +11,7 @@ import X509
 extension Store {
     var receipts: [Case] { signedReceipts + unsignedReceipts }
 
-    /// What a receipt's payload may have, so that the receipt is no longer than it may be: the rest is certificates.
+    /// The bytes that a payload may have in a receipt of the maximum length: the rest is certificates.
     private static let payload = Limits.receipt - 8_192
 
     private func signed(_ name: String, _ attributes: @escaping @Sendable (Int) -> [UInt8]) -> Case {
@@ -20,12 +20,12 @@ extension Store {
         }
     }
 
-    /// As many of one attribute as fit, or as are read.
+    /// One attribute, as often as it fits or is read.
     private func signed(_ name: String, filledWith attribute: [UInt8]) -> Case {
         signed(name) { DER.filling(min($0, attribute.count * (Limits.attributes - 10)), with: attribute) }
     }
 
-    /// What only Apple could send, or somebody whose root is trusted.
+    /// Inputs that only the holder of a trusted root can make.
     private var signedReceipts: [Case] {
         let smallest = DER.attribute(99, [])
         let dates = [1704, 1706, 1708, 1712].flatMap { DER.attribute($0, DER.date("2025-06-15T12:00:00Z")) }
@@ -60,8 +60,8 @@ extension Store {
         ]
     }
 
-    /// An attribute of lengths that are not known. Its value is in one more level of chunks than there are `levels`; its
-    /// first chunk is an empty set, the others are empty.
+    /// An attribute of indefinite lengths. Its value is in one more level of chunks than `levels`; its first chunk is
+    /// an empty set, the others are empty.
     private static func deep(_ count: Int, type: Int, levels: Int) -> [UInt8] {
         var value = DER.octets(DER.set()) + DER.filling(count - 500, with: [4, 0])
         for _ in 0..<levels - 1 { value = DER.indefinite(0x04, value) }
@@ -83,7 +83,7 @@ extension Store {
         Case("receipt, unsigned: \(name)", verify(receipt:)) { try make(min(max($0, 40_000), Limits.receipt)) }
     }
 
-    /// What anybody can send.
+    /// Inputs that any client can make.
     private var unsignedReceipts: [Case] {
         let smallest = DER.attribute(99, [])
         return [
@@ -142,7 +142,7 @@ extension Store {
             rsa, DER.octets(Array(signer.signature)))
     }
 
-    /// The same with a payload in chunks, and no length anywhere that could be left out.
+    /// The same with a payload in chunks, and indefinite lengths in every place that allows them.
     private func indefiniteEnvelope(payload chunks: [UInt8]) throws -> [UInt8] {
         let genuine = try SignedReceipt(decoding: authority.sign(receiptPayload: DER.payload([])))
         var payload = chunks
@@ -155,8 +155,8 @@ extension Store {
         return DER.indefinite(0x30, Self.signedDataOID + DER.indefinite(0xa0, data))
     }
 
-    /// Certificates with names, number and marks of the genuine signer or of its issuer, each by another key: every one of
-    /// the first half may be the signer's, and every one of the second may have issued it.
+    /// Certificates with names, number and marks of the genuine signer or of its issuer, each by another key: every one
+    /// of the first half may be the signer's, and every one of the second may have issued it.
     private static func impostors(_ count: Int, of genuine: SignedReceipt) throws -> [[UInt8]] {
         guard count > 0 else { return [] }
         let chain = try genuine.certificates.map { try Certificate(derEncoded: Array($0)) }

@@ -6,11 +6,11 @@ import Foundation
 extension Store {
     var tokens: [Case] { unsignedTokens + signedTokens + notifications }
 
-    /// What a payload or header may have, so that the token is no longer than it may be: base64 makes four of three, and
+    /// The bytes that a payload or header may have in a token of the maximum length: base64 makes four of three, and
     /// the certificates take some.
     private static let part = Limits.token / 4 * 3 - 6_000
 
-    /// A name, and what makes JSON of about so many bytes.
+    /// A name, and a function that makes JSON of about so many bytes.
     private typealias Shape = (name: String, make: @Sendable (Int) -> String)
 
     private static let shapes: [Shape] = [
@@ -48,7 +48,7 @@ extension Store {
         (0..<min(count / 13, Limits.tokenValues - 100)).map { "\"x\($0)\":0" }.joined(separator: ",")
     }
 
-    /// As many times `part`, which has so many values, as fit into `count` bytes and as are read.
+    /// `part`, which has so many values, as often as it fits into `count` bytes and the bound on values.
     private static func filling(_ count: Int, _ part: String, values: Int = 0) -> String {
         let most = values == 0 ? .max : (Limits.tokenValues - 100) / values
         return String(repeating: part, count: max(1, min(count / part.utf8.count, most)))
@@ -58,7 +58,7 @@ extension Store {
         String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
     }
 
-    /// A transaction's payload with something of about so many bytes more in it.
+    /// A transaction's payload with about so many more bytes in it.
     private static func transaction(_ more: String) -> [UInt8] {
         Array(
             """
@@ -78,7 +78,7 @@ extension Store {
         try await verify(token: token, as: JWSTransactionDecodedPayload.self)
     }
 
-    /// What anybody can send.
+    /// Inputs that any client can make.
     private var unsignedTokens: [Case] {
         let payloads = Self.shapes.map { shape in
             token("unsigned: payload is \(shape.name)", as: verifyTransaction) { count in
@@ -125,7 +125,7 @@ extension Store {
         return token
     }
 
-    /// What only Apple could send, or somebody whose root is trusted.
+    /// Inputs that only the holder of a trusted root can make.
     private var signedTokens: [Case] {
         let unknown = Self.shapes.map { shape in
             ("an unknown member is \(shape.name)", { @Sendable in #""x":"# + shape.make($0) }) as Shape

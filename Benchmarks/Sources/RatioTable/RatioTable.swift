@@ -3,7 +3,7 @@
 import Foundation
 import Goals
 
-/// Reads a run of the benchmarks, as `--format jmh` exports it, and prints its medians beside what is required.
+/// Reads a run of the benchmarks, as `--format jmh` exports it, and prints its medians beside the required figures.
 @main
 struct RatioTable {
     static func main() throws {
@@ -36,12 +36,12 @@ private struct Result: Decodable {
         secondaryMetrics[measure]?.scorePercentiles[percentile] ?? .nan
     }
 
-    /// How much more two threads do than one. Of their best rounds: in most of them, on a machine that is not ours alone,
-    /// somebody else had one of its two cores.
+    /// The throughput of two threads relative to one, in their best rounds: on a shared machine, another process had
+    /// one of the two cores in most rounds.
     var scaling: Double { 2 * percentile("0.0", Measure.whole) / percentile("0.0", Measure.beside) }
 }
 
-/// A line of the table: Markdown, to be pasted as it is.
+/// A line of the table in Markdown.
 private struct Row: CustomStringConvertible {
     private let cells: [String]
 

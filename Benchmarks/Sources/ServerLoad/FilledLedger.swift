@@ -5,14 +5,14 @@ import Foundation
 import LedgerSQLite
 import PurchaseLedger
 
-/// A ledger with customers who have a subscription of five periods each, and a key to ask for them.
+/// A ledger whose customers have a subscription of five periods each, and an API key to read them.
 enum FilledLedger {
     static let periods = 5
     private static let batch = 500
 
     static func customerId(_ number: Int) -> String { "customer-\(number)" }
 
-    /// The key that each of these ledgers has, and the text that its holder sends.
+    /// The API key in each of these ledgers, and the text that a client sends.
     static func key() -> (key: APIKey, text: String) {
         var random = SeededRandom(seed: 6)
         return APIKey.make(
@@ -31,7 +31,7 @@ enum FilledLedger {
         let storage = try SQLiteLedgerStorage(path: path)
         defer { try? storage.close() }
         let ledger = Ledger(storage: storage, rules: rules)
-        // While the ledger is empty, so that the server has not to evaluate all of it when it starts.
+        // Done while the ledger is empty, so that the server need not evaluate all of it when it starts.
         _ = try await ledger.publishCatalogueChanges(at: SimulatedStore.now)
         for first in stride(from: try await known(in: storage, of: customers), to: customers, by: batch) {
             let ids = (first..<min(first + batch, customers)).map(id)
@@ -59,7 +59,7 @@ enum FilledLedger {
         return query
     }
 
-    /// How many customers there are: whole batches, since a batch is there or not.
+    /// The number of customers, in whole batches, since a batch is written completely or not at all.
     private static func known(in storage: SQLiteLedgerStorage, of customers: Int) async throws -> Int {
         for number in stride(from: 0, to: customers, by: batch) {
             if try await storage.load(query([id(number)])).ids.isEmpty { return number }
@@ -67,7 +67,7 @@ enum FilledLedger {
         return customers
     }
 
-    /// The ids of transactions come in no order, as those of many people's purchases do.
+    /// Transaction ids come in no order, like those of many customers.
     private static func chain(of number: Int, owner: Customer) -> ChainRecord {
         var random = SeededRandom(seed: UInt64(number))
         let key = ChainKey("\(random.next() >> 14)", in: SimulatedStore.scope)
@@ -84,7 +84,7 @@ enum FilledLedger {
 
     private static let expiry = Timestamp(milliseconds: start(of: periods))
 
-    /// When a period begins; the last still runs.
+    /// When a period begins. The last one has not ended.
     private static func start(of period: Int) -> Int64 {
         SimulatedStore.now.milliseconds - 86_400_000 + Int64(period - periods + 1) * 2_592_000_000
     }

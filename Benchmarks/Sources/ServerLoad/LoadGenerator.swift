@@ -2,22 +2,22 @@
 
 import Foundation
 
-/// Sends requests over loopback, each connection the next one as soon as its last is answered.
+/// Sends requests over loopback. Each connection sends the next request as soon as its last is answered.
 ///
-/// One thread with bare sockets and requests that were written ahead of time, because it works on the cores of the server
-/// that it measures.
+/// It is one thread with bare sockets and prepared requests, because it shares the cores with the server that it
+/// measures.
 final class LoadGenerator {
-    /// What became of a number of requests.
+    /// The outcome of a number of requests.
     struct Outcome {
         var seconds = 0.0
-        /// What the server worked for all of them.
+        /// The server's CPU time for all of them.
         var workSeconds = 0.0
         /// In milliseconds, the shortest first.
         var latencies: [Double] = []
 
         var rate: Double { Double(latencies.count) / seconds }
 
-        /// Microseconds that the server worked for each.
+        /// The server's CPU time per request in microseconds.
         var work: Double { workSeconds / Double(latencies.count) * 1_000_000 }
 
         /// The latency that `share` of all requests did not exceed.
@@ -36,10 +36,10 @@ final class LoadGenerator {
         self.count = count
     }
 
-    /// Sends what `next` gives until it gives nothing more, and waits for the last answer. Over connections of its own, as the
-    /// server ends those on which nothing happens for a while.
+    /// Sends the requests that `next` returns until it returns `nil`, and waits for the last answer. Opens new
+    /// connections, since the server closes idle ones.
     ///
-    /// - Throws: Where an answer is not 200.
+    /// - Throws: An error if an answer is not 200.
     func run(_ next: () -> [UInt8]?) throws -> Outcome {
         var connections = try (0..<count).map { _ in Connection(socket: try Socket.connect(server.port)) }
         defer { for connection in connections { close(connection.socket) } }
@@ -90,7 +90,7 @@ struct Connection {
 
     var isSending: Bool { sent < request.count }
 
-    /// Sends a request; nothing more where there is none.
+    /// Sends the next request, if there is one.
     mutating func begin(_ next: [UInt8]?) throws {
         isBusy = next != nil
         guard let next else { return }
@@ -100,7 +100,7 @@ struct Connection {
         try sendMore()
     }
 
-    /// Sends or receives what can be.
+    /// Sends or receives as much as is possible without waiting.
     ///
     /// - Returns: How long the answer took, once it is complete.
     mutating func proceed(_ buffer: inout [UInt8]) throws -> Duration? {
@@ -123,7 +123,7 @@ struct Connection {
         sent += count
     }
 
-    /// Without Foundation's texts, which took as long as sending a request.
+    /// Uses no Foundation strings, which took as long as sending a request.
     private func isComplete() throws -> Bool {
         try answer.withUnsafeBytes { answer in
             guard let end = Self.end(of: Self.endOfHead, in: answer[answer.startIndex...]) else { return false }
@@ -151,7 +151,7 @@ struct Connection {
     private static let lengthMember = Array("Content-Length: ".utf8)
 }
 
-/// Why a measurement came to nothing.
+/// Why a measurement failed.
 struct LoadFailure: Error, CustomStringConvertible {
     let description: String
 
@@ -186,7 +186,7 @@ private enum Socket {
         return socket
     }
 
-    /// Waits for what can be sent or received.
+    /// Waits until a connection can send or receive.
     static func ready(_ connections: [Connection]) throws -> [Int] {
         var files = connections.map { connection in
             let events = !connection.isBusy ? 0 : connection.isSending ? POLLOUT : POLLIN

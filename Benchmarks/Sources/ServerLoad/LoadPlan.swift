@@ -3,19 +3,19 @@
 import Foundation
 import PurchaseLedger
 
-/// What is measured, and how often. All of it takes turns in rounds: the machines are shared, and two rates of different
+/// The measurements and their number. They take turns in rounds, since machines are shared and rates of different
 /// minutes do not compare.
 struct LoadPlan {
     var transactions: Int
     var notifications: Int
     var rounds: Int
 
-    /// With how few transactions stored reads are compared.
+    /// The number of transactions in the small ledger with which reads are compared.
     static let fewTransactions = 50_000
     static let connections = 32
     private static let turn = Duration.seconds(2)
 
-    /// On the disk that the project is on: what `/tmp` is made of, nobody knows. Filled ledgers stay for later runs.
+    /// A folder on the project's disk, since `/tmp` may be in memory. Filled ledgers stay for later runs.
     private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent(".build/server-load")
 
@@ -87,8 +87,9 @@ struct LoadPlan {
         return path
     }
 
-    /// Lets the system give up what it has in memory of a file. What was just written lies there in pieces of a page, what is read
-    /// in large ones, from which a server reads a quarter faster: as it would find them after a start, and the same in every run.
+    /// Drops a file from the system's cache. A file that was just written is cached in single pages, one that was read
+    /// in large pieces, from which a server reads a quarter faster. After this, every run starts alike, as after a
+    /// restart.
     private static func forget(_ path: String) {
         #if canImport(Glibc)
         guard let file = FileHandle(forWritingAtPath: path) else { return }
@@ -101,15 +102,15 @@ struct LoadPlan {
         for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: ledger + suffix) }
     }
 
-    /// Reads a file, so that the system has it in memory as it has what a server was asked about for a while. In each round, as
-    /// some systems soon take that back. What is measured is the server; how cold a disk's cache is, is chance.
+    /// Reads a file into the system's cache, where a server that has run for a while has it. This is done in each
+    /// round, since some systems soon drop it. The benchmark measures the server and not the disk's cache.
     private static func warm(_ path: String) throws {
         guard let file = FileHandle(forReadingAtPath: path) else { throw LoadFailure("No ledger at \(path)") }
         while try file.read(upToCount: 1 << 20)?.isEmpty == false {}
         try file.close()
     }
 
-    /// With what is still in the log, though a server that ended leaves nothing there.
+    /// The size with the log, though a server that ended leaves nothing in it.
     private static func size(_ path: String) throws -> Int {
         try ["", "-wal"].map { path + $0 }.filter(FileManager.default.fileExists(atPath:)).reduce(0) {
             try $0 + (FileManager.default.attributesOfItem(atPath: $1)[.size] as? Int ?? 0)

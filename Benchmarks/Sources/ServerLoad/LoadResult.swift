@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// What was measured, round by round, and how it compares with what is required.
+/// The measurements, round by round, and their comparison with the required figures.
 struct LoadResult {
     let plan: LoadPlan
     var notificationSize = 0
@@ -20,7 +20,7 @@ struct LoadResult {
         self.plan = plan
     }
 
-    /// Markdown, to be pasted as it is. Ratios are taken within a round.
+    /// The table in Markdown. Ratios are taken within a round.
     var table: String {
         let (few, many) = (Self.words(LoadPlan.fewTransactions), Self.words(plan.transactions))
         let verification = "notifications verified, two threads, no HTTP and no storage"

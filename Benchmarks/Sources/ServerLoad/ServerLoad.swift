@@ -2,9 +2,10 @@
 
 import Foundation
 
-/// Measures the server under load, beside what the same machine does without HTTP and storage, and prints a table.
+/// Measures the server under load, relative to verification without HTTP and storage on the same machine, and prints a
+/// table.
 ///
-/// `ServerLoad [transactions] [notifications] [rounds]`: 5 million, 20,000 and 5 unless told otherwise.
+/// `ServerLoad [transactions] [notifications] [rounds]`: 5 million, 20,000 and 5 by default.
 @main
 struct ServerLoad {
     static func main() async throws {
@@ -24,7 +25,7 @@ struct ServerLoad {
         print(result.table)
     }
 
-    /// Tells people what takes so long.
+    /// Prints what is in progress.
     static func say(_ text: String) {
         FileHandle.standardError.write(Data("\(text)\n".utf8))
     }

@@ -7,7 +7,7 @@ import Logging
 import PurchaseLedger
 import PurchaseServer
 
-/// The server in a process of its own, so that it shares no threads with who measures it.
+/// The server in a process of its own, so that it shares no threads with the load generator.
 final class ServerProcess {
     let port: Int
     private let process: Process
@@ -25,17 +25,17 @@ final class ServerProcess {
         self.process = process
     }
 
-    /// Ends it, and so closes its ledger.
+    /// Ends the process, which closes its ledger.
     func end() {
         process.terminate()
         process.waitUntilExit()
     }
 
-    /// The time that cores have worked for it, in seconds: what a request costs on a machine that others share. Known on
-    /// Linux only, which counts in hundredths of a second.
+    /// The process's CPU time in seconds, which other load on the machine affects least. On Linux only, in hundredths
+    /// of a second.
     var workTime: Double {
         let text = try? String(contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8)
-        // Fields 14 and 15 of proc_pid_stat(5), counted behind the name, which may hold anything.
+        // Fields 14 and 15 of proc_pid_stat(5), counted after the name, which may hold any character.
         let fields = text?.split(separator: ")").last?.split(separator: " ") ?? []
         guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) else { return .nan }
         return (user + system) / 100
@@ -43,7 +43,7 @@ final class ServerProcess {
 
     static let argument = "--serve"
 
-    /// What the second one does.
+    /// The main function of the second process.
     static func serve(ledger path: String, roots: String) async throws {
         let storage = try SQLiteLedgerStorage(path: path)
         let ledger = Ledger(storage: storage, rules: FilledLedger.rules)
@@ -59,7 +59,7 @@ final class ServerProcess {
         try storage.close()
     }
 
-    /// A clock that runs, from the instant at which everything is signed.
+    /// A running clock that starts at the instant at which everything is signed.
     private static func clock() -> @Sendable () -> Timestamp {
         let start = ContinuousClock.now
         return {

@@ -5,13 +5,13 @@ import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
 
-/// An App Store of our own, whose notifications are as long as Apple's.
+/// A simulated App Store, whose notifications are as long as Apple's.
 struct SimulatedStore: Sendable {
     static let scope = LedgerScope(bundleId: "com.example.notes", environment: .production)
     static let product = "com.example.notes.premium.monthly"
     static let entitlement = "premium"
 
-    /// The instant at which everything here is verified and asked for.
+    /// The instant at which everything here is verified and read.
     static let now = Timestamp(milliseconds: 1_750_000_000_000)
 
     /// As DER.
@@ -32,14 +32,14 @@ struct SimulatedStore: Sendable {
             apps: .any, environments: [scope.environment], roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
     }
 
-    /// What a server is sent.
+    /// The notifications that a server receives.
     struct Notifications {
-        /// The first purchases of the subscribers that it knows when it is measured.
+        /// The first purchases of the subscribers in its ledger before the measurement.
         var before: [String]
-        /// What comes in while it is measured, in the order of events: of six, one is the first purchase of somebody new, and of
-        /// five subscribers that are known three are renewed, one turns renewal off and one expires.
+        /// The notifications of the measurement, in the order of events. Of six, one is the first purchase of a new
+        /// customer; of five known subscribers, three renew, one turns renewal off and one expires.
         var stream: [String]
-        /// First purchases by new customers only: all that a server can be given to do.
+        /// First purchases by new customers only, which are the most work for a server.
         var firstPurchases: [String]
     }
 
@@ -61,7 +61,7 @@ struct SimulatedStore: Sendable {
             firstPurchases: try await sign(firstPurchases))
     }
 
-    /// Signs on both cores; it takes as long as verifying.
+    /// Signs on both cores, since signing takes as long as verifying.
     private func sign(_ notifications: [Notification]) async throws -> [String] {
         let middle = notifications.count / 2
         async let first = notifications[..<middle].map(sign)
@@ -81,7 +81,7 @@ struct SimulatedStore: Sendable {
 private let day: Int64 = 86_400_000
 private let month = 30 * day
 
-/// What happens to a subscription.
+/// An event of a subscription.
 private enum Event {
     case subscribed, renewed, renewalDisabled, expired
 
@@ -94,7 +94,7 @@ private enum Event {
         }
     }
 
-    /// What has passed of the first period when it happens.
+    /// The time since the start of the first period.
     var age: Int64 {
         switch self {
         case .subscribed: 0
@@ -104,7 +104,7 @@ private enum Event {
     }
 }
 
-/// Somebody with a monthly subscription. The ids come in no order, as those of many people's purchases do.
+/// A customer with a monthly subscription. The ids come in no order, like those of many customers.
 private struct Subscriber {
     let id: String
     let appTransaction: String
@@ -116,7 +116,7 @@ private struct Subscriber {
         account = Self.uuid(&random)
     }
 
-    /// When the first period began, given what came of it.
+    /// When the first period began, given the event.
     func start(before later: Notification) -> Int64 { later.date - later.event.age }
 
     func notification(_ event: Event, at date: Int64, _ random: inout SeededRandom) -> Notification {
@@ -138,7 +138,7 @@ private struct Subscriber {
     }
 }
 
-/// A notification before it is signed, with every member that a subscription with an offer has.
+/// A notification before signing, with every member that a subscription with an offer has.
 private struct Notification {
     let subscriber: Subscriber
     let event: Event

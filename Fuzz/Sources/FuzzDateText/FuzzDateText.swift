@@ -5,7 +5,7 @@ import FuzzSupport
 
 /// A date as text, in ISO 8601 or as verifyReceipt writes it, or the eight bytes of an instant.
 ///
-/// What is read is written, and that is read as the same; any instant can be written.
+/// A date that can be read is written to a text that reads as the same date. Any instant can be written.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzDateText(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     fuzz(start, count) { bytes in
@@ -33,7 +33,7 @@ private func legacy(_ instant: Timestamp) -> [String] {
     return [gmt, pacific].map { String(decoding: $0, as: UTF8.self) }
 }
 
-/// The texts have no fraction of a second, and of the hour that there is twice a year the first is meant.
+/// The texts have no fraction of a second. One hour a year occurs twice, and is read as the first.
 private func requireSameLegacy(_ instant: Timestamp) {
     guard years.contains(instant.milliseconds) else { return }
     let fraction = (instant.milliseconds % 1000 + 1000) % 1000

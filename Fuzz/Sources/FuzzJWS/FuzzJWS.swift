@@ -3,9 +3,9 @@
 import AppStoreModel
 import FuzzSupport
 
-/// A compact JWS, or a header and on the next line a payload, which are put into one here.
+/// Fuzzes a compact JWS, or a header and on the next line a payload, of which it makes one.
 ///
-/// Nothing verifies but what was signed, and one token has one text.
+/// Only signed bytes verify, and a token has one text only.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzJWS(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     fuzz(start, count) { bytes in

@@ -3,10 +3,10 @@
 import AppStoreModel
 import FuzzSupport
 
-/// JSON, as the body of a notification, as a payload, or as an answer.
+/// Fuzzes JSON as the body of a notification, as a payload, or as an answer.
 ///
-/// It comes back from text, each payload that it can be read as comes back from JSON, and signed by somebody who is trusted
-/// it is never called forged.
+/// JSON is written to text that reads as the same JSON. Each payload that can be decoded from it is encoded to JSON
+/// that decodes to the same payload. If a trusted signer signs it, the verifier never reports a forged signature.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzNotificationBody(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     fuzz(start, count) { bytes in
@@ -46,7 +46,7 @@ private func requireSameWritten(_ json: JSONValue) {
     require(returned == json && returned.compactText.utf8.elementsEqual(text.utf8), "JSON comes back")
 }
 
-/// Into the other world and back.
+/// Converts to the other world and back.
 private func convert(_ json: JSONValue) {
     _ = (try? VerifyReceiptResponse(json))?.modern().value.legacy()
     _ = (try? VerifyTransactionReceiptResponse(json))?.modern().value.legacy()

@@ -4,10 +4,10 @@ import AppStoreModel
 import FuzzSupport
 import ReceiptCoding
 
-/// A PKCS#7 receipt, or the payload of one.
+/// Fuzzes a PKCS#7 receipt, or the payload of one.
 ///
-/// Nothing verifies but what was signed; what decodes is encoded to something that says the same, and is answered in a way
-/// that reads as the same.
+/// Only signed bytes verify. A receipt that decodes is encoded to bytes that decode to the same receipt, and its
+/// verifyReceipt answer reads as the same answer.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzReceipt(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     fuzz(start, count) { bytes in
@@ -24,7 +24,7 @@ private func requireSameEncoded(_ receipt: AppReceipt, _ payload: ArraySlice<UIn
     let returned = requireNoError("what decoded is encoded to what decodes") {
         try AppReceipt(decoding: encoded[...])
     }
-    // Of duplicates the first counts, and encoding puts them in order.
+    // Of duplicates the first counts, and encoding changes their order.
     guard !receipt.hasDuplicates else { return }
     require(returned.encoded == encoded, "what is encoded is encoded the same")
     require(returned.withoutLists == receipt.withoutLists, "what is encoded says what was decoded")
@@ -44,14 +44,14 @@ private func requireSameAnswered(_ receipt: AppReceipt) {
 }
 
 extension AppReceipt {
-    /// What stands once.
+    /// The receipt without its purchases and other attributes.
     fileprivate var withoutLists: AppReceipt {
         var receipt = self
         (receipt.inAppPurchases, receipt.otherAttributes) = ([], [])
         return receipt
     }
 
-    /// Whether an attribute was kept aside only because there was one of its type before.
+    /// Whether an attribute was kept aside only because another of its type came before it.
     fileprivate var hasDuplicates: Bool {
         otherAttributes.contains { !Self.isAlwaysKeptAside($0.encoded) }
             || inAppPurchases.flatMap(\.otherAttributes).contains { attribute in

@@ -5,17 +5,17 @@ public import AppStoreTrust
 import Foundation
 import ReceiptCoding
 
-/// A form of signed documents. All that was ever signed under the roots that are trusted here is in the seeds, so whatever
-/// else verifies is forged.
+/// A form of signed documents. The seeds hold every document that was ever signed under the roots trusted here, so any
+/// other document that verifies is forged.
 public enum SignedForm {
     case receipt
     case transactionReceipt
     case token
 
-    /// When documents that name no date are judged.
+    /// The time at which documents without a date are verified.
     public static let now = Timestamp(milliseconds: 1_795_000_000_000)
 
-    /// Trusts Apple, and the simulated signers of the hostile suite, whose keys nobody has any more.
+    /// Trusts Apple and the simulated signers of the hostile suite, whose keys are destroyed.
     public static let verifier: AppStoreVerifier = {
         let trust = VectorFile.all.flatMap(\.trust.values)
         let roots = requireNoError("roots can be read") {
@@ -32,12 +32,12 @@ public enum SignedForm {
             apps: .any, environments: Set(Environment.allCases),
             roots: roots.reduce(.apple) { $0.union($1) })
         verifier.intermediates = intermediates.reduce(Intermediates()) { $0.union($1) }
-        // Somebody who watches, so that what they are told is put together.
+        // With a handler the verifier builds the reports of its checks.
         verifier.onCheck = { check in require(!check.found.isEmpty, "a check says what it found") }
         return verifier
     }()
 
-    /// What signatures of the seeds cover.
+    /// The bytes that the signatures of the seeds cover.
     private static let signedReceipts = covered(.receipt)
     private static let signedTransactionReceipts = covered(.transactionReceipt)
     private static let signedTokens = covered(.token)
@@ -65,15 +65,15 @@ public enum SignedForm {
         }
     }
 
-    /// Claims that `document` is refused, or says what a seed says.
+    /// Requires that `document` is refused, or that its signed bytes are those of a seed.
     public func requireNoForgery(_ document: [UInt8]) {
-        // Looked up before it is needed: where no seed verifies, this would claim nothing.
+        // Looked up first: if no seed verifies, the requirement below would mean nothing.
         let signed = signed
         guard let bytes = coveredBytes(of: document) else { return }
         require(signed.contains(bytes), "nothing verifies but what was signed")
     }
 
-    /// The bytes of a verified document that the signature covers; `nil` where it is refused.
+    /// The bytes of a verified document that the signature covers; `nil` if the document is refused.
     private func coveredBytes(of document: [UInt8]) -> [UInt8]? {
         let (verifier, now) = (Self.verifier, Self.now)
         switch self {
@@ -85,7 +85,7 @@ public enum SignedForm {
             return verified.map { ($0.receipt.signature ?? []).prefix(1) + $0.receipt.purchaseInfo }
         case .token:
             guard synchronously({ (try? await verifier.verify(jws: document, at: now)) != nil }) else { return nil }
-            // Accepts less than that, and looks at more.
+            // This accepts less than the verification above, and checks more.
             _ = synchronously { try? await verifier.verify(notification: document, at: now) }
             return requireNoError("a verified token is a JWS") { Array(try JWS(document).signingInput) }
         }

@@ -4,8 +4,8 @@ import AppStoreModel
 import Foundation
 import ReceiptCoding
 
-/// Called by libFuzzer before anything else. Writes what this target starts from into `.corpus/<target>/seeds`: documents
-/// of the hostile suite, genuine ones where they are at hand, and a few lines that are only here.
+/// Writes the seeds of this target into `.corpus/<target>/seeds`; libFuzzer calls it first. Seeds are documents of the
+/// hostile suite, genuine documents if they are at hand, and a few lines from this file.
 @_cdecl("LLVMFuzzerInitialize")
 public func writeSeeds(
     _ count: UnsafeMutablePointer<CInt>?,
@@ -36,7 +36,7 @@ private func seeds(of target: String) -> [Seed] {
     }
 }
 
-/// What is inside of receipts.
+/// The payloads of receipts.
 private var payloads: [Seed] {
     SignedForm.receipt.documents.compactMap { name, bytes in
         (try? SignedReceipt(decoding: bytes)).map { ("payload-\(name)", Array($0.payload)) }

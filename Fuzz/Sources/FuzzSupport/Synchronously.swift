@@ -2,7 +2,8 @@
 
 import Synchronization
 
-/// Runs a task to its end on this thread: no other thread blurs which input reached what, and none has to be woken.
+/// Runs a task to its end on this thread, so that libFuzzer assigns coverage to the right input and no thread must be
+/// woken.
 public func synchronously<Value: Sendable>(_ operation: @escaping @Sendable () async -> Value) -> Value {
     let executor = ThisThread()
     let result = Result<Value>()

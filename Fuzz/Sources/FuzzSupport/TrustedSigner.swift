@@ -4,7 +4,7 @@ public import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 
-/// A signer who is trusted and signs anything.
+/// A trusted signer that signs any payload.
 public enum TrustedSigner {
     private static let authority = requireNoError("an authority can be made") {
         try CertificateAuthority(from: SignedForm.now)
@@ -18,7 +18,7 @@ public enum TrustedSigner {
             apps: .any, environments: Set(Environment.allCases), roots: roots.reduce(.apple) { $0.union($1) })
     }()
 
-    /// Claims that a payload of any kind that this signer signs is what it says, or refused for what it says.
+    /// Requires that a payload of any kind, signed by this signer, verifies unchanged or is refused for its content.
     public static func requireTrusted(_ payload: [UInt8], _ json: JSONValue) {
         guard SignedKind(recognizing: json) != nil else { return }
         var plan = plan

@@ -3,7 +3,7 @@
 import AppStoreModel
 import Foundation
 
-/// Where documents to start from lie.
+/// The folders of the documents that seeds are made of.
 enum Folder {
     static let fuzz = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
@@ -11,10 +11,10 @@ enum Folder {
     /// The hostile suite.
     static let vectors = fuzz.appendingPathComponent("../Tests/Vectors").standardizedFileURL
 
-    /// Genuine documents, where they are at hand. They come into no folder that is committed.
+    /// Genuine documents, if they are at hand. No committed folder has copies of them.
     static let genuine = fuzz.appendingPathComponent("../../shared/data").standardizedFileURL
 
-    /// What is in a folder, in the order of its names; nothing where there is no such folder.
+    /// The files of a folder, in the order of their names; none if there is no such folder.
     static func files(_ folder: URL) -> [(name: String, bytes: [UInt8])] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
         return names.sorted().compactMap { name in
@@ -22,7 +22,7 @@ enum Folder {
         }
     }
 
-    /// The genuine documents of a subfolder, without their base64 where they have one.
+    /// The genuine documents of a subfolder, decoded if they are base64.
     static func genuine(_ subfolder: String) -> [(name: String, bytes: [UInt8])] {
         files(genuine.appendingPathComponent(subfolder)).map { name, bytes in
             guard name.hasSuffix(".b64") else { return (name, bytes) }
@@ -31,7 +31,7 @@ enum Folder {
     }
 }
 
-/// A file of `Tests/Vectors`, as much of it as is needed here.
+/// A file of `Tests/Vectors`, with the members that are needed here.
 struct VectorFile: Decodable {
     var trust: [String: Trust]
     var vectors: [Vector]

@@ -4,10 +4,10 @@ import AppStoreModel
 import FuzzSupport
 import ReceiptCoding
 
-/// An old transaction receipt, or its signature with the purchase after it, which are put into one here.
+/// Fuzzes an old transaction receipt, or its signature followed by the purchase, of which it makes one.
 ///
-/// Nothing verifies but what was signed; the signature's parts make up the signature; the purchase is written to JSON that
-/// reads as the same.
+/// Only signed bytes verify. The parts of the signature add up to it. The purchase is written to JSON that reads as the
+/// same purchase.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzTransactionReceipt(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     fuzz(start, count) { bytes in
@@ -29,7 +29,7 @@ public func fuzzTransactionReceipt(_ start: UnsafePointer<UInt8>?, _ count: Int)
     }
 }
 
-/// A receipt of version, signature, length of the certificate, certificate, and the purchase.
+/// A receipt made of version, signature, length of the certificate, certificate and purchase.
 private func propertyList(_ parts: [UInt8]) -> [UInt8] {
     let lengthStart = parts.first == 2 ? 129 : 257
     let length = parts.dropFirst(lengthStart).prefix(4).reduce(0) { $0 << 8 | Int($1) }

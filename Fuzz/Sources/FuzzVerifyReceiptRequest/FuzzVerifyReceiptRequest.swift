@@ -4,9 +4,9 @@ import AppStoreModel
 import FuzzSupport
 import ReceiptCoding
 
-/// The body of a verifyReceipt request, and the way to its answer that the endpoint takes.
+/// Fuzzes the body of a verifyReceipt request, from the endpoint's parsing to its answer.
 ///
-/// What is read is written to what reads as the same; base64 too; nothing verifies but what was signed.
+/// Requests, answers and base64 are written to texts that read as the same. Only signed bytes verify.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzVerifyReceiptRequest(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     fuzz(start, count) { bytes in

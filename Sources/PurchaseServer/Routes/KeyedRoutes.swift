@@ -128,7 +128,7 @@ extension Request {
 extension Response {
     /// Encodes `body` as JSON.
     init(_ body: some Encodable, _ status: HTTPResponse.Status = .ok) throws {
-        self.init(status, json: try AnswerEncoder.encode(body))
+        self.init(status, json: try JSONWriter.bytes(encoding: body))
     }
 
     /// Sends JSON that is encoded already.

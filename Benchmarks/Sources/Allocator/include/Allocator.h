@@ -3,10 +3,10 @@
 #ifndef ALLOCATOR_H
 #define ALLOCATOR_H
 
-/// How often this thread has asked the allocator for memory; 0 where that cannot be told.
+/// The number of allocations of this thread so far; 0 if the system does not count them.
 unsigned long allocationsOfThisThread(void);
 
-/// Gives memory that the allocator keeps for later back to the system, where it can.
+/// Returns memory that the allocator keeps in reserve to the system, if it can.
 void returnFreeMemory(void);
 
 #endif

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Base64 in both alphabets of RFC 4648, read as strictly as the formats that use them demand.
+///
+/// Foundation accepts surplus padding and the empty text, has one alphabet, and copies twice. Checking every character
+/// before and after Foundation costs more than decoding it here.
+package enum Base64 {
+    /// Decodes standard base64 (section 4): full padding, no white space, nothing around it.
+    ///
+    /// Non-zero trailing bits are accepted, as Apple accepts them.
+    package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+        let text = Array(text)
+        guard !text.isEmpty, text.count % 4 == 0 else { return nil }
+        let padding = text.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
+        return decode(text.dropLast(padding), standard)?.bytes
+    }
+
+    /// Decodes base64url without padding (section 5), as a compact JWS uses it (RFC 7515 section 2).
+    ///
+    /// Non-zero trailing bits are refused (section 3.5), so that a token has one text only.
+    package static func decodeURL(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        guard let (bytes, spareBits) = decode(text, url), spareBits == 0 else { return nil }
+        return bytes
+    }
+
+    /// Encodes as base64url without padding, which ``decodeURL(_:)`` reads.
+    ///
+    /// Foundation has the other alphabet only, so that each letter would have to be replaced after it.
+    package static func encodeURL(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+        let (blocks, rest) = bytes.count.quotientAndRemainder(dividingBy: 3)
+        return bytes.withUnsafeBufferPointer { bytes in
+            letters.withUnsafeBufferPointer { letters in
+                [UInt8](unsafeUninitializedCapacity: blocks * 4 + 3) { text, count in
+                    for block in 0..<blocks {
+                        let (input, output) = (block &* 3, block &* 4)
+                        let bits = Int(bytes[input]) << 16 | Int(bytes[input &+ 1]) << 8 | Int(bytes[input &+ 2])
+                        text[output] = letters[bits >> 18]
+                        text[output &+ 1] = letters[bits >> 12 & 63]
+                        text[output &+ 2] = letters[bits >> 6 & 63]
+                        text[output &+ 3] = letters[bits & 63]
+                    }
+                    count = blocks * 4
+                    let last = (0..<rest).reduce(0) { $0 | Int(bytes[blocks * 3 + $1]) << (16 - 8 * $1) }
+                    for place in 0..<(rest == 0 ? 0 : rest + 1) {
+                        text[count] = letters[last >> (18 - 6 * place) & 63]
+                        count += 1
+                    }
+                }
+            }
+        }
+    }
+
+    /// Encodes as standard base64 with padding.
+    package static func encode(_ bytes: some Collection<UInt8>) -> String {
+        Data(bytes).base64EncodedString()
+    }
+
+    private static let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
+    private static let standard = table("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+    private static let url = table("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+    /// Stands for a character outside the alphabet: a bit that no three bytes have.
+    private static let notInAlphabet: UInt32 = 1 << 24
+
+    /// The value of each character in each of four places: its six bits at their position in three bytes, of which the
+    /// first is the lowest.
+    private static func table(_ alphabet: String) -> [UInt32] {
+        var table = [UInt32](repeating: notInAlphabet, count: 4 * 256)
+        for (bits, character) in zip(UInt32(0)..., alphabet.utf8) {
+            let places = [
+                bits << 2, bits >> 4 | (bits & 0x0f) << 12, (bits >> 2) << 8 | (bits & 0x03) << 22, bits << 16,
+            ]
+            for (place, bits) in places.enumerated() { table[place * 256 + Int(character)] = bits }
+        }
+        return table
+    }
+
+    /// Decodes text without padding. The spare bits are those of the last character beyond the last byte.
+    private static func decode(_ text: ArraySlice<UInt8>, _ table: [UInt32]) -> (bytes: [UInt8], spareBits: UInt8)? {
+        let rest = text.count % 4
+        guard rest != 1 else { return nil }
+        let last = text.suffix(rest).enumerated().reduce(0) { $0 | table[$1.offset * 256 + Int($1.element)] }
+        guard last < notInAlphabet, var bytes = decode(blocks: text.dropLast(rest), table) else { return nil }
+        for place in 0..<max(0, rest - 1) { bytes.append(UInt8(truncatingIfNeeded: last >> (place * 8))) }
+        return (bytes, UInt8(truncatingIfNeeded: last >> (max(0, rest - 1) * 8)))
+    }
+
+    /// Decodes each four characters to three bytes. It uses buffers, whose bounds a release build does not check, and
+    /// one table for each of the four places. Both together take a third of the time of a plain loop; a notification
+    /// has 14,000 characters.
+    private static func decode(blocks text: ArraySlice<UInt8>, _ table: [UInt32]) -> [UInt8]? {
+        let count = text.count / 4
+        var found: UInt32 = 0
+        let bytes = text.withUnsafeBufferPointer { text in
+            table.withUnsafeBufferPointer { table in
+                // One byte more, since the last three bytes are written as four, and one for the rest of the text.
+                [UInt8](unsafeUninitializedCapacity: count * 3 + 2) { bytes, initialized in
+                    let output = UnsafeMutableRawBufferPointer(bytes)
+                    for block in 0..<count {
+                        let input = block &* 4
+                        let bits =
+                            table[Int(text[input])] | table[256 + Int(text[input &+ 1])]
+                            | table[512 + Int(text[input &+ 2])] | table[768 + Int(text[input &+ 3])]
+                        found |= bits
+                        output.storeBytes(of: bits.littleEndian, toByteOffset: block &* 3, as: UInt32.self)
+                    }
+                    initialized = count * 3
+                }
+            }
+        }
+        return found < notInAlphabet ? bytes : nil
+    }
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Decoding of `Decodable` payloads from a `JSONValue`, with the members that a payload does not know.
+
+/// The members of an object that this version does not know.
+///
+/// A payload with a property of this type keeps what Apple adds later, and its `Codable` conformance can be
+/// synthesised: ``JSONValue/decode(_:)`` fills the property, and ``JSONValue/init(encoding:omittingUnknown:)`` puts its
+/// members back.
+public struct UnknownMembers: Hashable, Sendable {
+    /// In the order of the document.
+    public var members: [JSONValue.Member]
+
+    /// Members in this order.
+    public init(_ members: [JSONValue.Member] = []) {
+        self.members = members
+    }
+
+    /// The member called `name`, or `nil` if there is none.
+    public subscript(name: String) -> JSONValue? {
+        members.last { $0.isCalled(name) }?.value
+    }
+}
+
+extension UnknownMembers: Codable {
+    public init(from decoder: any Decoder) {
+        self.init()
+    }
+
+    public func encode(to encoder: any Encoder) {}
+}
+
+// Synthesised conformances call these. Foundation's coders do not report unknown members, nor write any beside the
+// known ones; with them a payload has none.
+
+extension KeyedDecodingContainer {
+    /// The members that `Key` does not name.
+    public func decode(_ type: UnknownMembers.Type, forKey key: Key) throws -> UnknownMembers {
+        try decodeIfPresent(type, forKey: key) ?? UnknownMembers()
+    }
+}
+
+// The same for words and instants, which would otherwise be decoded as a type of which nothing is known, with metadata
+// that is looked up for each value. The result is the same with any coder.
+
+extension KeyedDecodingContainer {
+    func decodeIfPresent<Word>(
+        _ type: Open<Word>.Type, forKey key: Key
+    ) throws -> Open<Word>? where Word.RawValue == String {
+        try decodeIfPresent(String.self, forKey: key).map(Open.init(rawValue:))
+    }
+
+    func decodeIfPresent<Word>(
+        _ type: Open<Word>.Type, forKey key: Key
+    ) throws -> Open<Word>? where Word.RawValue == Int {
+        try decodeIfPresent(Int.self, forKey: key).map(Open.init(rawValue:))
+    }
+
+    func decodeIfPresent(_ type: Timestamp.Type, forKey key: Key) throws -> Timestamp? {
+        if let milliseconds = try? decodeIfPresent(Int64.self, forKey: key) {
+            let time = Timestamp(milliseconds: milliseconds)
+            if Timestamp.calendar.contains(time) { return time }
+        }
+        // The type itself decodes fractions, and reports what is no time.
+        return try contains(key) && !decodeNil(forKey: key) ? decode(type, forKey: key) : nil
+    }
+}
+
+extension KeyedEncodingContainer {
+    /// Puts unknown members beside the known ones.
+    public mutating func encode(_ unknown: UnknownMembers, forKey key: Key) throws {
+        guard codingPath.first is JSONValueRoot else { return }
+        try encodeIfPresent(unknown, forKey: key)
+    }
+}
+
+/// The coding path of this package's encoder, which tells it from others.
+struct JSONValueRoot: CodingKey {
+    static let path: [any CodingKey] = [JSONValueRoot()]
+
+    var stringValue: String { "" }
+    var intValue: Int? { nil }
+    init() {}
+    init?(stringValue: String) { nil }
+    init?(intValue: Int) { nil }
+}
+
+extension JSONValue {
+    /// Decodes a payload from this document.
+    ///
+    /// - Throws: `DecodingError`, which names the member that is missing or of another type.
+    public func decode<Payload: Decodable>(_ type: Payload.Type) throws -> Payload {
+        try JSONValueDecoder(self).decode(type)
+    }
+}
+
+extension DecodingError {
+    /// The member and its fault, without Swift's own words and without a full stop.
+    package var sentence: String {
+        let context =
+            switch self {
+            case .typeMismatch(_, let context), .valueNotFound(_, let context), .keyNotFound(_, let context),
+                .dataCorrupted(let context):
+                context
+            @unknown default: DecodingError.Context(codingPath: [], debugDescription: "\(self)")
+            }
+        let path = context.codingPath.map(\.stringValue).joined(separator: ".").replacing(".[", with: "[")
+        let text =
+            context.debugDescription.hasSuffix(".")
+            ? String(context.debugDescription.dropLast()) : context.debugDescription
+        return path.isEmpty ? text : "\(path): \(text)"
+    }
+}
+
+/// Decodes one value. A class, since it is passed as `any Decoder` several times for each value, and a struct would be
+/// boxed each time.
+private final class JSONValueDecoder: Decoder {
+    let value: JSONValue
+    private let parent: JSONValueDecoder?
+    private let key: (any CodingKey)?
+
+    init(_ value: JSONValue, at key: (any CodingKey)? = nil, in parent: JSONValueDecoder? = nil) {
+        self.value = value
+        self.parent = parent
+        self.key = key
+    }
+
+    /// Built only on demand, since only errors need it.
+    var codingPath: [any CodingKey] {
+        guard let key else { return parent?.codingPath ?? [] }
+        return (parent?.codingPath ?? []) + [key]
+    }
+
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func decode<T: Decodable>(_ type: T.Type) throws -> T {
+        // The two kinds of values that fill most payloads need no container.
+        if type == String.self, case .string(let text) = value, let result = text as? T { return result }
+        if type == JSONValue.self, let result = value as? T { return result }
+        return try T(from: self)
+    }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        guard case .object(let members) = value else { throw mismatch([String: JSONValue].self, "an object") }
+        return KeyedDecodingContainer(Members(table: MemberTable(members, of: self)))
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        guard case .array(let elements) = value else { throw mismatch([JSONValue].self, "an array") }
+        return Elements(elements, of: self)
+    }
+
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
+
+    func mismatch(_ type: any Any.Type, _ expected: String) -> DecodingError {
+        .typeMismatch(
+            type, .init(codingPath: codingPath, debugDescription: "Expected \(expected), found \(value.kind)."))
+    }
+}
+
+extension JSONValue {
+    fileprivate var isNull: Bool {
+        guard case .null = self else { return false }
+        return true
+    }
+
+    /// What this is, for error messages.
+    fileprivate var kind: String {
+        switch self {
+        case .null: "null"
+        case .bool: "a boolean"
+        case .number(let literal): "the number \(literal.prefix(40))"
+        case .string: "text"
+        case .array: "an array"
+        case .object: "an object"
+        }
+    }
+}
+
+extension JSONValueDecoder: SingleValueDecodingContainer {
+    func decodeNil() -> Bool { value.isNull }
+
+    func decode(_ type: Bool.Type) throws -> Bool {
+        guard case .bool(let bool) = value else { throw mismatch(type, "a boolean") }
+        return bool
+    }
+
+    func decode(_ type: String.Type) throws -> String {
+        guard case .string(let text) = value else { throw mismatch(type, "text") }
+        return text
+    }
+
+    func decode(_ type: Double.Type) throws -> Double {
+        guard case .number(let literal) = value, let number = Double(literal), number.isFinite else {
+            throw mismatch(type, "a number")
+        }
+        return number
+    }
+
+    func decode(_ type: Float.Type) throws -> Float { Float(try decode(Double.self)) }
+
+    func decode<Integer: FixedWidthInteger & Decodable>(_ type: Integer.Type) throws -> Integer {
+        guard case .number(let literal) = value else {
+            throw mismatch(Integer.self, "a whole number of \(Integer.bitWidth) bits")
+        }
+        // A whole number may be written with a point or an exponent (RFC 8259 section 6).
+        if let number = Integer(literal) { return number }
+        guard let number = Double(literal).flatMap({ Integer(exactly: $0) }),
+            literal.contains(where: \.isPointOrExponent)
+        else { throw mismatch(Integer.self, "a whole number of \(Integer.bitWidth) bits") }
+        return number
+    }
+}
+
+/// An object's members, looked up by their names.
+private final class MemberTable {
+    let members: [JSONValue.Member]
+    let decoder: JSONValueDecoder
+    /// The last position of each name, if there are too many members to search one by one.
+    private let positions: [[UInt8]: Int]?
+    /// A bit for each of the first 64 members that was looked up.
+    private var askedFor: UInt64 = 0
+
+    init(_ members: [JSONValue.Member], of decoder: JSONValueDecoder) {
+        self.members = members
+        self.decoder = decoder
+        // Apple's largest payload has 38.
+        positions =
+            members.count > 64
+            ? Dictionary(members.enumerated().map { (Array($1.name.utf8), $0) }) { _, last in last } : nil
+    }
+
+    func value(_ name: String) -> JSONValue? {
+        if let positions { return positions[Array(name.utf8)].map { members[$0].value } }
+        guard let index = members.lastIndex(where: { $0.isCalled(name) }) else { return nil }
+        askedFor |= 1 << index
+        return members[index].value
+    }
+
+    /// The members that were not looked up.
+    var rest: [JSONValue.Member] {
+        members.enumerated().filter { askedFor & 1 << $0.offset == 0 }.map(\.element)
+    }
+}
+
+/// A single reference, since the standard library copies the container for each member.
+private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    let table: MemberTable
+
+    var codingPath: [any CodingKey] { table.decoder.codingPath }
+
+    var allKeys: [Key] { table.members.compactMap { Key(stringValue: $0.name) } }
+
+    private func value(_ key: Key) -> JSONValue? { table.value(key.stringValue) }
+
+    private func decoder(_ key: Key) throws -> JSONValueDecoder {
+        guard let value = value(key) else {
+            throw DecodingError.keyNotFound(
+                key, .init(codingPath: codingPath, debugDescription: "The member \(key.stringValue) is missing."))
+        }
+        return JSONValueDecoder(value, at: key, in: table.decoder)
+    }
+
+    func contains(_ key: Key) -> Bool { value(key) != nil }
+
+    // Only optionals call this. For them a missing member is the same as null.
+    func decodeNil(forKey key: Key) -> Bool { value(key)?.isNull ?? true }
+
+    func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
+        try decoder(key).decode(type)
+    }
+
+    func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
+        if type == UnknownMembers.self, let unknown = unknownMembers(besides: key) as? T { return unknown }
+        guard let value = value(key), !value.isNull else { return nil }
+        return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
+    }
+
+    // Without these, the standard library looks a member up three times.
+
+    func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
+        switch value(key) {
+        case .string(let text): return text
+        case nil, .null: return nil
+        case .some(let value): return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
+        }
+    }
+
+    func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
+        switch value(key) {
+        case .bool(let bool): return bool
+        case nil, .null: return nil
+        case .some(let value): return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
+        }
+    }
+
+    func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? { try integer(key) }
+    func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? { try integer(key) }
+
+    // Inlined, so that the compiler specialises it for the two types above.
+    @inline(__always)
+    private func integer<Integer: FixedWidthInteger & Decodable>(_ key: Key) throws -> Integer? {
+        switch value(key) {
+        case nil, .null: return nil
+        case .some(let value):
+            if case .number(let literal) = value, let number = Integer(literal) { return number }
+            return try JSONValueDecoder(value, at: key, in: table.decoder).decode(Integer.self)
+        }
+    }
+
+    /// The members that `Key` does not name. A member that was looked up has a name in `Key`.
+    private func unknownMembers(besides key: Key) -> UnknownMembers {
+        UnknownMembers(table.rest.filter { Key(stringValue: $0.name) == nil || $0.name == key.stringValue })
+    }
+
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try decoder(key).container(keyedBy: type)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        try decoder(key).unkeyedContainer()
+    }
+
+    func superDecoder() -> any Decoder { table.decoder }
+    func superDecoder(forKey key: Key) throws -> any Decoder { try decoder(key) }
+}
+
+extension Character {
+    fileprivate var isPointOrExponent: Bool { self == "." || self == "e" || self == "E" }
+}
+
+private struct Elements: UnkeyedDecodingContainer {
+    let elements: [JSONValue]
+    private let decoder: JSONValueDecoder
+    private(set) var currentIndex = 0
+
+    init(_ elements: [JSONValue], of decoder: JSONValueDecoder) {
+        self.elements = elements
+        self.decoder = decoder
+    }
+
+    var codingPath: [any CodingKey] { decoder.codingPath }
+    var count: Int? { elements.count }
+    var isAtEnd: Bool { currentIndex >= elements.count }
+
+    private struct Index: CodingKey {
+        let intValue: Int?
+        var stringValue: String { "[\(intValue ?? 0)]" }
+        init(intValue: Int) { self.intValue = intValue }
+        init?(stringValue: String) { nil }
+    }
+
+    private mutating func next() throws -> JSONValueDecoder {
+        guard !isAtEnd else {
+            throw DecodingError.valueNotFound(
+                JSONValue.self, .init(codingPath: codingPath, debugDescription: "The array has no more elements."))
+        }
+        defer { currentIndex += 1 }
+        return JSONValueDecoder(elements[currentIndex], at: Index(intValue: currentIndex), in: decoder)
+    }
+
+    mutating func decodeNil() -> Bool {
+        guard !isAtEnd, elements[currentIndex].isNull else { return false }
+        currentIndex += 1
+        return true
+    }
+
+    mutating func decode<T: Decodable>(_ type: T.Type) throws -> T { try next().decode(type) }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try next().container(keyedBy: type)
+    }
+
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer { try next().unkeyedContainer() }
+    mutating func superDecoder() throws -> any Decoder { try next() }
+}
+
+extension JSONValue: Decodable {
+    /// Decodes from any coder; from ``decode(_:)`` without loss.
+    public init(from decoder: any Decoder) throws {
+        if let decoder = decoder as? JSONValueDecoder {
+            self = decoder.value
+            return
+        }
+        let container = try decoder.singleValueContainer()
+        if container.decodeNil() {
+            self = .null
+        } else if let bool = try? container.decode(Bool.self) {
+            self = .bool(bool)
+        } else if let integer = try? container.decode(Int64.self) {
+            self = .number("\(integer)")
+        } else if let number = try? container.decode(Double.self) {
+            self = .number("\(number)")
+        } else if let text = try? container.decode(String.self) {
+            self = .string(text)
+        } else if let elements = try? container.decode([JSONValue].self) {
+            self = .array(elements)
+        } else {
+            let members = try container.decode([String: JSONValue].self)
+            self = .object(members.sorted { $0.key < $1.key }.map { .init($0.key, $0.value) })
+        }
+    }
+}

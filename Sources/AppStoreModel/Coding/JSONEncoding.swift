@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Encoding of `Encodable` values as JSON text, in one pass. Half the time of a short answer would otherwise go into a
+// tree.
+
+extension JSONWriter {
+    /// Encodes a value as compact JSON: its members in the order in which they are encoded, then the unknown ones.
+    ///
+    /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
+    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the value writes to a container after a
+    ///   container around it.
+    package static func bytes(encoding value: some Encodable, omittingUnknown: Bool = false) throws -> [UInt8] {
+        let output = EncodedOutput(omitsUnknown: omittingUnknown)
+        try output.encode(value, in: 0)
+        output.close(to: 0)
+        guard !output.isOutOfOrder else {
+            throw EncodingError.invalidValue(
+                value, .init(codingPath: [], debugDescription: "A container was written to after one around it."))
+        }
+        return output.json.bytes
+    }
+}
+
+extension JSONValue {
+    /// Encodes a payload as a document: its members in the order in which they are declared, then the unknown ones.
+    ///
+    /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
+    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the payload writes to a container after a
+    ///   container around it.
+    public init(encoding payload: some Encodable, omittingUnknown: Bool = false) throws {
+        let json = try JSONWriter.bytes(encoding: payload, omittingUnknown: omittingUnknown)
+        do {
+            try self.init(written: json)
+        } catch {
+            throw EncodingError.invalidValue(
+                payload, .init(codingPath: [], debugDescription: "Encoded as what is not JSON: \(error)."))
+        }
+    }
+}
+
+extension CodingUserInfoKey {
+    /// Whether unknown members are left out: true or absent.
+    static let omitsUnknown = CodingUserInfoKey(rawValue: "omitsUnknown")
+}
+
+/// The text so far, and the containers that are open. A container is closed when something is written to one around it.
+private final class EncodedOutput {
+    struct Container {
+        let isObject: Bool
+        /// Counts from 1 in the order of opening, so that containers inside have higher numbers.
+        let number: Int
+    }
+
+    // Most answers fit into this.
+    var json = JSONWriter(reservingCapacity: 1024)
+    let omitsUnknown: Bool
+    /// Whether something was written to a container that was closed before, which makes the text wrong.
+    private(set) var isOutOfOrder = false
+    private var containers: [Container] = []
+    /// The number of the last of `containers`; 0 if there is none.
+    private var innermost = 0
+    private var opened = 0
+
+    init(omitsUnknown: Bool) {
+        self.omitsUnknown = omitsUnknown
+        containers.reserveCapacity(8)
+    }
+
+    /// Encodes a value inside the container of this number: null if it encodes nothing.
+    func encode(_ value: some Encodable, in number: Int) throws {
+        let start = json.bytes.count
+        try value.encode(to: JSONTextEncoder(output: self, parent: number))
+        if json.bytes.count == start { json.null() }
+    }
+
+    /// Opens the container of a value inside another, and returns its number. A class and its superclass share one.
+    func open(object isObject: Bool, in parent: Int) -> Int {
+        if let shared = containers.first(where: { $0.number > parent }) {
+            resume(shared.number)
+            if shared.isObject != isObject { isOutOfOrder = true }
+            return shared.number
+        }
+        if innermost != parent { isOutOfOrder = true }
+        if isObject { json.beginObject() } else { json.beginArray() }
+        opened += 1
+        innermost = opened
+        containers.append(Container(isObject: isObject, number: opened))
+        return opened
+    }
+
+    /// Goes back to the open container of this number.
+    func resume(_ number: Int) {
+        guard innermost != number else { return }
+        close(to: number)
+        if innermost != number { isOutOfOrder = true }
+    }
+
+    /// Closes all containers inside that of this number; 0 closes all.
+    func close(to number: Int) {
+        while let container = containers.last, container.number > number {
+            containers.removeLast()
+            if container.isObject { json.endObject() } else { json.endArray() }
+        }
+        innermost = containers.last?.number ?? 0
+    }
+
+    /// The number of the container around that of this number.
+    func parent(of number: Int) -> Int {
+        containers.last { $0.number < number }?.number ?? 0
+    }
+
+    func number(_ value: Double, of key: (any CodingKey)? = nil) throws {
+        guard value.isFinite else {
+            let path = key.map { [$0] } ?? []
+            throw EncodingError.invalidValue(
+                value, .init(codingPath: path, debugDescription: "JSON has no number for \(value)."))
+        }
+        json.literal("\(value)")
+    }
+}
+
+/// Encodes one value inside a container.
+struct JSONTextEncoder: Encoder {
+    fileprivate let output: EncodedOutput
+    /// The container's number; 0 if there is none.
+    fileprivate let parent: Int
+
+    // Only the containers of members are asked for their path; see `JSONValueRoot`.
+    var codingPath: [any CodingKey] { [] }
+
+    var userInfo: [CodingUserInfoKey: Any] {
+        guard output.omitsUnknown, let key = CodingUserInfoKey.omitsUnknown else { return [:] }
+        return [key: true]
+    }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        KeyedEncodingContainer(MemberEncoder(output: output, number: output.open(object: true, in: parent)))
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer {
+        ElementEncoder(output: output, number: output.open(object: false, in: parent))
+    }
+
+    func singleValueContainer() -> any SingleValueEncodingContainer { self }
+
+    /// Encodes a value that is JSON already.
+    func encode(json: [UInt8]) { output.json.literal(json) }
+}
+
+extension JSONTextEncoder: SingleValueEncodingContainer {
+    func encodeNil() { output.json.null() }
+    func encode(_ value: Bool) { output.json.bool(value) }
+    func encode(_ value: String) { output.json.string(value) }
+    func encode(_ value: Int) { output.json.number(Int64(value)) }
+    func encode(_ value: Int64) { output.json.number(value) }
+    func encode(_ value: some FixedWidthInteger & Encodable) { output.json.literal("\(value)") }
+    func encode(_ value: some BinaryFloatingPoint & Encodable) throws { try output.number(Double(value)) }
+    func encode(_ value: some Encodable) throws { try value.encode(to: self) }
+}
+
+private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    let output: EncodedOutput
+    let number: Int
+
+    var codingPath: [any CodingKey] { JSONValueRoot.path }
+
+    private func name(_ key: Key) {
+        output.resume(number)
+        output.json.name(key.stringValue)
+    }
+
+    func encodeNil(forKey key: Key) {
+        name(key)
+        output.json.null()
+    }
+
+    func encode(_ value: Bool, forKey key: Key) {
+        name(key)
+        output.json.bool(value)
+    }
+
+    func encode(_ value: String, forKey key: Key) {
+        name(key)
+        output.json.string(value)
+    }
+
+    func encode(_ value: Int, forKey key: Key) { encode(Int64(value), forKey: key) }
+
+    func encode(_ value: Int64, forKey key: Key) {
+        name(key)
+        output.json.number(value)
+    }
+
+    func encode(_ value: some FixedWidthInteger & Encodable, forKey key: Key) {
+        name(key)
+        output.json.literal("\(value)")
+    }
+
+    func encode(_ value: some BinaryFloatingPoint & Encodable, forKey key: Key) throws {
+        name(key)
+        try output.number(Double(value), of: key)
+    }
+
+    func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
+        // Comparing types is cheap; a cast takes as long as the rest of a short member.
+        if Value.self == UnknownMembers.self, let unknown = value as? UnknownMembers { return encode(unknown) }
+        name(key)
+        try output.encode(value, in: number)
+    }
+
+    private func encode(_ unknown: UnknownMembers) {
+        guard !output.omitsUnknown else { return }
+        output.resume(number)
+        for member in unknown.members {
+            output.json.name(member.name)
+            output.json.value(member.value)
+        }
+    }
+
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) -> KeyedEncodingContainer<Nested> {
+        name(key)
+        return JSONTextEncoder(output: output, parent: number).container(keyedBy: type)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
+        name(key)
+        return JSONTextEncoder(output: output, parent: number).unkeyedContainer()
+    }
+
+    /// The superclass's members stand beside those of the class.
+    func superEncoder() -> any Encoder { JSONTextEncoder(output: output, parent: output.parent(of: number)) }
+
+    func superEncoder(forKey key: Key) -> any Encoder {
+        name(key)
+        return JSONTextEncoder(output: output, parent: number)
+    }
+}
+
+private struct ElementEncoder: UnkeyedEncodingContainer {
+    let output: EncodedOutput
+    let number: Int
+    private(set) var count = 0
+
+    init(output: EncodedOutput, number: Int) {
+        (self.output, self.number) = (output, number)
+    }
+
+    var codingPath: [any CodingKey] { [] }
+
+    private mutating func next() -> JSONTextEncoder {
+        output.resume(number)
+        count += 1
+        return JSONTextEncoder(output: output, parent: number)
+    }
+
+    mutating func encodeNil() { next().encodeNil() }
+
+    mutating func encode(_ value: some Encodable) throws {
+        try output.encode(value, in: next().parent)
+    }
+
+    mutating func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
+        next().container(keyedBy: type)
+    }
+
+    mutating func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { next().unkeyedContainer() }
+    mutating func superEncoder() -> any Encoder { next() }
+}
+
+extension JSONValue: Encodable {
+    /// Encodes to any coder; to ``init(encoding:omittingUnknown:)`` without loss.
+    public func encode(to encoder: any Encoder) throws {
+        if let encoder = encoder as? JSONTextEncoder {
+            encoder.output.json.value(self)
+            return
+        }
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .null: try container.encodeNil()
+        case .bool(let bool): try container.encode(bool)
+        case .number(let literal):
+            if let integer = Int64(literal) {
+                try container.encode(integer)
+            } else {
+                try container.encode(Double(literal))
+            }
+        case .string(let text): try container.encode(text)
+        case .array(let elements): try container.encode(elements)
+        case .object(let members):
+            try container.encode(Dictionary(members.map { ($0.name, $0.value) }) { _, last in last })
+        }
+    }
+}

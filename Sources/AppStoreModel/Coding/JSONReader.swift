@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Why a text is not JSON.
+public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What was expected or found.
+    public var message: String
+    /// Where: bytes from the start of the text.
+    public var offset: Int
+
+    public var description: String { "\(message) at byte \(offset)" }
+}
+
+extension JSONValue {
+    /// Reads one JSON document with nothing after it but white space.
+    ///
+    /// - Throws: ``JSONError`` if the text is not JSON by RFC 8259, is not UTF-8, nests deeper than
+    ///   ``Limits/jsonDepth``, or has more values than ``Limits/jsonValues``.
+    public init(parsing text: some Sequence<UInt8>) throws(JSONError) {
+        try self.init(parsing: text, atMost: Limits.jsonValues)
+    }
+
+    /// Reads a JSON document of at most so many values.
+    package init(parsing text: some Sequence<UInt8>, atMost values: Int) throws(JSONError) {
+        var reader = JSONReader(Array(text), atMost: values)
+        self = try reader.document()
+    }
+
+    /// Reads JSON that this package wrote, whose size and depth are those of a value in memory.
+    init(written text: [UInt8]) throws(JSONError) {
+        var reader = JSONReader(text, atMost: .max, deepest: .max)
+        self = try reader.document()
+    }
+}
+
+extension JSONValue {
+    /// Reads the text at the end of a path of members, and keeps nothing else in memory. Of duplicates the last counts.
+    ///
+    /// - Returns: `nil` if there is no such member, or it is no text.
+    /// - Throws: ``JSONError`` if the text is not JSON, or nests deeper than ``Limits/jsonDepth``.
+    package static func string(at path: [String], in text: [UInt8]) throws(JSONError) -> String? {
+        var reader = JSONReader(text, atMost: 0)
+        return try reader.document(keeping: path)
+    }
+}
+
+private struct JSONReader {
+    private let text: [UInt8]
+    private var position = 0
+    /// How many more values there may be.
+    private var remaining: Int
+    /// How many levels there may be.
+    private let deepest: Int
+
+    init(_ text: [UInt8], atMost values: Int, deepest: Int = Limits.jsonDepth) {
+        self.text = text
+        self.deepest = deepest
+        remaining = values
+    }
+
+    mutating func document() throws(JSONError) -> JSONValue {
+        let value = try value(depth: 0)
+        skipWhiteSpace()
+        guard position == text.count else { throw error("Something follows the document") }
+        return value
+    }
+
+    private func error(_ message: String) -> JSONError {
+        JSONError(message: message, offset: position)
+    }
+
+    private var next: UInt8? {
+        position < text.count ? text[position] : nil
+    }
+
+    private mutating func skipWhiteSpace() {
+        while let byte = next, byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09 { position += 1 }
+    }
+
+    private mutating func take(_ character: Unicode.Scalar) -> Bool {
+        guard let byte = next, UInt32(byte) == character.value else { return false }
+        position += 1
+        return true
+    }
+
+    private mutating func value(depth: Int) throws(JSONError) -> JSONValue {
+        skipWhiteSpace()
+        guard remaining > 0 else { throw error("More values than any document has") }
+        remaining -= 1
+        switch next {
+        case UInt8(ascii: "{"): return try object(depth: depth)
+        case UInt8(ascii: "["): return try array(depth: depth)
+        case UInt8(ascii: "\""): return .string(try string())
+        case UInt8(ascii: "t"): return try word("true", .bool(true))
+        case UInt8(ascii: "f"): return try word("false", .bool(false))
+        case UInt8(ascii: "n"): return try word("null", .null)
+        case .some: return .number(try number())
+        case nil: throw error("The document ends early")
+        }
+    }
+
+    private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
+        guard depth < deepest else { throw error("Nested deeper than \(deepest) levels") }
+        position += 1
+        var members: [JSONValue.Member] = []
+        skipWhiteSpace()
+        if take("}") { return .object(members) }
+        // Apple's payloads have 20 to 40 members. Inner objects reserve nothing: a document may have 200,000 of one
+        // member.
+        if depth == 0 { members.reserveCapacity(40) }
+        repeat {
+            skipWhiteSpace()
+            guard next == UInt8(ascii: "\"") else { throw error("Expected the name of a member") }
+            let name = try string()
+            skipWhiteSpace()
+            guard take(":") else { throw error("Expected ':' after a name") }
+            members.append(.init(name, try value(depth: depth + 1)))
+            skipWhiteSpace()
+        } while take(",")
+        guard take("}") else { throw error("Expected ',' or '}'") }
+        return .object(members)
+    }
+
+    private mutating func array(depth: Int) throws(JSONError) -> JSONValue {
+        guard depth < deepest else { throw error("Nested deeper than \(deepest) levels") }
+        position += 1
+        var elements: [JSONValue] = []
+        skipWhiteSpace()
+        if take("]") { return .array(elements) }
+        repeat {
+            elements.append(try value(depth: depth + 1))
+            skipWhiteSpace()
+        } while take(",")
+        guard take("]") else { throw error("Expected ',' or ']'") }
+        return .array(elements)
+    }
+
+    /// Reads a document and keeps the text at the end of `path`.
+    mutating func document(keeping path: [String]) throws(JSONError) -> String? {
+        let text = try value(keeping: path[...], depth: 0)
+        skipWhiteSpace()
+        guard position == self.text.count else { throw error("Something follows the document") }
+        return text
+    }
+
+    /// Reads a value and keeps the text at the end of `path`: nothing if that is `nil`.
+    private mutating func value(keeping path: ArraySlice<String>?, depth: Int) throws(JSONError) -> String? {
+        skipWhiteSpace()
+        guard let next else { throw error("The document ends early") }
+        switch next {
+        case UInt8(ascii: "{"): return try member(at: path, depth: depth)
+        case UInt8(ascii: "["): try skipArray(depth: depth)
+        case UInt8(ascii: "\""):
+            let text = try string()
+            if path?.isEmpty == true { return text }
+        case UInt8(ascii: "t"): _ = try word("true", .null)
+        case UInt8(ascii: "f"): _ = try word("false", .null)
+        case UInt8(ascii: "n"): _ = try word("null", .null)
+        default: _ = try number()
+        }
+        return nil
+    }
+
+    private mutating func member(at path: ArraySlice<String>?, depth: Int) throws(JSONError) -> String? {
+        guard depth < deepest else { throw error("Nested deeper than \(deepest) levels") }
+        position += 1
+        skipWhiteSpace()
+        if take("}") { return nil }
+        var found: String?
+        repeat {
+            skipWhiteSpace()
+            guard next == UInt8(ascii: "\"") else { throw error("Expected the name of a member") }
+            let member = JSONValue.Member(try string(), .null)
+            skipWhiteSpace()
+            guard take(":") else { throw error("Expected ':' after a name") }
+            let isOnPath = path?.first.map(member.isCalled) ?? false
+            let text = try value(keeping: isOnPath ? path?.dropFirst() : nil, depth: depth + 1)
+            if isOnPath { found = text }
+            skipWhiteSpace()
+        } while take(",")
+        guard take("}") else { throw error("Expected ',' or '}'") }
+        return found
+    }
+
+    private mutating func skipArray(depth: Int) throws(JSONError) {
+        guard depth < deepest else { throw error("Nested deeper than \(deepest) levels") }
+        position += 1
+        skipWhiteSpace()
+        if take("]") { return }
+        repeat {
+            _ = try value(keeping: nil, depth: depth + 1)
+            skipWhiteSpace()
+        } while take(",")
+        guard take("]") else { throw error("Expected ',' or ']'") }
+    }
+
+    private mutating func word(_ word: StaticString, _ value: JSONValue) throws(JSONError) -> JSONValue {
+        let matches = word.withUTF8Buffer { text[position...].starts(with: $0) }
+        guard matches else { throw error("Not a JSON value") }
+        position += word.utf8CodeUnitCount
+        return value
+    }
+
+    // number = [ "-" ] int [ frac ] [ exp ], RFC 8259 section 6
+    private mutating func number() throws(JSONError) -> String {
+        let start = position
+        _ = take("-")
+        if !take("0"), digits() == 0 { throw error("Not a JSON value") }
+        if take("."), digits() == 0 { throw error("Expected a digit after '.'") }
+        if take("e") || take("E") {
+            if !take("+") { _ = take("-") }
+            guard digits() > 0 else { throw error("Expected a digit in the exponent") }
+        }
+        return try utf8(from: start)
+    }
+
+    private mutating func digits() -> Int {
+        let start = position
+        while let byte = next, byte >= 0x30, byte <= 0x39 { position += 1 }
+        return position - start
+    }
+
+    private mutating func string() throws(JSONError) -> String {
+        position += 1
+        let start = position
+        skipPlainText()
+        while let byte = next {
+            switch byte {
+            case UInt8(ascii: "\""):
+                defer { position += 1 }
+                return try utf8(from: start)
+            case UInt8(ascii: "\\"):
+                return try escapedString(from: start)
+            case 0..<0x20:
+                throw error("Control character in a string")
+            default:
+                position += 1
+            }
+        }
+        throw error("A string does not end")
+    }
+
+    /// Skips blocks of 64 bytes that are plain text. The loop has no branch for each byte, so that the compiler can
+    /// look at many at once: a notification holds tokens of 5,000 bytes, a request a receipt of 100,000.
+    private mutating func skipPlainText() {
+        while text.count - position >= 64 {
+            var found: UInt8 = 0
+            for byte in text[position..<position + 64] {
+                found |=
+                    (byte == UInt8(ascii: "\"") ? 1 : 0) | (byte == UInt8(ascii: "\\") ? 1 : 0) | (byte < 0x20 ? 1 : 0)
+            }
+            guard found == 0 else { return }
+            position += 64
+        }
+    }
+
+    /// The text up to here. A buffer needs no reference count, unlike a slice, and a payload has a hundred texts.
+    private func utf8(from start: Int) throws(JSONError) -> String {
+        let string = text.withUnsafeBufferPointer { String(utf8: UnsafeBufferPointer(rebasing: $0[start..<position])) }
+        guard let string else { throw error("A string is not UTF-8") }
+        return string
+    }
+
+    /// Continues at the first backslash of a string that began at `start`.
+    private mutating func escapedString(from start: Int) throws(JSONError) -> String {
+        var bytes = Array(text[start..<position])
+        while let byte = next {
+            position += 1
+            switch byte {
+            case UInt8(ascii: "\""):
+                guard let string = bytes.withUnsafeBufferPointer(String.init(utf8:)) else {
+                    throw error("A string is not UTF-8")
+                }
+                return string
+            case UInt8(ascii: "\\"):
+                bytes.append(contentsOf: UTF8.encode(try escape()) ?? UTF8.encodedReplacementCharacter)
+            case 0..<0x20: throw error("Control character in a string")
+            default: bytes.append(byte)
+            }
+        }
+        throw error("A string does not end")
+    }
+
+    private mutating func escape() throws(JSONError) -> Unicode.Scalar {
+        guard let byte = next else { throw error("A string does not end") }
+        position += 1
+        switch byte {
+        case UInt8(ascii: "\""): return "\""
+        case UInt8(ascii: "\\"): return "\\"
+        case UInt8(ascii: "/"): return "/"
+        case UInt8(ascii: "b"): return "\u{8}"
+        case UInt8(ascii: "f"): return "\u{c}"
+        case UInt8(ascii: "n"): return "\n"
+        case UInt8(ascii: "r"): return "\r"
+        case UInt8(ascii: "t"): return "\t"
+        case UInt8(ascii: "u"): return try unicodeEscape()
+        default: throw error("Unknown escape")
+        }
+    }
+
+    private mutating func unicodeEscape() throws(JSONError) -> Unicode.Scalar {
+        let unit = try fourHexDigits()
+        if let scalar = Unicode.Scalar(unit) { return scalar }
+        guard unit < 0xdc00, take("\\"), take("u") else { throw error("Half a surrogate pair") }
+        let low = try fourHexDigits()
+        guard low >= 0xdc00, low <= 0xdfff,
+            let scalar = Unicode.Scalar(0x10000 + (unit - 0xd800) << 10 + (low - 0xdc00))
+        else { throw error("Half a surrogate pair") }
+        return scalar
+    }
+
+    private mutating func fourHexDigits() throws(JSONError) -> UInt32 {
+        var value: UInt32 = 0
+        for _ in 0..<4 {
+            guard let byte = next, let digit = Self.hexDigit(byte) else {
+                throw error("Expected four hexadecimal digits")
+            }
+            position += 1
+            value = value << 4 | UInt32(digit)
+        }
+        return value
+    }
+
+    private static func hexDigit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}
+
+extension String {
+    /// The text of these bytes, or `nil` if they are not UTF-8. Nearly all text is ASCII, which is always valid: the
+    /// standard library reads it in a third of the time if it need not validate.
+    package init?(utf8 bytes: UnsafeBufferPointer<UInt8>) {
+        if bytes.reduce(0, |) < 0x80 {
+            self.init(decoding: bytes, as: UTF8.self)
+        } else {
+            self.init(validating: bytes, as: UTF8.self)
+        }
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Writes JSON in the order of the calls, without a tree in between.
+///
+/// Apple's answers have a fixed order. `JSONEncoder` keeps none, and takes ten times as long.
+package struct JSONWriter {
+    /// The text so far.
+    package private(set) var bytes: [UInt8] = []
+    private var needsComma = false
+
+    /// A writer with room for so many bytes.
+    package init(reservingCapacity capacity: Int = 0) {
+        bytes.reserveCapacity(capacity)
+    }
+
+    /// Writes an object with the members that `members` writes.
+    package mutating func object(_ members: (inout JSONWriter) throws -> Void) rethrows {
+        beginObject()
+        try members(&self)
+        endObject()
+    }
+
+    // A container that is begun must be ended.
+
+    package mutating func beginObject() { open("{") }
+    package mutating func endObject() { close("}") }
+    package mutating func beginArray() { open("[") }
+    package mutating func endArray() { close("]") }
+
+    /// Writes an array with one value for each of `elements`.
+    package mutating func array<Element>(
+        _ elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) throws -> Void
+    ) rethrows {
+        beginArray()
+        for element in elements { try write(&self, element) }
+        endArray()
+    }
+
+    /// Writes a name; its value must follow.
+    package mutating func name(_ name: StaticString) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        name.withUTF8Buffer { bytes.append(contentsOf: $0) }
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    /// Writes a name, with escapes if it needs them; its value must follow.
+    package mutating func name(_ name: String) {
+        separate()
+        quote(name)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    /// Writes a string, with escapes if it needs them.
+    package mutating func string(_ text: String) {
+        separate()
+        quote(text)
+    }
+
+    /// Writes a whole number.
+    package mutating func number(_ number: Int64) {
+        separate()
+        Self.append(number, to: &bytes)
+    }
+
+    /// Writes `true` or `false`.
+    package mutating func bool(_ bool: Bool) {
+        literal(bool ? "true" : "false")
+    }
+
+    /// Writes `null`.
+    package mutating func null() {
+        literal("null")
+    }
+
+    /// Writes text that is already a JSON value.
+    package mutating func literal(_ text: String) {
+        separate()
+        bytes.append(contentsOf: text.utf8)
+    }
+
+    /// Writes bytes that are already a JSON value.
+    package mutating func literal(_ json: [UInt8]) {
+        separate()
+        bytes.append(contentsOf: json)
+    }
+
+    /// Writes the string that `text` appends, which must need no escapes.
+    package mutating func plainString(_ text: (inout [UInt8]) -> Void) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        text(&bytes)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// Writes a whole document.
+    package mutating func value(_ value: JSONValue) {
+        switch value {
+        case .null: null()
+        case .bool(let bool): self.bool(bool)
+        case .number(let text): literal(text)
+        case .string(let text): string(text)
+        case .array(let elements): array(elements) { $0.value($1) }
+        case .object(let members):
+            object { writer in
+                for member in members {
+                    writer.name(member.name)
+                    writer.value(member.value)
+                }
+            }
+        }
+    }
+
+    /// Appends the decimal digits of `number`.
+    package static func append(_ number: Int64, to bytes: inout [UInt8]) {
+        var rest = number.magnitude
+        if number < 0 { bytes.append(UInt8(ascii: "-")) }
+        let start = bytes.count
+        repeat {
+            let (quotient, digit) = rest.quotientAndRemainder(dividingBy: 10)
+            bytes.append(UInt8(ascii: "0") + UInt8(digit))
+            rest = quotient
+        } while rest != 0
+        bytes[start...].reverse()
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        needsComma = true
+    }
+
+    private mutating func open(_ bracket: Unicode.Scalar) {
+        separate()
+        bytes.append(UInt8(ascii: bracket))
+        needsComma = false
+    }
+
+    private mutating func close(_ bracket: Unicode.Scalar) {
+        bytes.append(UInt8(ascii: bracket))
+        needsComma = true
+    }
+
+    private mutating func quote(_ text: String) {
+        bytes.append(UInt8(ascii: "\""))
+        var text = text
+        text.withUTF8 { utf8 in
+            // Few texts need an escape, so the common case is one look and one copy.
+            if utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+                bytes.append(contentsOf: utf8)
+            } else {
+                for byte in utf8 { escape(byte) }
+            }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func escape(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+            bytes.append(UInt8(ascii: "\\"))
+            bytes.append(byte)
+        case UInt8(ascii: "\n"): bytes.append(contentsOf: #"\n"#.utf8)
+        case UInt8(ascii: "\r"): bytes.append(contentsOf: #"\r"#.utf8)
+        case UInt8(ascii: "\t"): bytes.append(contentsOf: #"\t"#.utf8)
+        case 0..<0x20:
+            // The first hexadecimal digit of a byte below 0x20 is 0 or 1.
+            bytes.append(contentsOf: #"\u00"#.utf8)
+            bytes.append(UInt8(ascii: "0") + byte >> 4)
+            bytes.append((byte & 15) + (byte & 15 < 10 ? UInt8(ascii: "0") : UInt8(ascii: "a") - 10))
+        default: bytes.append(byte)
+        }
+    }
+}
+
+extension JSONWriter {
+    /// Writes a name and a text, if there is one.
+    package mutating func member(_ name: StaticString, _ text: String?) {
+        guard let text else { return }
+        self.name(name)
+        string(text)
+    }
+
+    /// Writes a name and a number.
+    package mutating func member(_ name: StaticString, number: Int64) {
+        self.name(name)
+        self.number(number)
+    }
+}
+
+extension JSONValue {
+    /// The document as compact JSON on one line.
+    public var compactText: String {
+        var writer = JSONWriter()
+        writer.value(self)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A value converted to the other world, and the members of the original that have no counterpart there.
+///
+/// The two worlds are verifyReceipt's (legacy, “old” here) and that of signed payloads (modern, “new”).
+public struct Conversion<Value: Sendable>: Sendable {
+    /// The converted value.
+    public var value: Value
+    /// The members that could not be converted. Nothing else was lost: converting back returns everything but these.
+    public var leftovers: [Leftover]
+
+    /// A conversion with this result.
+    public init(value: Value, leftovers: [Leftover]) {
+        self.value = value
+        self.leftovers = leftovers
+    }
+}
+
+/// A member that has no counterpart in the other world.
+public struct Leftover: Hashable, Sendable {
+    /// Its place in the document, such as `receipt.in_app[2].web_order_line_item_id`.
+    public var path: String
+    /// Its value.
+    public var value: JSONValue
+
+    /// A leftover at this path.
+    public init(path: String, value: JSONValue) {
+        self.path = path
+        self.value = value
+    }
+}
+
+/// How one field, or a few that belong together, are converted both ways. The tables of these are the whole conversion.
+struct FieldMapping<Legacy, Modern>: Sendable {
+    let toModern: @Sendable (Legacy, inout Modern) -> Void
+    let toLegacy: @Sendable (Modern, inout Legacy) -> Void
+
+    /// A value that has two names.
+    static func same<Value>(
+        _ legacy: any WritableKeyPath<Legacy, Value> & Sendable,
+        _ modern: any WritableKeyPath<Modern, Value> & Sendable
+    ) -> Self {
+        Self(
+            toModern: { $1[keyPath: modern] = $0[keyPath: legacy] },
+            toLegacy: { $1[keyPath: legacy] = $0[keyPath: modern] })
+    }
+
+    /// A value that has two forms.
+    static func converted<Old, New>(
+        _ legacy: any WritableKeyPath<Legacy, Old?> & Sendable, _ modern: any WritableKeyPath<Modern, New?> & Sendable,
+        toModern: @escaping @Sendable (Old) -> New?, toLegacy: @escaping @Sendable (New) -> Old?
+    ) -> Self {
+        Self(
+            toModern: { $1[keyPath: modern] = $0[keyPath: legacy].flatMap(toModern) },
+            toLegacy: { $1[keyPath: legacy] = $0[keyPath: modern].flatMap(toLegacy) })
+    }
+}
+
+// MARK: - Transactions
+
+extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransactionDecodedPayload {
+    /// `latest_receipt_info` and `in_app` ⇄ `JWSTransactionDecodedPayload`.
+    static var transactions: [Self] {
+        [
+            .converted(\.quantity, \.quantity, toModern: { Int(exactly: $0) }, toLegacy: { Int64($0) }),
+            .same(\.productId, \.productId),
+            .same(\.transactionId, \.transactionId),
+            .same(\.originalTransactionId, \.originalTransactionId),
+            .same(\.purchaseDate, \.purchaseDate),
+            .same(\.originalPurchaseDate, \.originalPurchaseDate),
+            .same(\.expiresDate, \.expiresDate),
+            .same(\.webOrderLineItemId, \.webOrderLineItemId),
+            // After an upgrade the old world has a cancellation too; the new one has isUpgraded alone.
+            .same(\.cancellationDate, \.revocationDate),
+            .same(\.cancellationReason, \.revocationReason),
+            .converted(\.isUpgraded, \.isUpgraded, toModern: { $0 ? true : nil }, toLegacy: { $0 ? true : nil }),
+            .same(\.inAppOwnershipType, \.inAppOwnershipType),
+            .same(\.subscriptionGroupIdentifier, \.subscriptionGroupIdentifier),
+            .converted(\.appAccountToken, \.appAccountToken, toModern: { $0.lowercased() }, toLegacy: { $0 }),
+            Self(toModern: offer(_:_:), toLegacy: offer(_:_:)),
+            Self(toModern: derived(_:_:), toLegacy: { _, _ in }),
+        ]
+    }
+
+    @Sendable private static func offer(_ old: LatestReceiptInfo, _ new: inout JWSTransactionDecodedPayload) {
+        if let identifier = old.promotionalOfferId {
+            new.offerType = Open(.promotional)
+            new.offerIdentifier = identifier
+        } else if let name = old.offerCodeRefName {
+            new.offerType = Open(.offerCode)
+            new.offerIdentifier = name
+        } else if old.isTrialPeriod == true {
+            new.offerType = Open(.introductory)
+            new.offerDiscountType = Open(.freeTrial)
+        } else if old.isInIntroOfferPeriod == true {
+            // The old world does not say whether it is paid as you go or up front.
+            new.offerType = Open(.introductory)
+        }
+    }
+
+    @Sendable private static func offer(_ new: JWSTransactionDecodedPayload, _ old: inout LatestReceiptInfo) {
+        let isIntroductory = new.offerType == .introductory
+        // Payloads before 1.10 do not say how an offer was paid. A price of 0 means a trial.
+        let isFree = new.offerDiscountType == nil && new.price == 0
+        let isTrial = isIntroductory && (new.offerDiscountType == .freeTrial || isFree)
+        old.isTrialPeriod = isTrial
+        if new.expiresDate != nil { old.isInIntroOfferPeriod = isIntroductory && !isTrial }
+        if new.offerType == .promotional { old.promotionalOfferId = new.offerIdentifier }
+        if new.offerType == .offerCode { old.offerCodeRefName = new.offerIdentifier }
+    }
+
+    /// Sets the fields that follow from others.
+    @Sendable private static func derived(_ old: LatestReceiptInfo, _ new: inout JWSTransactionDecodedPayload) {
+        if old.expiresDate != nil { new.type = Open(.autoRenewableSubscription) }
+        if let id = old.transactionId, id == old.originalTransactionId { new.transactionReason = Open(.purchase) }
+    }
+}
+
+// MARK: - Renewals
+
+extension FieldMapping where Legacy == PendingRenewalInfo, Modern == JWSRenewalInfoDecodedPayload {
+    /// `pending_renewal_info` ⇄ `JWSRenewalInfoDecodedPayload`.
+    static var renewals: [Self] {
+        [
+            .same(\.autoRenewProductId, \.autoRenewProductId),
+            .same(\.productId, \.productId),
+            .same(\.originalTransactionId, \.originalTransactionId),
+            .same(\.autoRenewStatus, \.autoRenewStatus),
+            .same(\.expirationIntent, \.expirationIntent),
+            .same(\.isInBillingRetryPeriod, \.isInBillingRetryPeriod),
+            .same(\.gracePeriodExpiresDate, \.gracePeriodExpiresDate),
+            // The old world has two members for one thing; the newer of them says more.
+            Self(
+                toModern: { $1.priceIncreaseStatus = $0.priceIncreaseStatus ?? $0.priceConsentStatus },
+                toLegacy: { $1.priceIncreaseStatus = $0.priceIncreaseStatus }),
+            Self(toModern: offer(_:_:), toLegacy: offer(_:_:)),
+        ]
+    }
+
+    @Sendable private static func offer(_ old: PendingRenewalInfo, _ new: inout JWSRenewalInfoDecodedPayload) {
+        if let identifier = old.promotionalOfferId {
+            new.offerType = Open(.promotional)
+            new.offerIdentifier = identifier
+        } else if let name = old.offerCodeRefName {
+            new.offerType = Open(.offerCode)
+            new.offerIdentifier = name
+        }
+    }
+
+    @Sendable private static func offer(_ new: JWSRenewalInfoDecodedPayload, _ old: inout PendingRenewalInfo) {
+        if new.offerType == .promotional { old.promotionalOfferId = new.offerIdentifier }
+        if new.offerType == .offerCode { old.offerCodeRefName = new.offerIdentifier }
+    }
+}
+
+// MARK: - The app
+
+extension FieldMapping where Legacy == Receipt, Modern == AppTransaction {
+    /// `receipt` ⇄ `AppTransaction`.
+    static var apps: [Self] {
+        [
+            .converted(\.receiptType, \.receiptType, toModern: environment(of:), toLegacy: receiptType(of:)),
+            Self(
+                toModern: { $1.appAppleId = identifier($0.appItemId ?? $0.adamId) },
+                toLegacy: {
+                    $1.adamId = $0.appAppleId ?? zeroInSandbox($0)
+                    $1.appItemId = $1.adamId
+                }),
+            .same(\.bundleId, \.bundleId),
+            .same(\.applicationVersion, \.applicationVersion),
+            Self(
+                toModern: { $1.versionExternalIdentifier = identifier($0.versionExternalIdentifier) },
+                toLegacy: { $1.versionExternalIdentifier = $0.versionExternalIdentifier ?? zeroInSandbox($0) }),
+            .same(\.receiptCreationDate, \.receiptCreationDate),
+            .same(\.requestDate, \.requestDate),
+            .same(\.originalPurchaseDate, \.originalPurchaseDate),
+            .same(\.originalApplicationVersion, \.originalApplicationVersion),
+            .same(\.preorderDate, \.preorderDate),
+            Self(toModern: { _, _ in }, toLegacy: { $1.downloadId = zeroInSandbox($0) }),
+        ]
+    }
+
+    /// The old world writes 0 for a missing identifier.
+    private static func identifier(_ number: Int64?) -> Int64? { number == 0 ? nil : number }
+
+    /// In sandbox the App Store writes 0 for each of these identifiers. Elsewhere a missing one stays missing.
+    private static func zeroInSandbox(_ app: AppTransaction) -> Int64? {
+        app.receiptType == .sandbox ? 0 : nil
+    }
+
+    /// Only the old world distinguishes volume purchases.
+    @Sendable private static func environment(of type: Open<ReceiptType>) -> Open<Environment>? {
+        type.known.map { Open($0.environment) } ?? Open(rawValue: type.rawValue)
+    }
+
+    @Sendable private static func receiptType(of environment: Open<Environment>) -> Open<ReceiptType>? {
+        switch environment.known {
+        case .production: Open(.production)
+        case .sandbox: Open(.productionSandbox)
+        case .xcode: Open(.xcode)
+        case .localTesting, nil: Open(rawValue: environment.rawValue)
+        }
+    }
+}
+
+// MARK: - One document
+
+/// What a document of the old world says once for all its purchases. In the new world each payload says it for itself.
+public struct ConversionContext: Hashable, Sendable {
+    /// The app.
+    public var bundleId: String?
+    /// The environment.
+    public var environment: Open<Environment>?
+
+    /// A context with these values.
+    public init(bundleId: String? = nil, environment: Open<Environment>? = nil) {
+        self.bundleId = bundleId
+        self.environment = environment
+    }
+}
+
+extension LatestReceiptInfo {
+    /// Converts the row to a transaction as the App Store signs it today.
+    ///
+    /// The result has no `signedDate`, since it is not signed in this form. It has a `type` only if it is a
+    /// subscription.
+    public func modern(in context: ConversionContext) -> Conversion<JWSTransactionDecodedPayload> {
+        var new = JWSTransactionDecodedPayload()
+        for mapping in FieldMapping.transactions { mapping.toModern(self, &new) }
+        new.bundleId = context.bundleId
+        new.environment = context.environment
+        return Conversion(value: new, leftovers: leftovers(of: self, notIn: Self(new)))
+    }
+
+    init(_ new: JWSTransactionDecodedPayload) {
+        self.init()
+        for mapping in FieldMapping.transactions { mapping.toLegacy(new, &self) }
+    }
+}
+
+extension JWSTransactionDecodedPayload {
+    /// Converts the transaction to a row of a verifyReceipt answer. A row names neither app nor environment, so these
+    /// are leftovers; ``DecodedPurchases/legacy()`` has a place for them.
+    public func legacy() -> Conversion<LatestReceiptInfo> {
+        let old = LatestReceiptInfo(self)
+        return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
+    }
+}
+
+extension PendingRenewalInfo {
+    /// Converts to renewal info as the App Store signs it today.
+    public func modern(in context: ConversionContext) -> Conversion<JWSRenewalInfoDecodedPayload> {
+        var new = JWSRenewalInfoDecodedPayload()
+        for mapping in FieldMapping.renewals { mapping.toModern(self, &new) }
+        new.environment = context.environment
+        return Conversion(value: new, leftovers: leftovers(of: self, notIn: Self(new)))
+    }
+
+    init(_ new: JWSRenewalInfoDecodedPayload) {
+        self.init()
+        for mapping in FieldMapping.renewals { mapping.toLegacy(new, &self) }
+    }
+}
+
+extension JWSRenewalInfoDecodedPayload {
+    /// Converts to pending renewal info of a verifyReceipt answer. That names no environment, which is therefore a
+    /// leftover; ``DecodedPurchases/legacy()`` has a place for it.
+    public func legacy() -> Conversion<PendingRenewalInfo> {
+        let old = PendingRenewalInfo(self)
+        return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
+    }
+}
+
+extension Receipt {
+    /// Converts to the app's purchase as the App Store signs it today, without `in_app`.
+    public func modern() -> Conversion<AppTransaction> {
+        var new = AppTransaction()
+        for mapping in FieldMapping.apps { mapping.toModern(self, &new) }
+        var old = self
+        old.inApp = nil
+        return Conversion(value: new, leftovers: leftovers(of: old, notIn: Self(new)))
+    }
+
+    init(_ new: AppTransaction) {
+        self.init()
+        for mapping in FieldMapping.apps { mapping.toLegacy(new, &self) }
+    }
+}
+
+extension AppTransaction {
+    /// Converts to the receipt of a verifyReceipt answer, without `in_app`.
+    public func legacy() -> Conversion<Receipt> {
+        let old = Receipt(self)
+        var back = Self()
+        for mapping in FieldMapping.apps { mapping.toModern(old, &back) }
+        return Conversion(value: old, leftovers: leftovers(of: self, notIn: back))
+    }
+}
+
+// MARK: - Leftovers
+
+/// The members of `original` that a conversion there and back did not return. They are compared and not listed by hand,
+/// so that none can be lost unnoticed.
+func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [Leftover] {
+    // Neither throws: no payload holds a number that JSON cannot write.
+    guard let members = try? JSONValue(encoding: original).members, let back = try? JSONValue(encoding: returned) else {
+        return []
+    }
+    let returned = Dictionary((back.members ?? []).map { ($0.name, $0.value) }) { _, last in last }
+    let missing = members.filter { member in !isSame(member.value, returned[member.name]) }
+    let names = Set(missing.map(\.name))
+    // An instant has three members in the old world; one stands for all.
+    return missing.filter { member in
+        !["_ms", "_pst"].contains {
+            member.name.hasSuffix($0) && names.contains(String(member.name.dropLast($0.count)))
+        }
+    }.map { Leftover(path: $0.name, value: $0.value) }
+}
+
+/// Whether two values are equal, or the same UUID: the old world writes UUIDs in capitals.
+private func isSame(_ value: JSONValue, _ other: JSONValue?) -> Bool {
+    if value == other { return true }
+    guard let text = value.string, let other = other?.string, text.utf8.count == 36 else { return false }
+    return text.lowercased() == other.lowercased()
+}
+
+extension [Leftover] {
+    /// The same leftovers with `path` before their own.
+    func below(_ path: String) -> [Leftover] {
+        map { Leftover(path: "\(path).\($0.path)", value: $0.value) }
+    }
+}

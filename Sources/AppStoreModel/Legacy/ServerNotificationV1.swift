@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A version 1 server notification: Apple's `responseBodyV1`.
+///
+/// It is not signed. Rely on `unifiedReceipt.latestReceipt` after verifying it. `password` is only a weak sign that the
+/// rest comes from the App Store.
+public struct ResponseBodyV1: LegacyObject {
+    /// `notification_type`: what happened. Always there.
+    public var notificationType: Open<NotificationTypeV1>?
+    /// `password`: the app's shared secret.
+    public var password: String?
+    /// `environment`: `Sandbox`, or `PROD` here. See ``modernEnvironment``.
+    public var environment: Open<NotificationEnvironmentV1>?
+    /// `auto_renew_product_id`: the product of the next period.
+    public var autoRenewProductId: String?
+    /// `auto_renew_adam_id`: that product's Apple ID, a string of digits.
+    public var autoRenewAdamId: String?
+    /// `auto_renew_status`: `"true"` or `"false"` here.
+    public var autoRenewStatus: Bool?
+    /// `auto_renew_status_change_date`: when that changed.
+    public var autoRenewStatusChangeDate: Timestamp?
+    /// `bid`: the app.
+    public var bid: String?
+    /// `bvrs`: the app's version.
+    public var bvrs: String?
+    /// `expiration_intent`: a number here. Expired subscriptions only.
+    public var expirationIntent: Open<ExpirationIntent>?
+    /// `original_transaction_id`: a number here.
+    public var originalTransactionId: String?
+    /// `deprecation`: when Apple deprecated these notifications. Since June 2023.
+    public var deprecation: String?
+    /// `unified_receipt`: the newest purchases and the newest receipt.
+    public var unifiedReceipt: UnifiedReceipt?
+
+    // Until 10 March 2021.
+
+    /// `latest_receipt`: as base64.
+    public var latestReceipt: String?
+    /// `latest_receipt_info`: in the iOS 6 style.
+    public var latestReceiptInfo: TransactionReceiptInfo?
+    /// `latest_expired_receipt`: as base64.
+    public var latestExpiredReceipt: String?
+    /// `latest_expired_receipt_info`: in the iOS 6 style.
+    public var latestExpiredReceiptInfo: TransactionReceiptInfo?
+    /// `web_order_line_item_id`: `CANCEL` only.
+    public var webOrderLineItemId: String?
+    /// `cancellation_date`: `CANCEL` only.
+    public var cancellationDate: Timestamp?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+
+    public mutating func visit<Visitor: LegacyVisitor>(_ visitor: inout Visitor) {
+        visitor.word("notification_type", &notificationType)
+        visitor.text("password", &password)
+        visitor.word("environment", &environment)
+        visitor.text("auto_renew_product_id", &autoRenewProductId)
+        visitor.text("auto_renew_adam_id", &autoRenewAdamId)
+        visitor.boolText("auto_renew_status", &autoRenewStatus)
+        visitor.dates(.autoRenewStatusChangeDate, &autoRenewStatusChangeDate)
+        visitor.text("bid", &bid)
+        visitor.text("bvrs", &bvrs)
+        visitor.number("expiration_intent", &expirationIntent)
+        visitor.identifierNumber("original_transaction_id", &originalTransactionId)
+        visitor.text("deprecation", &deprecation)
+        visitor.object("unified_receipt", &unifiedReceipt)
+        visitor.text("latest_receipt", &latestReceipt)
+        visitor.object("latest_receipt_info", &latestReceiptInfo)
+        visitor.text("latest_expired_receipt", &latestExpiredReceipt)
+        visitor.object("latest_expired_receipt_info", &latestExpiredReceiptInfo)
+        visitor.text("web_order_line_item_id", &webOrderLineItemId)
+        visitor.dates(.cancellationDate, &cancellationDate)
+    }
+}
+
+extension ResponseBodyV1 {
+    /// Reads the receipt of a notification, `unified_receipt.latest_receipt`, from its JSON. It keeps nothing else,
+    /// since the rest is not signed and would take memory.
+    ///
+    /// - Returns: `nil` if the text is not JSON, or has no receipt in base64.
+    public static func latestReceipt(in text: [UInt8]) -> [UInt8]? {
+        let receipt = try? JSONValue.string(at: ["unified_receipt", "latest_receipt"], in: text)
+        return (receipt ?? nil).flatMap { Base64.decode($0.utf8) }
+    }
+}
+
+/// The environment of a version 1 notification, which has another word for production.
+public enum NotificationEnvironmentV1: String, CaseIterable, Sendable {
+    case production = "PROD"
+    case sandbox = "Sandbox"
+}
+
+extension ResponseBodyV1 {
+    /// `environment` in the vocabulary of all other documents; `nil` if it is of neither.
+    public var modernEnvironment: Environment? {
+        switch environment?.known {
+        case .production: .production
+        case .sandbox: .sandbox
+        case nil: nil
+        }
+    }
+}
+
+/// The newest purchases and the newest receipt in a version 1 notification: Apple's `unified_receipt`.
+public struct UnifiedReceipt: LegacyObject {
+    /// `environment`: `Production` or `Sandbox`, as everywhere else.
+    public var environment: Open<Environment>?
+    /// `latest_receipt`: the newest app receipt as base64.
+    public var latestReceipt: String?
+    /// `latest_receipt_info`: the newest 100 transactions, without finished consumables.
+    public var latestReceiptInfo: [LatestReceiptInfo]?
+    /// `pending_renewal_info`: what will happen to each subscription.
+    public var pendingRenewalInfo: [PendingRenewalInfo]?
+    /// `status`: 0.
+    public var status: Open<VerifyReceiptStatus>?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+
+    public mutating func visit<Visitor: LegacyVisitor>(_ visitor: inout Visitor) {
+        visitor.word("environment", &environment)
+        visitor.text("latest_receipt", &latestReceipt)
+        visitor.objects("latest_receipt_info", &latestReceiptInfo)
+        visitor.objects("pending_renewal_info", &pendingRenewalInfo)
+        visitor.status("status", &status)
+    }
+}
+
+/// What happened: Apple's `notification_type` of version 1.
+public enum NotificationTypeV1: String, CaseIterable, Sendable {
+    case initialBuy = "INITIAL_BUY"
+    case interactiveRenewal = "INTERACTIVE_RENEWAL"
+    case didRenew = "DID_RENEW"
+    case didRecover = "DID_RECOVER"
+    /// The same as `DID_RECOVER`, until 10 March 2021.
+    case renewal = "RENEWAL"
+    case didFailToRenew = "DID_FAIL_TO_RENEW"
+    case didChangeRenewalPref = "DID_CHANGE_RENEWAL_PREF"
+    case didChangeRenewalStatus = "DID_CHANGE_RENEWAL_STATUS"
+    /// Apple refunded a subscription.
+    case cancel = "CANCEL"
+    /// Apple refunded something else.
+    case refund = "REFUND"
+    /// Family Sharing ended.
+    case revoke = "REVOKE"
+    case consumptionRequest = "CONSUMPTION_REQUEST"
+    case priceIncreaseConsent = "PRICE_INCREASE_CONSENT"
+}
+
+extension LegacyDateNames {
+    fileprivate static let autoRenewStatusChangeDate = Self(
+        gmt: "auto_renew_status_change_date", milliseconds: "auto_renew_status_change_date_ms",
+        pacific: "auto_renew_status_change_date_pst")
+}

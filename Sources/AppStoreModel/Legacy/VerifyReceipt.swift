@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A request to verifyReceipt: Apple's `requestBody`.
+public struct VerifyReceiptRequest: LegacyObject {
+    /// `receipt-data`: the receipt as base64. Always there.
+    public var receiptData: String?
+    /// `password`: the app's shared secret. Required for receipts with auto-renewable subscriptions.
+    public var password: String?
+    /// `exclude-old-transactions`: whether the answer has only the latest renewal of each subscription.
+    public var excludeOldTransactions: Bool?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+
+    public mutating func visit<Visitor: LegacyVisitor>(_ visitor: inout Visitor) {
+        visitor.text("receipt-data", &receiptData)
+        visitor.text("password", &password)
+        visitor.bool("exclude-old-transactions", &excludeOldTransactions)
+    }
+}
+
+extension VerifyReceiptRequest {
+    /// The receipt: `receiptData` as bytes. `nil` if that is not base64 as the App Store accepts it.
+    public var receipt: [UInt8]? {
+        receiptData.flatMap { Base64.decode($0.utf8) }
+    }
+
+    /// Reads a request as the App Store does: it ignores unknown members, and of duplicates the last counts.
+    ///
+    /// - Throws: ``VerifyReceiptStatus``, the answer to a body that is no such request.
+    public init(parsing body: some Sequence<UInt8>) throws(VerifyReceiptStatus) {
+        guard let json = try? JSONValue(parsing: body) else { throw .unreadableRequest }
+        guard let data = json["receipt-data"]?.string else { throw .malformedReceipt }
+        self.init()
+        receiptData = data
+        password = json["password"]?.string
+        excludeOldTransactions = json["exclude-old-transactions"] == .bool(true)
+    }
+}
+
+/// An answer of verifyReceipt about an app receipt: Apple's `responseBody`.
+public struct VerifyReceiptResponse: LegacyObject {
+    /// `receipt`: the content of the receipt that was sent. Only with status 0.
+    public var receipt: Receipt?
+    /// `environment`: `Production` or `Sandbox`. With status 0, and with most errors.
+    public var environment: Open<Environment>?
+    /// `latest_receipt_info`: the account's purchases in the app, in no order. Only with auto-renewable subscriptions.
+    public var latestReceiptInfo: [LatestReceiptInfo]?
+    /// `latest_receipt`: the newest app receipt as base64. Only with auto-renewable subscriptions.
+    public var latestReceipt: String?
+    /// `pending_renewal_info`: what will happen to each subscription. Only with auto-renewable subscriptions.
+    public var pendingRenewalInfo: [PendingRenewalInfo]?
+    /// `status`: 0 for a genuine receipt. Always there.
+    public var status: Open<VerifyReceiptStatus>?
+    /// `is_retryable`, by older texts `is-retryable`: whether the same request may succeed later. Errors only.
+    public var isRetryable: Bool?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+
+    /// An answer with a status, and with a receipt if that is valid.
+    public init(status: VerifyReceiptStatus, environment: Environment? = nil, receipt: Receipt? = nil) {
+        self.status = Open(status)
+        self.environment = environment.map(Open.init)
+        self.receipt = receipt
+    }
+
+    public mutating func visit<Visitor: LegacyVisitor>(_ visitor: inout Visitor) {
+        visitor.object("receipt", &receipt)
+        visitor.word("environment", &environment)
+        visitor.objects("latest_receipt_info", &latestReceiptInfo)
+        visitor.text("latest_receipt", &latestReceipt)
+        visitor.objects("pending_renewal_info", &pendingRenewalInfo)
+        visitor.status("status", &status)
+        visitor.bool("is_retryable", &isRetryable)
+        visitor.alias("is-retryable", &isRetryable)
+    }
+
+    /// The answer as JSON, in the order of the App Store's own.
+    public var json: [UInt8] {
+        // A purchase takes about 1,000 bytes.
+        json(reservingCapacity: 2048 + 1024 * ((receipt?.inApp?.count ?? 0) + (latestReceiptInfo?.count ?? 0)))
+    }
+}
+
+extension VerifyReceiptResponse {
+    /// Whether the same request may succeed later.
+    ///
+    /// 21002 can be a temporary fault too, but the answer does not say so: retry it once or twice at most. For 21100 to
+    /// 21199 `is_retryable` decides, and if it is missing, the request may be retried.
+    public var mayBeRetried: Bool {
+        switch status?.rawValue {
+        case 21005, 21009: true
+        case .some(21100...21199): isRetryable ?? true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The result of verifyReceipt: Apple's `status`.
+public enum VerifyReceiptStatus: Int, Error, CaseIterable, Sendable {
+    case valid = 0
+    /// Not an HTTP POST, or, by Apple's older text, unreadable JSON.
+    case unreadableRequest = 21000
+    /// Apple no longer sends it.
+    case retired = 21001
+    /// `receipt-data` is missing or malformed, or the App Store had a temporary fault.
+    case malformedReceipt = 21002
+    /// The receipt could not be authenticated.
+    case unauthenticReceipt = 21003
+    /// The shared secret is not the app's.
+    case wrongSharedSecret = 21004
+    /// The receipt server was unavailable.
+    case unavailable = 21005
+    /// Genuine, but the subscription has expired: iOS 6 style receipts only.
+    case expiredSubscription = 21006
+    /// A sandbox receipt came to the production endpoint.
+    case sandboxReceipt = 21007
+    /// A production receipt came to the sandbox endpoint.
+    case productionReceipt = 21008
+    /// Internal data access error; retry later.
+    case internalDataAccess = 21009
+    /// The account was not found or has been deleted.
+    case accountNotFound = 21010
+}

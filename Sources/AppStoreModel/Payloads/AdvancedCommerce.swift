@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What an Advanced Commerce API purchase consists of: `advancedCommerceInfo` of a transaction (1.14).
+public struct AdvancedCommerceTransactionInfo: Codable, Hashable, Sendable {
+    /// The name and description that the customer saw.
+    public var descriptors: AdvancedCommerceDescriptors?
+    /// Estimated tax in milliunits of the transaction's currency.
+    public var estimatedTax: Int64?
+    /// The items.
+    public var items: [AdvancedCommerceTransactionItem]?
+    /// The subscription's period: ISO 8601 duration, `P1W` to `P1Y`.
+    public var period: String?
+    /// The UUID of the app's own request.
+    public var requestReferenceId: String?
+    /// Apple's tax category of the product.
+    public var taxCode: String?
+    /// The price without tax in milliunits of the transaction's currency.
+    public var taxExclusivePrice: Int64?
+    /// A decimal number as text, such as `0.15`.
+    public var taxRate: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A name and a description for customers: Apple's `Descriptors`.
+public struct AdvancedCommerceDescriptors: Codable, Hashable, Sendable {
+    /// The description that the customer sees.
+    public var description: String?
+    /// The name that the customer sees.
+    public var displayName: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// One item of an Advanced Commerce API transaction.
+public struct AdvancedCommerceTransactionItem: Codable, Hashable, Sendable {
+    /// The item's SKU.
+    public var SKU: String?
+    /// The description that the customer sees.
+    public var description: String?
+    /// The name that the customer sees.
+    public var displayName: String?
+    /// The discount on the item. Only with one.
+    public var offer: AdvancedCommerceOffer?
+    /// Milliunits of the transaction's currency.
+    public var price: Int64?
+    /// The refunds of the item. Only with one.
+    public var refunds: [AdvancedCommerceRefund]?
+    /// The item's revocation date. Only if it was revoked.
+    public var revocationDate: Timestamp?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A discount on an item: Apple's `Offer`.
+public struct AdvancedCommerceOffer: Codable, Hashable, Sendable {
+    /// ISO 8601 duration of one discounted period.
+    public var period: String?
+    /// How many periods are discounted, 1 to 12.
+    public var periodCount: Int?
+    /// Milliunits of the transaction's currency.
+    public var price: Int64?
+    /// Why the discount is given.
+    public var reason: Open<AdvancedCommerceOfferReason>?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// Why a discount is given.
+public enum AdvancedCommerceOfferReason: String, CaseIterable, Sendable {
+    case acquisition = "ACQUISITION"
+    case winBack = "WIN_BACK"
+    case retention = "RETENTION"
+}
+
+/// A refund of an item: Apple's `Refund`.
+public struct AdvancedCommerceRefund: Codable, Hashable, Sendable {
+    /// Milliunits of the transaction's currency.
+    public var refundAmount: Int64?
+    /// When the item was refunded.
+    public var refundDate: Timestamp?
+    /// The reason of the refund.
+    public var refundReason: Open<AdvancedCommerceRefundReason>?
+    /// How much of the item is refunded.
+    public var refundType: Open<AdvancedCommerceRefundType>?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// Why an item was refunded.
+public enum AdvancedCommerceRefundReason: String, CaseIterable, Sendable {
+    case unintendedPurchase = "UNINTENDED_PURCHASE"
+    case fulfillmentIssue = "FULFILLMENT_ISSUE"
+    case unsatisfiedWithPurchase = "UNSATISFIED_WITH_PURCHASE"
+    case legal = "LEGAL"
+    case other = "OTHER"
+    case modifyItemsRefund = "MODIFY_ITEMS_REFUND"
+    /// Sandbox and TestFlight only.
+    case simulateRefundDecline = "SIMULATE_REFUND_DECLINE"
+}
+
+/// How much of an item was refunded.
+public enum AdvancedCommerceRefundType: String, CaseIterable, Sendable {
+    case full = "FULL"
+    case prorated = "PRORATED"
+    case custom = "CUSTOM"
+}
+
+// MARK: - Renewal
+
+/// What the next renewal of an Advanced Commerce API subscription consists of: `advancedCommerceInfo` of renewal info
+/// (1.14).
+public struct AdvancedCommerceRenewalInfo: Codable, Hashable, Sendable {
+    /// A text to copy into later requests. Only Apple makes it.
+    public var consistencyToken: String?
+    /// The name and description that the customer saw.
+    public var descriptors: AdvancedCommerceDescriptors?
+    /// The items.
+    public var items: [AdvancedCommerceRenewalItem]?
+    /// The subscription's period: ISO 8601 duration, `P1W` to `P1Y`.
+    public var period: String?
+    /// The UUID of the app's own request.
+    public var requestReferenceId: String?
+    /// Apple's tax category of the product.
+    public var taxCode: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// One item of the next renewal.
+public struct AdvancedCommerceRenewalItem: Codable, Hashable, Sendable {
+    /// The item's SKU.
+    public var SKU: String?
+    /// The description that the customer sees.
+    public var description: String?
+    /// The name that the customer sees.
+    public var displayName: String?
+    /// The discount on the item. Only with one.
+    public var offer: AdvancedCommerceOffer?
+    /// Milliunits of the renewal info's currency.
+    public var price: Int64?
+    /// The pending price increase (1.19). Only with one.
+    public var priceIncreaseInfo: AdvancedCommercePriceIncreaseInfo?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A price increase of an item (1.19).
+public struct AdvancedCommercePriceIncreaseInfo: Codable, Hashable, Sendable {
+    /// Items whose price rises with this one's.
+    public var dependentSKUs: [String]?
+    /// The new price in milliunits of the renewal info's currency.
+    public var price: Int64?
+    /// The state of the price increase.
+    public var status: Open<AdvancedCommercePriceIncreaseStatus>?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The state of an item's price increase.
+public enum AdvancedCommercePriceIncreaseStatus: String, CaseIterable, Sendable {
+    case scheduled = "SCHEDULED"
+    case pending = "PENDING"
+    case accepted = "ACCEPTED"
+}

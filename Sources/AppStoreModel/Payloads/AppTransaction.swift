@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The download of the app, as the App Store signs it: Apple's `AppTransaction` from a device, and its
+/// `JWSAppTransactionDecodedPayload` from the App Store Server API (1.17), which has fewer members.
+public struct AppTransaction: Codable, Hashable, Sendable {
+    /// The environment. Always there.
+    public var receiptType: Open<Environment>?
+    /// The app's Apple ID. Always there, except from Xcode.
+    public var appAppleId: Int64?
+    /// The app. Always there.
+    public var bundleId: String?
+    /// The version that is installed: `CFBundleVersion`, on macOS `CFBundleShortVersionString`. Devices only.
+    public var applicationVersion: String?
+    /// Apple's number of that version. Devices only, but not from Xcode.
+    public var versionExternalIdentifier: Int64?
+    /// When the App Store signed this: the `signedDate` of other payloads. Always there.
+    public var receiptCreationDate: Timestamp?
+    /// When the app was bought. Always there; from Xcode a date before our era.
+    public var originalPurchaseDate: Timestamp?
+    /// The version that was bought. In sandbox always `1.0`. Always there.
+    public var originalApplicationVersion: String?
+    /// Base64 of a hash that binds the payload to one device. Devices only.
+    public var deviceVerification: String?
+    /// The UUID that went into `deviceVerification`. Devices only.
+    public var deviceVerificationNonce: String?
+    /// When the app was ordered before its release. Only then.
+    public var preorderDate: Timestamp?
+    /// The download's name: a string of digits that survives refunds and reinstalls.
+    public var appTransactionId: String?
+    /// The platform on which the app was first bought.
+    public var originalPlatform: Open<PurchasePlatform>?
+    /// Which App Store it was (1.22, sandbox so far): `CONSUMER`.
+    public var storeType: String?
+    /// When the device asked. Seen from Xcode only.
+    public var requestDate: Timestamp?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+extension AppTransaction: SignedPayload {
+    public static var signedKind: SignedKind { .appTransaction }
+}
+
+/// A platform on which apps are bought: Apple's `originalPlatform`.
+public enum PurchasePlatform: String, CaseIterable, Sendable {
+    case iOS
+    case macOS
+    case tvOS
+    case visionOS
+}

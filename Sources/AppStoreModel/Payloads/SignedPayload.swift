@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The kinds of documents that the App Store signs.
+public enum SignedKind: String, CaseIterable, Sendable {
+    /// A PKCS#7 app receipt.
+    case receipt
+    /// `JWSTransaction`.
+    case transaction
+    /// `JWSRenewalInfo`.
+    case renewalInfo
+    /// `JWSAppTransaction`.
+    case appTransaction
+    /// The `signedPayload` of a version 2 server notification.
+    case notification
+    /// The `signedPayload` of a real-time retention messaging request.
+    case retentionRequest
+}
+
+/// A payload that comes as a JWS of one kind.
+public protocol SignedPayload: Decodable, Sendable {
+    /// The kind.
+    static var signedKind: SignedKind { get }
+}

@@ -1,0 +1,589 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Requests of the Advanced Commerce API (1.2). The server sends some to Apple, by POST to /advancedCommerce/v1/…. It
+// signs the others, and the app passes them to StoreKit. Prices are milliunits; the decimals of a currency limit the
+// allowed ones.
+
+/// The identity of a request: Apple's `RequestInfo`.
+public struct AdvancedCommerceRequestInfo: Codable, Hashable, Sendable {
+    /// A UUID. Use it again only to repeat a request that got no answer.
+    public var requestReferenceId: String
+    /// The customer's UUID.
+    public var appAccountToken: String?
+    /// Copied from the newest renewal info.
+    public var consistencyToken: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(requestReferenceId: String) {
+        self.requestReferenceId = requestReferenceId
+    }
+}
+
+/// When a change takes effect.
+public enum AdvancedCommerceEffective: String, CaseIterable, Sendable {
+    case immediately = "IMMEDIATELY"
+    case nextBillCycle = "NEXT_BILL_CYCLE"
+}
+
+/// Why an item is changed.
+public enum AdvancedCommerceChangeReason: String, CaseIterable, Sendable {
+    case upgrade = "UPGRADE"
+    case downgrade = "DOWNGRADE"
+    case applyOffer = "APPLY_OFFER"
+}
+
+// MARK: - Server requests
+
+/// Turns auto-renewal off: `subscription/cancel`. Service continues to the end of the period.
+public struct AdvancedCommerceSubscriptionCancelRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
+    public var requestInfo: AdvancedCommerceRequestInfo
+    /// ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(requestInfo: AdvancedCommerceRequestInfo) {
+        self.requestInfo = requestInfo
+    }
+}
+
+/// Changes names, descriptions, SKUs or the tax code: `subscription/changeMetadata` (1.1).
+public struct AdvancedCommerceSubscriptionChangeMetadataRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
+    public var requestInfo: AdvancedCommerceRequestInfo
+    /// The new name and description.
+    public var descriptors: AdvancedCommerceSubscriptionChangeMetadataDescriptors?
+    /// The items.
+    public var items: [AdvancedCommerceSubscriptionChangeMetadataItem]?
+    /// Apple's tax category of the product.
+    public var taxCode: String?
+    /// ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(requestInfo: AdvancedCommerceRequestInfo) {
+        self.requestInfo = requestInfo
+    }
+}
+
+/// A new name or description of a subscription.
+public struct AdvancedCommerceSubscriptionChangeMetadataDescriptors: Codable, Hashable, Sendable {
+    /// When it takes effect.
+    public var effective: Open<AdvancedCommerceEffective>
+    /// At most 45 characters.
+    public var description: String?
+    /// At most 30 characters.
+    public var displayName: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(effective: Open<AdvancedCommerceEffective>) {
+        self.effective = effective
+    }
+}
+
+/// A new name, description or SKU of an item.
+public struct AdvancedCommerceSubscriptionChangeMetadataItem: Codable, Hashable, Sendable {
+    /// The item as it is now.
+    public var currentSKU: String
+    /// When it takes effect.
+    public var effective: Open<AdvancedCommerceEffective>
+    /// At most 45 characters.
+    public var description: String?
+    /// At most 30 characters.
+    public var displayName: String?
+    /// At most 128 characters.
+    public var SKU: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(currentSKU: String, effective: Open<AdvancedCommerceEffective>) {
+        self.currentSKU = currentSKU
+        self.effective = effective
+    }
+}
+
+/// Changes prices: `subscription/changePrice`, at least 24 hours before the renewal.
+public struct AdvancedCommerceSubscriptionPriceChangeRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
+    public var requestInfo: AdvancedCommerceRequestInfo
+    /// The items.
+    public var items: [AdvancedCommerceSubscriptionPriceChangeItem]
+    /// ISO 4217 code of the prices.
+    public var currency: String?
+    /// ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(requestInfo: AdvancedCommerceRequestInfo, items: [AdvancedCommerceSubscriptionPriceChangeItem]) {
+        self.requestInfo = requestInfo
+        self.items = items
+    }
+}
+
+/// The new price of an item.
+public struct AdvancedCommerceSubscriptionPriceChangeItem: Codable, Hashable, Sendable {
+    /// At most 128 characters.
+    public var SKU: String
+    /// Milliunits of the currency.
+    public var price: Int64
+    /// Items whose price rises with this one's (1.2).
+    public var dependentSKUs: [String]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(SKU: String, price: Int64) {
+        self.SKU = SKU
+        self.price = price
+    }
+}
+
+/// Moves a subscription from App Store Connect to the Advanced Commerce API: `subscription/migrate` (1.1).
+public struct AdvancedCommerceSubscriptionMigrateRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
+    public var requestInfo: AdvancedCommerceRequestInfo
+    /// The name and description that the customer sees.
+    public var descriptors: AdvancedCommerceDescriptors
+    /// The items.
+    public var items: [AdvancedCommerceSubscriptionMigrateItem]
+    /// The items of the next period, if a downgrade or crossgrade is pending.
+    public var renewalItems: [AdvancedCommerceSubscriptionMigrateItem]?
+    /// The generic product that the subscription becomes.
+    public var targetProductId: String
+    /// Apple's tax category of the product.
+    public var taxCode: String
+    /// ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(
+        requestInfo: AdvancedCommerceRequestInfo, descriptors: AdvancedCommerceDescriptors,
+        items: [AdvancedCommerceSubscriptionMigrateItem], targetProductId: String, taxCode: String
+    ) {
+        self.requestInfo = requestInfo
+        self.descriptors = descriptors
+        self.items = items
+        self.targetProductId = targetProductId
+        self.taxCode = taxCode
+    }
+}
+
+/// An item of a subscription that is migrated.
+public struct AdvancedCommerceSubscriptionMigrateItem: Codable, Hashable, Sendable {
+    /// At most 128 characters.
+    public var SKU: String
+    /// At most 45 characters.
+    public var description: String
+    /// At most 30 characters.
+    public var displayName: String
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(SKU: String, description: String, displayName: String) {
+        self.SKU = SKU
+        self.description = description
+        self.displayName = displayName
+    }
+}
+
+/// Ends a subscription at once: `subscription/revoke` (1.1).
+public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
+    public var requestInfo: AdvancedCommerceRequestInfo
+    /// The reason of the refund.
+    public var refundReason: Open<AdvancedCommerceRefundReason>
+    /// Whether Apple asks for consumption information first.
+    public var refundRiskingPreference: Bool
+    /// Full or prorated.
+    public var refundType: Open<AdvancedCommerceRefundType>
+    /// ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(
+        requestInfo: AdvancedCommerceRequestInfo, refundReason: Open<AdvancedCommerceRefundReason>,
+        refundRiskingPreference: Bool, refundType: Open<AdvancedCommerceRefundType>
+    ) {
+        self.requestInfo = requestInfo
+        self.refundReason = refundReason
+        self.refundRiskingPreference = refundRiskingPreference
+        self.refundType = refundType
+    }
+}
+
+/// Asks for a refund: `transaction/requestRefund` (1.1).
+public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable {
+    /// The identity of the request.
+    public var requestInfo: AdvancedCommerceRequestInfo
+    /// The items.
+    public var items: [AdvancedCommerceRequestRefundItem]
+    /// Whether Apple asks for consumption information first.
+    public var refundRiskingPreference: Bool
+    /// ISO 4217 code of the prices.
+    public var currency: String?
+    /// ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(
+        requestInfo: AdvancedCommerceRequestInfo, items: [AdvancedCommerceRequestRefundItem],
+        refundRiskingPreference: Bool
+    ) {
+        self.requestInfo = requestInfo
+        self.items = items
+        self.refundRiskingPreference = refundRiskingPreference
+    }
+}
+
+/// An item to refund.
+public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
+    /// At most 128 characters.
+    public var SKU: String
+    /// The reason of the refund.
+    public var refundReason: Open<AdvancedCommerceRefundReason>
+    /// How much of the item is refunded.
+    public var refundType: Open<AdvancedCommerceRefundType>
+    /// Whether the customer loses the item.
+    public var revoke: Bool
+    /// Milliunits of the currency. Only with the refund type `CUSTOM`.
+    public var refundAmount: Int64?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(
+        SKU: String, refundReason: Open<AdvancedCommerceRefundReason>, refundType: Open<AdvancedCommerceRefundType>,
+        revoke: Bool
+    ) {
+        self.SKU = SKU
+        self.refundReason = refundReason
+        self.refundType = refundType
+        self.revoke = revoke
+    }
+}
+
+/// The answer to a request about a subscription.
+public struct AdvancedCommerceSubscriptionResponse: Codable, Hashable, Sendable {
+    /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``.
+    public var signedRenewalInfo: String?
+    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactionInfo: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The answer to a request for a refund.
+public struct AdvancedCommerceRequestRefundResponse: Codable, Hashable, Sendable {
+    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactionInfo: String?
+    /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``. Subscriptions only.
+    public var signedRenewalInfo: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+// MARK: - In-app requests
+
+// `operation` and `version` are members like others, so that a request in memory is the request that is signed.
+
+/// A one-time purchase.
+public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sendable {
+    /// `CREATE_ONE_TIME_CHARGE`.
+    public var operation: String?
+    /// `1`.
+    public var version: String?
+    /// ISO 4217 code of the prices.
+    public var currency: String
+    /// The item to buy.
+    public var item: AdvancedCommerceOneTimeChargeItem
+    /// The identity of the request.
+    public var requestInfo: AdvancedCommerceRequestInfo
+    /// Apple's tax category of the product.
+    public var taxCode: String
+    /// ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(
+        currency: String, item: AdvancedCommerceOneTimeChargeItem, requestInfo: AdvancedCommerceRequestInfo,
+        taxCode: String
+    ) {
+        operation = "CREATE_ONE_TIME_CHARGE"
+        version = "1"
+        self.currency = currency
+        self.item = item
+        self.requestInfo = requestInfo
+        self.taxCode = taxCode
+    }
+}
+
+/// The item of a one-time purchase.
+public struct AdvancedCommerceOneTimeChargeItem: Codable, Hashable, Sendable {
+    /// At most 45 characters.
+    public var description: String
+    /// At most 30 characters.
+    public var displayName: String
+    /// At most 128 characters.
+    public var SKU: String
+    /// Milliunits of the currency.
+    public var price: Int64
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(description: String, displayName: String, SKU: String, price: Int64) {
+        self.description = description
+        self.displayName = displayName
+        self.SKU = SKU
+        self.price = price
+    }
+}
+
+/// A new subscription.
+public struct AdvancedCommerceSubscriptionCreateRequest: Codable, Hashable, Sendable {
+    /// `CREATE_SUBSCRIPTION`.
+    public var operation: String?
+    /// `1`.
+    public var version: String?
+    /// ISO 4217 code of the prices.
+    public var currency: String
+    /// The name and description that the customer sees.
+    public var descriptors: AdvancedCommerceDescriptors
+    /// The items.
+    public var items: [AdvancedCommerceSubscriptionCreateItem]
+    /// ISO 8601 duration, `P1W` to `P1Y`.
+    public var period: String
+    /// The identity of the request.
+    public var requestInfo: AdvancedCommerceRequestInfo
+    /// Apple's tax category of the product.
+    public var taxCode: String
+    /// A transaction of the subscription before this one: a string of digits.
+    public var previousTransactionId: String?
+    /// ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(
+        currency: String, descriptors: AdvancedCommerceDescriptors, items: [AdvancedCommerceSubscriptionCreateItem],
+        period: String, requestInfo: AdvancedCommerceRequestInfo, taxCode: String
+    ) {
+        operation = "CREATE_SUBSCRIPTION"
+        version = "1"
+        self.currency = currency
+        self.descriptors = descriptors
+        self.items = items
+        self.period = period
+        self.requestInfo = requestInfo
+        self.taxCode = taxCode
+    }
+}
+
+/// An item of a new subscription.
+public struct AdvancedCommerceSubscriptionCreateItem: Codable, Hashable, Sendable {
+    /// At most 128 characters.
+    public var SKU: String
+    /// At most 45 characters.
+    public var description: String
+    /// At most 30 characters.
+    public var displayName: String
+    /// Milliunits of the currency.
+    public var price: Int64
+    /// Only with a discount.
+    public var offer: AdvancedCommerceOffer?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(SKU: String, description: String, displayName: String, price: Int64) {
+        self.SKU = SKU
+        self.description = description
+        self.displayName = displayName
+        self.price = price
+    }
+}
+
+/// A change of a subscription: at least one of the items, the descriptors or the period.
+public struct AdvancedCommerceSubscriptionModifyInAppRequest: Codable, Hashable, Sendable {
+    /// `MODIFY_SUBSCRIPTION`.
+    public var operation: String?
+    /// `1`.
+    public var version: String?
+    /// The identity of the request.
+    public var requestInfo: AdvancedCommerceRequestInfo
+    /// Any transaction of the subscription: a string of digits.
+    public var transactionId: String
+    /// Whether the billing day stays the same.
+    public var retainBillingCycle: Bool
+    /// The items to add.
+    public var addItems: [AdvancedCommerceSubscriptionModifyAddItem]?
+    /// The items to change.
+    public var changeItems: [AdvancedCommerceSubscriptionModifyChangeItem]?
+    /// The items to remove.
+    public var removeItems: [AdvancedCommerceSubscriptionItemReference]?
+    /// The new name and description.
+    public var descriptors: AdvancedCommerceSubscriptionChangeMetadataDescriptors?
+    /// The new period.
+    public var periodChange: AdvancedCommerceSubscriptionModifyPeriodChange?
+    /// ISO 4217 code of the prices.
+    public var currency: String?
+    /// Apple's tax category of the product.
+    public var taxCode: String?
+    /// ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(requestInfo: AdvancedCommerceRequestInfo, transactionId: String, retainBillingCycle: Bool) {
+        operation = "MODIFY_SUBSCRIPTION"
+        version = "1"
+        self.requestInfo = requestInfo
+        self.transactionId = transactionId
+        self.retainBillingCycle = retainBillingCycle
+    }
+}
+
+/// An item to add.
+public struct AdvancedCommerceSubscriptionModifyAddItem: Codable, Hashable, Sendable {
+    /// At most 128 characters.
+    public var SKU: String
+    /// At most 45 characters.
+    public var description: String
+    /// At most 30 characters.
+    public var displayName: String
+    /// Milliunits of the currency.
+    public var price: Int64
+    /// Only with a discount.
+    public var offer: AdvancedCommerceOffer?
+    /// The charge for the rest of the current period, in milliunits.
+    public var proratedPrice: Int64?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(SKU: String, description: String, displayName: String, price: Int64) {
+        self.SKU = SKU
+        self.description = description
+        self.displayName = displayName
+        self.price = price
+    }
+}
+
+/// An item that replaces another.
+public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, Sendable {
+    /// The item as it is now.
+    public var currentSKU: String
+    /// At most 128 characters.
+    public var SKU: String
+    /// At most 45 characters.
+    public var description: String
+    /// At most 30 characters.
+    public var displayName: String
+    /// When it takes effect.
+    public var effective: Open<AdvancedCommerceEffective>
+    /// Milliunits of the currency.
+    public var price: Int64
+    /// Why the item is changed.
+    public var reason: Open<AdvancedCommerceChangeReason>
+    /// Only with a discount.
+    public var offer: AdvancedCommerceOffer?
+    /// The charge for the rest of the current period, in milliunits.
+    public var proratedPrice: Int64?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(
+        currentSKU: String, SKU: String, description: String, displayName: String,
+        effective: Open<AdvancedCommerceEffective>, price: Int64, reason: Open<AdvancedCommerceChangeReason>
+    ) {
+        self.currentSKU = currentSKU
+        self.SKU = SKU
+        self.description = description
+        self.displayName = displayName
+        self.effective = effective
+        self.price = price
+        self.reason = reason
+    }
+}
+
+/// An item to remove, or to reactivate.
+public struct AdvancedCommerceSubscriptionItemReference: Codable, Hashable, Sendable {
+    /// At most 128 characters.
+    public var SKU: String
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(SKU: String) {
+        self.SKU = SKU
+    }
+}
+
+/// A new period of a subscription.
+public struct AdvancedCommerceSubscriptionModifyPeriodChange: Codable, Hashable, Sendable {
+    /// When it takes effect.
+    public var effective: Open<AdvancedCommerceEffective>
+    /// ISO 8601 duration, `P1W` to `P1Y`.
+    public var period: String
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(effective: Open<AdvancedCommerceEffective>, period: String) {
+        self.effective = effective
+        self.period = period
+    }
+}
+
+/// Turns auto-renewal on again.
+public struct AdvancedCommerceSubscriptionReactivateInAppRequest: Codable, Hashable, Sendable {
+    /// `REACTIVATE_SUBSCRIPTION`.
+    public var operation: String?
+    /// `1`.
+    public var version: String?
+    /// The identity of the request.
+    public var requestInfo: AdvancedCommerceRequestInfo
+    /// Any transaction of the subscription: a string of digits.
+    public var transactionId: String
+    /// The items to reactivate; absent for all.
+    public var items: [AdvancedCommerceSubscriptionItemReference]?
+    /// ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(requestInfo: AdvancedCommerceRequestInfo, transactionId: String) {
+        operation = "REACTIVATE_SUBSCRIPTION"
+        version = "1"
+        self.requestInfo = requestInfo
+        self.transactionId = transactionId
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What a server reports to Apple about a purchase that a customer wants refunded (1.19): Apple's `ConsumptionRequest`.
+public struct ConsumptionRequest: Codable, Hashable, Sendable {
+    /// Whether the customer consented to this report. Send nothing without consent.
+    public var customerConsented: Bool
+    /// Whether the purchase worked.
+    public var deliveryStatus: Open<DeliveryStatus>
+    /// Whether there was a trial or a sample.
+    public var sampleContentProvided: Bool
+    /// How much was used, in thousandths of a percent, 0 to 100000. Not for auto-renewable subscriptions; 0 if nothing
+    /// was delivered.
+    public var consumptionPercentage: Int?
+    /// What the developer would like.
+    public var refundPreference: Open<RefundPreference>?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(customerConsented: Bool, deliveryStatus: Open<DeliveryStatus>, sampleContentProvided: Bool) {
+        self.customerConsented = customerConsented
+        self.deliveryStatus = deliveryStatus
+        self.sampleContentProvided = sampleContentProvided
+    }
+}
+
+/// Whether a purchase worked: Apple's `deliveryStatus` (1.19).
+public enum DeliveryStatus: String, CaseIterable, Sendable {
+    case delivered = "DELIVERED"
+    case undeliveredQualityIssue = "UNDELIVERED_QUALITY_ISSUE"
+    case undeliveredWrongItem = "UNDELIVERED_WRONG_ITEM"
+    case undeliveredServerOutage = "UNDELIVERED_SERVER_OUTAGE"
+    case undeliveredOther = "UNDELIVERED_OTHER"
+}
+
+/// What the developer would like: Apple's `refundPreference` (1.19).
+public enum RefundPreference: String, CaseIterable, Sendable {
+    case decline = "DECLINE"
+    case grantFull = "GRANT_FULL"
+    /// Only with a `consumptionPercentage` between 0 and 100000, except for auto-renewable subscriptions.
+    case grantProrated = "GRANT_PRORATED"
+}
+
+// MARK: - Version 1
+
+/// The report before 1.19, and still for Advanced Commerce API purchases: Apple's `ConsumptionRequestV1`. Every number
+/// has a value for “undeclared”: 0, unless its documentation says otherwise.
+public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
+    /// Whether the customer consented to this report. Send nothing without consent.
+    public var customerConsented: Bool
+    /// How much of the purchase was used.
+    public var consumptionStatus: Open<ConsumptionStatus>
+    /// Where the purchase was used.
+    public var platform: Open<ConsumptionPlatform>
+    /// Whether there was a trial or a sample.
+    public var sampleContentProvided: Bool
+    /// Whether the purchase worked.
+    public var deliveryStatus: Open<DeliveryStatusV1>
+    /// A UUID, or empty.
+    public var appAccountToken: String
+    /// How old the customer's account is.
+    public var accountTenure: Open<AccountTenure>
+    /// How long the app was used.
+    public var playTime: Open<PlayTime>
+    /// How much the customer was ever refunded, in US dollars.
+    public var lifetimeDollarsRefunded: Open<LifetimeDollars>
+    /// How much the customer ever paid, in US dollars.
+    public var lifetimeDollarsPurchased: Open<LifetimeDollars>
+    /// The state of the customer's account.
+    public var userStatus: Open<UserStatus>
+    /// What the developer would like (1.11).
+    public var refundPreference: Open<RefundPreferenceV1>?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(
+        customerConsented: Bool, consumptionStatus: Open<ConsumptionStatus>, platform: Open<ConsumptionPlatform>,
+        sampleContentProvided: Bool, deliveryStatus: Open<DeliveryStatusV1>, appAccountToken: String,
+        accountTenure: Open<AccountTenure>, playTime: Open<PlayTime>, lifetimeDollarsRefunded: Open<LifetimeDollars>,
+        lifetimeDollarsPurchased: Open<LifetimeDollars>, userStatus: Open<UserStatus>
+    ) {
+        self.customerConsented = customerConsented
+        self.consumptionStatus = consumptionStatus
+        self.platform = platform
+        self.sampleContentProvided = sampleContentProvided
+        self.deliveryStatus = deliveryStatus
+        self.appAccountToken = appAccountToken
+        self.accountTenure = accountTenure
+        self.playTime = playTime
+        self.lifetimeDollarsRefunded = lifetimeDollarsRefunded
+        self.lifetimeDollarsPurchased = lifetimeDollarsPurchased
+        self.userStatus = userStatus
+    }
+}
+
+/// How much of it was used: Apple's `consumptionStatus`.
+public enum ConsumptionStatus: Int, CaseIterable, Sendable {
+    case undeclared = 0
+    case notConsumed = 1
+    case partiallyConsumed = 2
+    case fullyConsumed = 3
+}
+
+/// Where it was used: Apple's `platform`.
+public enum ConsumptionPlatform: Int, CaseIterable, Sendable {
+    case undeclared = 0
+    case apple = 1
+    case nonApple = 2
+}
+
+/// Whether it worked: Apple's `deliveryStatus` before 1.19.
+public enum DeliveryStatusV1: Int, CaseIterable, Sendable {
+    case deliveredAndWorking = 0
+    case qualityIssue = 1
+    case wrongItem = 2
+    case serverOutage = 3
+    /// The game's own currency changed.
+    case currencyChange = 4
+    case other = 5
+}
+
+/// How old the customer's account is: Apple's `accountTenure`.
+public enum AccountTenure: Int, CaseIterable, Sendable {
+    case undeclared = 0
+    case upTo3Days = 1
+    case upTo10Days = 2
+    case upTo30Days = 3
+    case upTo90Days = 4
+    case upTo180Days = 5
+    case upTo365Days = 6
+    case moreThan365Days = 7
+}
+
+/// How long the app was used: Apple's `playTime`.
+public enum PlayTime: Int, CaseIterable, Sendable {
+    case undeclared = 0
+    case upTo5Minutes = 1
+    case upTo60Minutes = 2
+    case upTo6Hours = 3
+    case upTo24Hours = 4
+    case upTo4Days = 5
+    case upTo16Days = 6
+    case moreThan16Days = 7
+}
+
+/// How much the customer ever paid or was refunded, in US dollars: Apple's `lifetimeDollarsPurchased` and
+/// `lifetimeDollarsRefunded`.
+public enum LifetimeDollars: Int, CaseIterable, Sendable {
+    case undeclared = 0
+    case zero = 1
+    case below50 = 2
+    case below100 = 3
+    case below500 = 4
+    case below1000 = 5
+    case below2000 = 6
+    case atLeast2000 = 7
+}
+
+/// The state of the customer's account: Apple's `userStatus`.
+public enum UserStatus: Int, CaseIterable, Sendable {
+    case undeclared = 0
+    case active = 1
+    case suspended = 2
+    case terminated = 3
+    case limitedAccess = 4
+}
+
+/// What the developer would like: Apple's `refundPreference` before 1.19.
+public enum RefundPreferenceV1: Int, CaseIterable, Sendable {
+    case undeclared = 0
+    case preferGrant = 1
+    case preferDecline = 2
+    case noPreference = 3
+}

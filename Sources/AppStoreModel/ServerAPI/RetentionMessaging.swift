@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The App Store's question which message to show a customer who is about to cancel: Apple's
+/// `DecodedRealtimeRequestBody`.
+///
+/// It has no bundle id; `appAppleId` names the app. All members are always there.
+public struct DecodedRealtimeRequestBody: Codable, Hashable, Sendable {
+    /// The subscription: the transaction id of its first purchase, a string of digits.
+    public var originalTransactionId: String?
+    /// The app's Apple ID.
+    public var appAppleId: Int64?
+    /// The subscription's product.
+    public var productId: String?
+    /// The device's language, such as `en-US`.
+    public var userLocale: String?
+    /// The UUID of the request.
+    public var requestIdentifier: String?
+    /// The environment.
+    public var environment: Open<Environment>?
+    /// When the App Store signed this.
+    public var signedDate: Timestamp?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+extension DecodedRealtimeRequestBody: SignedPayload {
+    public static var signedKind: SignedKind { .retentionRequest }
+}
+
+/// Which message to show: Apple's `RealtimeResponseBody`. Exactly one property may be set.
+public struct RealtimeResponseBody: Codable, Hashable, Sendable {
+    /// A text, with an image or without.
+    public var message: Message?
+    /// Another product of the same subscription group.
+    public var alternateProduct: AlternateProduct?
+    /// A promotional offer.
+    public var promotionalOffer: PromotionalOffer?
+    /// An offer of the Advanced Commerce API (1.2).
+    public var advancedCommerceInfo: AdvancedCommerceInfo?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+
+    /// Apple's `Message`.
+    public struct Message: Codable, Hashable, Sendable {
+        /// The message's UUID.
+        public var messageIdentifier: String?
+        /// What Apple added since.
+        public var unknownMembers = UnknownMembers()
+
+        public init() {}
+    }
+
+    /// Apple's `AlternateProduct`.
+    public struct AlternateProduct: Codable, Hashable, Sendable {
+        /// The message's UUID.
+        public var messageIdentifier: String?
+        /// The product.
+        public var productId: String?
+        /// How the other product would be billed. Only with billing plans.
+        public var billingPlanType: Open<BillingPlanType>?
+        /// What Apple added since.
+        public var unknownMembers = UnknownMembers()
+
+        public init() {}
+    }
+
+    /// Apple's `PromotionalOffer`. One of the two signatures is there.
+    public struct PromotionalOffer: Codable, Hashable, Sendable {
+        /// The message's UUID.
+        public var messageIdentifier: String?
+        /// A JWS that the developer signed.
+        public var promotionalOfferSignatureV2: String?
+        /// A signature of version 1.
+        public var promotionalOfferSignatureV1: PromotionalOfferSignatureV1?
+        /// What Apple added since.
+        public var unknownMembers = UnknownMembers()
+
+        public init() {}
+    }
+
+    /// Apple's `PromotionalOfferSignatureV1`.
+    public struct PromotionalOfferSignatureV1: Codable, Hashable, Sendable {
+        /// Base64 of an ECDSA signature in DER.
+        public var encodedSignature: String?
+        /// The product.
+        public var productId: String?
+        /// A UUID in small letters, used once.
+        public var nonce: String?
+        /// When it was signed; it holds for 24 hours.
+        public var timestamp: Timestamp?
+        /// The key's name in App Store Connect.
+        public var keyId: String?
+        /// The offer's name in App Store Connect.
+        public var offerIdentifier: String?
+        /// The customer's UUID in lower case. Only if the app has one.
+        public var appAccountToken: String?
+        /// What Apple added since.
+        public var unknownMembers = UnknownMembers()
+
+        public init() {}
+    }
+
+    /// An offer of the Advanced Commerce API.
+    public struct AdvancedCommerceInfo: Codable, Hashable, Sendable {
+        /// The message's UUID.
+        public var messageIdentifier: String?
+        /// Base64 of JSON that wraps a JWS which the developer signed.
+        public var advancedCommerceData: String?
+        /// What Apple added since.
+        public var unknownMembers = UnknownMembers()
+
+        public init() {}
+    }
+}
+
+// MARK: - Messages and images
+
+/// A message to have approved: Apple's `UploadMessageRequestBody`.
+public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
+    /// At most 66 characters.
+    public var header: String?
+    /// At most 144 characters.
+    public var body: String?
+    /// The message's image.
+    public var image: MessageImage?
+    /// Where the header stands (1.5).
+    public var headerPosition: Open<HeaderPosition>?
+    /// At most five (1.5).
+    public var bulletPoints: [BulletPoint]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+
+    /// An image of a message.
+    public struct MessageImage: Codable, Hashable, Sendable {
+        /// The image's UUID.
+        public var imageIdentifier: String?
+        /// At most 150 characters.
+        public var altText: String?
+        /// What Apple added since.
+        public var unknownMembers = UnknownMembers()
+
+        public init() {}
+    }
+
+    /// A line of a message with a small image (1.5).
+    public struct BulletPoint: Codable, Hashable, Sendable {
+        /// At most 66 characters.
+        public var text: String?
+        /// The image's UUID.
+        public var imageIdentifier: String?
+        /// At most 150 characters.
+        public var altText: String?
+        /// What Apple added since.
+        public var unknownMembers = UnknownMembers()
+
+        public init() {}
+    }
+}
+
+/// The position of a message's header: Apple's `headerPosition`.
+public enum HeaderPosition: String, CaseIterable, Sendable {
+    case aboveBody = "ABOVE_BODY"
+    case aboveImage = "ABOVE_IMAGE"
+}
+
+/// The images of an app: Apple's `GetImageListResponse`.
+public struct GetImageListResponse: Codable, Hashable, Sendable {
+    /// The images.
+    public var imageIdentifiers: [Image]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+
+    /// One image.
+    public struct Image: Codable, Hashable, Sendable {
+        /// The image's UUID.
+        public var imageIdentifier: String?
+        /// Whether Apple approved the image.
+        public var imageState: Open<ApprovalState>?
+        /// What the image is for.
+        public var imageSize: Open<ImageSize>?
+        /// What Apple added since.
+        public var unknownMembers = UnknownMembers()
+
+        public init() {}
+    }
+}
+
+/// What an image is for: Apple's `imageSize` (1.5).
+public enum ImageSize: String, CaseIterable, Sendable {
+    case fullSize = "FULL_SIZE"
+    case bulletPoint = "BULLET_POINT"
+}
+
+/// Whether Apple approved an image or a message: Apple's `imageState` and `messageState`. In sandbox at once.
+public enum ApprovalState: String, CaseIterable, Sendable {
+    case pending = "PENDING"
+    case approved = "APPROVED"
+    case rejected = "REJECTED"
+}
+
+/// The messages of an app: Apple's `GetMessageListResponse`.
+public struct GetMessageListResponse: Codable, Hashable, Sendable {
+    /// The messages.
+    public var messageIdentifiers: [Message]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+
+    /// One message.
+    public struct Message: Codable, Hashable, Sendable {
+        /// The message's UUID.
+        public var messageIdentifier: String?
+        /// Whether Apple approved the message.
+        public var messageState: Open<ApprovalState>?
+        /// What Apple added since.
+        public var unknownMembers = UnknownMembers()
+
+        public init() {}
+    }
+}
+
+/// The message that is shown if the app's server does not answer: Apple's `DefaultConfigurationRequest`, and its
+/// `DefaultConfigurationResponse` (1.4).
+public struct DefaultConfiguration: Codable, Hashable, Sendable {
+    /// The message's UUID.
+    public var messageIdentifier: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The URL to which the App Store sends the question: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
+public struct RealtimeURL: Codable, Hashable, Sendable {
+    /// At most 256 characters.
+    public var realtimeURL: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+// MARK: - Performance test
+
+/// A test of the app's server: Apple's `PerformanceTestRequest` (1.3, sandbox).
+public struct PerformanceTestRequest: Codable, Hashable, Sendable {
+    /// The subscription of the test: a string of digits.
+    public var originalTransactionId: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The parameters of a test of the app's server: Apple's `PerformanceTestConfig`.
+public struct PerformanceTestConfig: Codable, Hashable, Sendable {
+    /// The highest number of requests at a time.
+    public var maxConcurrentRequests: Int64?
+    /// The number of requests.
+    public var totalRequests: Int64?
+    /// Milliseconds.
+    public var totalDuration: Int64?
+    /// Milliseconds.
+    public var responseTimeThreshold: Int64?
+    /// Percent.
+    public var successRateThreshold: Int64?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The start of a test of the app's server: Apple's `PerformanceTestResponse`.
+public struct PerformanceTestResponse: Codable, Hashable, Sendable {
+    /// The parameters of the test.
+    public var config: PerformanceTestConfig?
+    /// The UUID of the test.
+    public var requestId: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The result of a test of the app's server: Apple's `PerformanceTestResultResponse`.
+public struct PerformanceTestResultResponse: Codable, Hashable, Sendable {
+    /// The parameters of the test.
+    public var config: PerformanceTestConfig?
+    /// The URL that was tested.
+    public var target: String?
+    /// The state of the test.
+    public var result: Open<PerformanceTestStatus>?
+    /// Percent.
+    public var successRate: Int64?
+    /// The number of requests still to be sent.
+    public var numPending: Int64?
+    /// How long the answers took.
+    public var responseTimes: ResponseTimes?
+    /// The number of failures by result. The names are those of ``SendAttemptResult``.
+    public var failures: [String: Int64]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+
+    /// Milliseconds.
+    public struct ResponseTimes: Codable, Hashable, Sendable {
+        /// The mean, in milliseconds.
+        public var average: Int64?
+        /// The 50th percentile, in milliseconds.
+        public var p50: Int64?
+        /// The 90th percentile, in milliseconds.
+        public var p90: Int64?
+        /// The 95th percentile, in milliseconds.
+        public var p95: Int64?
+        /// The 99th percentile, in milliseconds.
+        public var p99: Int64?
+        /// What Apple added since.
+        public var unknownMembers = UnknownMembers()
+
+        public init() {}
+    }
+}
+
+/// The state of a test.
+public enum PerformanceTestStatus: String, CaseIterable, Sendable {
+    case pending = "PENDING"
+    case pass = "PASS"
+    case fail = "FAIL"
+}

@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Requests and answers of the App Store Server API, in the order of Apple's list of endpoints. The number in brackets
+// is the version that introduced the type or property.
+
+/// The answer of Get Transaction Info (1.8): Apple's `TransactionInfoResponse`.
+public struct TransactionInfoResponse: Codable, Hashable, Sendable {
+    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactionInfo: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A page of Get Transaction History: Apple's `HistoryResponse`. At most 20 transactions.
+public struct HistoryResponse: Codable, Hashable, Sendable {
+    /// A token for the next page. Days later it returns what is new since.
+    public var revision: String?
+    /// Whether there is a next page.
+    public var hasMore: Bool?
+    /// The app.
+    public var bundleId: String?
+    /// The app's Apple ID. Not in sandbox.
+    public var appAppleId: Int64?
+    /// The environment.
+    public var environment: Open<Environment>?
+    /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactions: [String]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A kind of product as a filter of Get Transaction History: Apple's `productType`.
+public enum HistoryProductType: String, CaseIterable, Sendable {
+    case autoRenewable = "AUTO_RENEWABLE"
+    case nonRenewable = "NON_RENEWABLE"
+    case consumable = "CONSUMABLE"
+    case nonConsumable = "NON_CONSUMABLE"
+}
+
+/// The order of Get Transaction History, by the date of the last change: Apple's `sort`.
+public enum HistorySort: String, CaseIterable, Sendable {
+    case ascending = "ASCENDING"
+    case descending = "DESCENDING"
+}
+
+/// The answer of Get All Subscription Statuses: Apple's `StatusResponse`. Always about the whole customer.
+public struct StatusResponse: Codable, Hashable, Sendable {
+    /// The environment.
+    public var environment: Open<Environment>?
+    /// The app.
+    public var bundleId: String?
+    /// The app's Apple ID. Not in sandbox.
+    public var appAppleId: Int64?
+    /// One for each subscription group.
+    public var data: [SubscriptionGroupIdentifierItem]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A customer's subscriptions of one group: Apple's `SubscriptionGroupIdentifierItem`.
+public struct SubscriptionGroupIdentifierItem: Codable, Hashable, Sendable {
+    /// A string of digits.
+    public var subscriptionGroupIdentifier: String?
+    /// One for each subscription, including those that ended.
+    public var lastTransactions: [LastTransactionsItem]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The newest transaction and renewal info of a subscription: Apple's `lastTransactionsItem`.
+public struct LastTransactionsItem: Codable, Hashable, Sendable {
+    /// The subscription's state. It is not signed.
+    public var status: Open<SubscriptionStatus>?
+    /// The first purchase of the chain: a string of digits.
+    public var originalTransactionId: String?
+    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactionInfo: String?
+    /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``.
+    public var signedRenewalInfo: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The answer of Get App Transaction Info (1.17): Apple's `AppTransactionInfoResponse`.
+public struct AppTransactionInfoResponse: Codable, Hashable, Sendable {
+    /// A JWS whose payload is an ``AppTransaction``.
+    public var signedAppTransactionInfo: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The body of Set App Account Token (1.16): Apple's `UpdateAppAccountTokenRequest`.
+public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
+    /// A UUID.
+    public var appAccountToken: String
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(appAccountToken: String) {
+        self.appAccountToken = appAccountToken
+    }
+}
+
+/// The answer of Look Up Order ID (1.1): Apple's `OrderLookupResponse`. Production only.
+public struct OrderLookupResponse: Codable, Hashable, Sendable {
+    /// The number that Apple calls `OrderLookupStatus`.
+    public var status: Int?
+    /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactions: [String]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A page of Get Refund History (1.6): Apple's `RefundHistoryResponse`. Granted refunds only.
+public struct RefundHistoryResponse: Codable, Hashable, Sendable {
+    /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    public var signedTransactions: [String]?
+    /// A token for the next page. Days later it returns what is new since.
+    public var revision: String?
+    /// Whether there is a next page.
+    public var hasMore: Bool?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+// MARK: - Renewal dates
+
+/// The body of Extend a Subscription Renewal Date (1.1): Apple's `ExtendRenewalDateRequest`.
+public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
+    /// 1 to 90.
+    public var extendByDays: Int
+    /// Why the renewal date is extended.
+    public var extendReasonCode: Open<ExtendReasonCode>
+    /// At most 128 characters. Use it again only to repeat the request.
+    public var requestIdentifier: String
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(extendByDays: Int, extendReasonCode: Open<ExtendReasonCode>, requestIdentifier: String) {
+        self.extendByDays = extendByDays
+        self.extendReasonCode = extendReasonCode
+        self.requestIdentifier = requestIdentifier
+    }
+}
+
+/// The answer of Extend a Subscription Renewal Date: Apple's `ExtendRenewalDateResponse`.
+public struct ExtendRenewalDateResponse: Codable, Hashable, Sendable {
+    /// The first purchase of the chain: a string of digits.
+    public var originalTransactionId: String?
+    /// The purchase event that was extended: a string of digits.
+    public var webOrderLineItemId: String?
+    /// Whether the renewal date was extended.
+    public var success: Bool?
+    /// The new renewal date.
+    public var effectiveDate: Timestamp?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The body of Extend Subscription Renewal Dates for All Active Subscribers (1.7): Apple's
+/// `MassExtendRenewalDateRequest`.
+public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
+    /// 1 to 90.
+    public var extendByDays: Int
+    /// Why the renewal date is extended.
+    public var extendReasonCode: Open<ExtendReasonCode>
+    /// A UUID. Use it again only to repeat the request.
+    public var requestIdentifier: String
+    /// ISO 3166-1 alpha-3; absent for all, never empty.
+    public var storefrontCountryCodes: [String]?
+    /// The product.
+    public var productId: String
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(
+        extendByDays: Int, extendReasonCode: Open<ExtendReasonCode>, requestIdentifier: String, productId: String
+    ) {
+        self.extendByDays = extendByDays
+        self.extendReasonCode = extendReasonCode
+        self.requestIdentifier = requestIdentifier
+        self.productId = productId
+    }
+}
+
+/// The answer of Extend Subscription Renewal Dates for All Active Subscribers: Apple's `MassExtendRenewalDateResponse`.
+public struct MassExtendRenewalDateResponse: Codable, Hashable, Sendable {
+    /// The UUID of the request.
+    public var requestIdentifier: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The progress of such a request (1.7): Apple's `MassExtendRenewalDateStatusResponse`.
+public struct MassExtendRenewalDateStatusResponse: Codable, Hashable, Sendable {
+    /// The UUID of the request.
+    public var requestIdentifier: String?
+    /// Whether the request is complete.
+    public var complete: Bool?
+    /// Only when complete.
+    public var completeDate: Timestamp?
+    /// Only when complete.
+    public var succeededCount: Int64?
+    /// Only when complete.
+    public var failedCount: Int64?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// Why a renewal date is extended: Apple's `extendReasonCode`.
+public enum ExtendReasonCode: Int, CaseIterable, Sendable {
+    case undeclared = 0
+    case customerSatisfaction = 1
+    case other = 2
+    /// A service issue or outage.
+    case serviceIssue = 3
+}
+
+// MARK: - Notifications
+
+/// The body of Get Notification History (1.5): Apple's `NotificationHistoryRequest`.
+public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
+    /// Within the last 180 days.
+    public var startDate: Timestamp
+    /// After `startDate`.
+    public var endDate: Timestamp
+    /// Only notifications of this type. Not together with `transactionId`.
+    public var notificationType: Open<NotificationTypeV2>?
+    /// Only notifications of this subtype. Only with `notificationType`.
+    public var notificationSubtype: Open<NotificationSubtype>?
+    /// Only notifications of this customer: a string of digits.
+    public var transactionId: String?
+    /// Only notifications that were not delivered, or not yet (1.8).
+    public var onlyFailures: Bool?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(startDate: Timestamp, endDate: Timestamp) {
+        self.startDate = startDate
+        self.endDate = endDate
+    }
+}
+
+/// A page of Get Notification History: Apple's `NotificationHistoryResponse`. At most 20.
+public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
+    /// A token for the next page. It expires.
+    public var paginationToken: String?
+    /// Whether there is a next page.
+    public var hasMore: Bool?
+    /// The notifications.
+    public var notificationHistory: [NotificationHistoryResponseItem]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A notification and how it was sent: Apple's `notificationHistoryResponseItem`.
+public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
+    /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
+    public var signedPayload: String?
+    /// At most six (1.8).
+    public var sendAttempts: [SendAttemptItem]?
+    /// Before 1.8.
+    public var firstSendAttemptResult: Open<SendAttemptResult>?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// One attempt to send a notification: Apple's `sendAttemptItem`.
+public struct SendAttemptItem: Codable, Hashable, Sendable {
+    /// When the notification was sent.
+    public var attemptDate: Timestamp?
+    /// The result of the attempt.
+    public var sendAttemptResult: Open<SendAttemptResult>?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The result of an attempt to send a notification: Apple's `sendAttemptResult`.
+public enum SendAttemptResult: String, CaseIterable, Sendable {
+    case success = "SUCCESS"
+    case timedOut = "TIMED_OUT"
+    case tlsIssue = "TLS_ISSUE"
+    case circularRedirect = "CIRCULAR_REDIRECT"
+    case noResponse = "NO_RESPONSE"
+    case socketIssue = "SOCKET_ISSUE"
+    case unsupportedCharset = "UNSUPPORTED_CHARSET"
+    case invalidResponse = "INVALID_RESPONSE"
+    case prematureClose = "PREMATURE_CLOSE"
+    case unsuccessfulHTTPResponseCode = "UNSUCCESSFUL_HTTP_RESPONSE_CODE"
+    case other = "OTHER"
+}
+
+/// The answer of Request a Test Notification (1.5): Apple's `SendTestNotificationResponse`.
+public struct SendTestNotificationResponse: Codable, Hashable, Sendable {
+    /// A token that identifies the notification for six months.
+    public var testNotificationToken: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The answer of Get Test Notification Status (1.5): Apple's `CheckTestNotificationResponse`.
+public struct CheckTestNotificationResponse: Codable, Hashable, Sendable {
+    /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
+    public var signedPayload: String?
+    /// The attempts to send it.
+    public var sendAttempts: [SendAttemptItem]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+// MARK: - Groups and seats (1.22 and 1.23, sandbox so far)
+
+/// The answer of Get Customer Groups.
+public struct CustomerGroupsResponse: Codable, Hashable, Sendable {
+    /// The groups.
+    public var groups: [CustomerGroup]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A group that a customer belongs to. Membership alone entitles to nothing.
+public struct CustomerGroup: Codable, Hashable, Sendable {
+    /// A string of digits.
+    public var groupId: String?
+    /// What the group is.
+    public var groupType: Open<CustomerGroupType>?
+    /// Organizations only.
+    public var roles: [CustomerGroupRole]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// What a group of customers is.
+public enum CustomerGroupType: String, CaseIterable, Sendable {
+    case organization = "ORGANIZATION"
+    case consumer = "CONSUMER"
+}
+
+/// What a customer may do in an organization, product by product.
+public struct CustomerGroupRole: Codable, Hashable, Sendable {
+    /// The product.
+    public var productId: String?
+    /// Such as `ADMIN` or `NONE`.
+    public var role: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A page of Get Group Members.
+public struct GroupMembersResponse: Codable, Hashable, Sendable {
+    /// The members of the group.
+    public var members: [GroupMember]?
+    /// For the next page.
+    public var paginationToken: String?
+    /// Whether there is a next page.
+    public var hasMore: Bool?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// A member of a group.
+public struct GroupMember: Codable, Hashable, Sendable {
+    /// The member's download of the app: a string of digits.
+    public var appTransactionId: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The request that takes a seat of a subscription.
+public struct SeatClaimRequest: Codable, Hashable, Sendable {
+    /// A UUID. Use it again only to repeat the request.
+    public var requestIdentifier: String
+    /// The app transaction of the customer who gets the seat: a string of digits.
+    public var appTransactionId: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(requestIdentifier: String) {
+        self.requestIdentifier = requestIdentifier
+    }
+}
+
+/// A seat that was taken.
+public struct SeatClaimResponse: Codable, Hashable, Sendable {
+    /// The seat's UUID.
+    public var seatClaimId: String?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The seats of a subscription.
+public struct SeatsResponse: Codable, Hashable, Sendable {
+    /// How many seats there are.
+    public var totalSeatCount: Int64?
+    /// How many seats are free.
+    public var availableSeatCount: Int64?
+    /// The seats' UUIDs.
+    public var assignedSeatClaimIds: [String]?
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    public init() {}
+}
+
+/// The request that gives a seat to a member.
+public struct SeatAssociationRequest: Codable, Hashable, Sendable {
+    /// The app transaction of the customer who gets the seat: a string of digits.
+    public var appTransactionId: String
+    /// What Apple added since.
+    public var unknownMembers = UnknownMembers()
+
+    /// A value with the members that Apple requires.
+    public init(appTransactionId: String) {
+        self.appTransactionId = appTransactionId
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// Properties that stand in one set of attributes: those of a receipt, or of a purchase in it.
+///
+/// A type lists its attributes once, in ``visit(_:)``. An attribute reads and ``AttributeWriter`` writes by that
+/// list, so that reading and writing cannot drift apart.
+protocol AttributeSet {
+    /// The range of the types that ``visit(_:)`` knows. An attribute outside it is kept aside unread, so that a range
+    /// that is too small loses nothing.
+    static var types: ClosedRange<Int64> { get }
+
+    /// The attributes that no property carries.
+    var otherAttributes: [ReceiptAttribute] { get set }
+
+    init()
+
+    /// Passes the property of the attribute `visitor.type` to the visitor.
+    ///
+    /// - Returns: Whether there is such a property, and it has the attribute's value.
+    mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool
+}
+
+/// Reads or writes one attribute at a time. Each method returns whether the property has the attribute's value.
+///
+/// No method is mutating: a visitor that could change would be copied for each value, and a receipt has thousands.
+protocol AttributeVisitor {
+    associatedtype Failure: Error
+
+    /// The attribute's type.
+    var type: Int64 { get }
+
+    /// A value in one of the forms of `AttributeForms.swift`.
+    func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) throws(Failure) -> Bool
+
+    /// Text whose DER is kept beside it.
+    func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) throws(Failure) -> Bool
+
+    /// Bytes that are not DER; an empty slice stands for none.
+    func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool
+
+    /// One purchase of many.
+    func purchases(_ property: inout [InAppPurchase]) throws(Failure) -> Bool
+}
+
+// MARK: - Reading
+
+// An attribute is the visitor that reads it: one around it would count references for each of thousands.
+extension ReceiptAttribute: AttributeVisitor {
+    @inline(__always)
+    func value<Form: AttributeForm>(
+        _ property: inout Form.Value?, _ form: Form.Type
+    ) throws(ReceiptDecodingError) -> Bool {
+        // Of two attributes of one type the first counts.
+        guard let value = try Form.decode(self), property == nil else { return false }
+        property = value
+        return true
+    }
+
+    func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) throws(ReceiptDecodingError) -> Bool {
+        guard try value(&property, TextForm.self) else { return false }
+        encoded = value
+        return true
+    }
+
+    func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool {
+        guard property.isEmpty, !value.isEmpty else { return false }
+        property = value
+        return true
+    }
+
+    func purchases(_ property: inout [InAppPurchase]) throws(ReceiptDecodingError) -> Bool {
+        property.append(try InAppPurchase(attributesOf: value))
+        return true
+    }
+}
+
+extension AttributeSet {
+    /// Decodes `SET OF ReceiptAttribute`.
+    init(attributesOf payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
+        var attributes = try BERReader.attributes(of: payload)
+        self.init()
+        // A subscription's purchase has eight that are empty or unknown, and a receipt about as many.
+        otherAttributes.reserveCapacity(8)
+        var count = 0
+        while !attributes.isAtEnd {
+            count += 1
+            guard count <= Limits.attributes else {
+                throw ReceiptDecodingError("More than \(Limits.attributes) attributes in one set")
+            }
+            let attribute = try attributes.attribute(in: payload)
+            let isKnown = Self.types.contains(attribute.type)
+            let isRead = try isKnown ? visit(attribute) : false
+            if !isRead { otherAttributes.append(attribute) }
+        }
+    }
+}
+
+extension BERReader {
+    /// The attributes of a set. One octet string around it is accepted, since some writers of test receipts add one.
+    static func attributes(of payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> BERReader {
+        var outer = BERReader(payload)
+        if outer.nextTag(in: payload) == BERTag.octetString { outer = BERReader(in: try outer.next(in: payload)) }
+        return BERReader(in: try outer.next(BERTag.set, "set of receipt attributes", in: payload))
+    }
+}
+
+// MARK: - Writing
+
+/// Writes the attributes of the properties that have a value.
+private final class AttributeWriter: AttributeVisitor {
+    typealias Failure = Never
+
+    var type: Int64 = 0
+    private(set) var attributes: [ReceiptAttribute] = []
+
+    private func append(_ value: ArraySlice<UInt8>, version: Int64 = 1) -> Bool {
+        attributes.append(ReceiptAttribute(type: type, version: version, value: value))
+        return true
+    }
+
+    func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) -> Bool {
+        property.map { append(Form.encode($0)[...]) } ?? false
+    }
+
+    func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) -> Bool {
+        encoded.isEmpty ? value(&property, TextForm.self) : append(encoded)
+    }
+
+    func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool {
+        property.isEmpty ? false : append(property, version: version)
+    }
+
+    func purchases(_ property: inout [InAppPurchase]) -> Bool {
+        property.reduce(false) { append($1.encodedSet[...]) || $0 }
+    }
+}
+
+extension AttributeSet {
+    /// All attributes as a set in DER.
+    var encodedSet: [UInt8] {
+        var set = self
+        let writer = AttributeWriter()
+        for type in Self.types {
+            writer.type = type
+            _ = set.visit(writer)
+        }
+        return DEREncoding.setOf((writer.attributes + otherAttributes).map(\.encoded))
+    }
+}
+
+extension ReceiptAttribute {
+    /// The attribute in DER.
+    package var encoded: [UInt8] {
+        DEREncoding.sequence(
+            DEREncoding.integer(type), DEREncoding.integer(version), DEREncoding.octetString(value))
+    }
+}
