@@ -63,30 +63,18 @@ extension Ledger {
 // MARK: - Recording
 
 extension Ledger {
-    /// What became of documents that were recorded.
-    public struct Recorded: Hashable, Sendable {
-        /// Those that were not stored yet.
-        public var new = 0
-        /// Those that were stored already, byte for byte.
-        public var known = 0
-        /// The purchases that stayed another customer's by the claim policy.
-        public var kept: Set<ChainKey> = []
-        /// Those of ``kept`` that claims moved too often within a day, and when the same claim may succeed.
-        public var tooManyClaims: [ChainKey: Timestamp] = [:]
-    }
-
     /// Records documents at once: they themselves, the facts in them, whose they are and what changed.
     ///
     /// - Parameters:
     ///   - evidence: All of it is durable once this returns, or none of it if this throws.
     ///   - claimant: The app's own id of the customer who presents them, if one does. An unknown id makes a new customer.
     ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
-    ///     ``Recorded/tooManyClaims``.
+    ///     ``RecordResult/tooManyClaims``.
     ///   - now: When they arrived.
     /// - Throws: ``LedgerStorageError``.
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
-    ) async throws -> Recorded {
+    ) async throws -> RecordResult {
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
         let recording = Recording(documents: evidence, claimant: claimant, limitsClaims: limitsClaims)
         return try await commit(recording.query) { recording.decide($0, $1, at: now) }
@@ -178,28 +166,11 @@ extension Ledger {
         return try await commit(aliasing.query) { aliasing.decide($0, $1, at: now) }
     }
 
-    /// What became of a customer that was deleted.
-    public struct Deleted: Hashable, Sendable {
-        /// The purchases that were the customer's, in all environments.
-        public var purchases: Int
-        /// The signed documents that were erased with them.
-        public var forgottenDocuments: Int
-        /// The signed documents about them that stay, since they are about purchases of others too. If the ledger keeps
-        /// evidence, none is counted.
-        public var keptDocuments: Int
-
-        public init(purchases: Int, forgottenDocuments: Int = 0, keptDocuments: Int = 0) {
-            self.purchases = purchases
-            self.forgottenDocuments = forgottenDocuments
-            self.keptDocuments = keptDocuments
-        }
-    }
-
     /// Erases a customer: its ids and links and, unless ``LedgerRules/keepsEvidence`` is set, what the App Store signed about its
     /// purchases. Purchases that are another customer's too stay that customer's. Events stay, and name no customer any more.
     ///
     /// - Returns: `nil` if the customer is not known.
-    public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Deleted? {
+    public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> DeletionReport? {
         let erasure = CustomerErasure(id: CustomerID(id, of: scope.bundleId), scope: scope)
         return try await commit(erasure.query) { erasure.decide($0, $1, at: now) }
     }

@@ -107,7 +107,9 @@ extension CustomerProof {
         }
         let subject = try subject(of: token, for: bundleId, at: now)
         // Byte by byte, as storages find ids: Swift's == takes texts that look alike for equal.
-        guard subject.asAccount.utf8.elementsEqual(customer.asAccount.utf8) else { throw .otherCustomer }
+        guard subject.normalizedCustomerID.utf8.elementsEqual(customer.normalizedCustomerID.utf8) else {
+            throw .otherCustomer
+        }
     }
 
     /// The customer that a valid token names.

@@ -142,7 +142,7 @@ import Testing
             #expect(try await Self.names(ledger, id, 2) == ["book", "pro"])
         }
         let deleted = try await ledger.delete("guest", in: Facts.scope, at: Facts.day(3))
-        #expect(deleted == Ledger.Deleted(purchases: 2, forgottenDocuments: keepsEvidence ? 0 : 2, keptDocuments: 0))
+        #expect(deleted == DeletionReport(purchases: 2, erasedDocuments: keepsEvidence ? 0 : 2, keptDocuments: 0))
         #expect(try await Self.names(ledger, "anna", 4) == nil)
         #expect(try await ledger.delete("anna", in: Facts.scope, at: Facts.day(3)) == nil)
         let count = try await ledger.documents().count

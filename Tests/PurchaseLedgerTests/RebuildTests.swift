@@ -80,7 +80,7 @@ import Testing
     private static func rebuild(
         _ ledger: Ledger, _ signed: SignedHistory, arriving count: Int
     ) async throws
-        -> Ledger.Rebuilt
+        -> RebuildReport
     {
         var documents: [Evidence] = []
         for number in 0..<count {

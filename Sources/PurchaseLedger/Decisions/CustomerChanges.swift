@@ -71,7 +71,7 @@ struct CustomerErasure: Sendable {
     /// - Returns: `nil` if the customer is not known.
     func decide(
         _ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp
-    ) -> LedgerDecision<Ledger.Deleted?> {
+    ) -> LedgerDecision<DeletionReport?> {
         guard let customer = snapshot.customer(id) else { return .commit(LedgerChanges(), nil) }
         let chains = snapshot.chains.values.filter { $0.isOwned(by: customer.customer) }
         var more = LedgerQuery()
@@ -95,9 +95,9 @@ extension LedgerDraft {
     /// Erases a customer and, unless evidence is kept, the chains that it owned alone.
     ///
     /// - Parameter accounts: Those that these chains name.
-    fileprivate mutating func erase(_ customer: CustomerRecord, accounts: Set<CustomerID>) -> Ledger.Deleted {
+    fileprivate mutating func erase(_ customer: CustomerRecord, accounts: Set<CustomerID>) -> DeletionReport {
         let records = chains(of: customer.customer)
-        var deleted = Ledger.Deleted(purchases: records.count)
+        var deleted = DeletionReport(purchases: records.count)
         remove(customer)
         var unowned: Set<ChainKey> = []
         for var record in records {
@@ -117,8 +117,8 @@ extension LedgerDraft {
             erase(record)
         }
         let documents = Set(unowned.flatMap(evidence))
-        deleted.forgottenDocuments = documents.count { $0.chains.isSubset(of: unowned) }
-        deleted.keptDocuments = documents.count - deleted.forgottenDocuments
+        deleted.erasedDocuments = documents.count { $0.chains.isSubset(of: unowned) }
+        deleted.keptDocuments = documents.count - deleted.erasedDocuments
         for account in accounts.sorted(by: { $0.id < $1.id }) { removeIfUnused(account) }
         return deleted
     }
@@ -129,5 +129,22 @@ extension LedgerDraft {
             chains(of: customer.customer).isEmpty
         else { return }
         remove(customer)
+    }
+}
+
+/// What became of a customer that was deleted.
+public struct DeletionReport: Hashable, Sendable {
+    /// The purchases that were the customer's, in all environments.
+    public var purchases: Int
+    /// The signed documents that were erased with them.
+    public var erasedDocuments: Int
+    /// The signed documents about them that stay, since they are about purchases of others too. If the ledger keeps
+    /// evidence, none is counted.
+    public var keptDocuments: Int
+
+    public init(purchases: Int, erasedDocuments: Int = 0, keptDocuments: Int = 0) {
+        self.purchases = purchases
+        self.erasedDocuments = erasedDocuments
+        self.keptDocuments = keptDocuments
     }
 }

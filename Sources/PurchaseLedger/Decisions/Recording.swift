@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+public import AppStoreModel
 
 /// Documents to record, and who presents them.
 struct Recording: Sendable {
@@ -28,7 +28,7 @@ struct Recording: Sendable {
     }
 
     /// Records the documents: they themselves, the facts in them, whose they are and what changed.
-    func decide(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) -> LedgerDecision<Ledger.Recorded>
+    func decide(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) -> LedgerDecision<RecordResult>
     {
         LedgerDraft.decide(snapshot, rules, at: now) { $0.record(self) }
     }
@@ -55,8 +55,8 @@ extension Evidence {
 }
 
 extension LedgerDraft {
-    mutating func record(_ recording: Recording) -> Ledger.Recorded {
-        var recorded = Ledger.Recorded()
+    mutating func record(_ recording: Recording) -> RecordResult {
+        var recorded = RecordResult()
         let claimant = recording.claimant.flatMap { addedCustomer($0)?.customer }
         if let claimant { establish(claimant) }
         for document in recording.documents {
@@ -123,7 +123,7 @@ extension LedgerDraft {
 
     private mutating func record(
         _ document: Evidence, about key: ChainKey, _ recording: Recording, _ claimant: Customer?,
-        _ recorded: inout Ledger.Recorded
+        _ recorded: inout RecordResult
     ) {
         var record = record(key)
         let signed = min(document.signedDate ?? now, now)
@@ -176,7 +176,7 @@ extension LedgerDraft {
 
     private mutating func claim(
         _ record: inout ChainRecord, _ chain: Chain, for claimant: Customer, isLimited: Bool,
-        _ recorded: inout Ledger.Recorded
+        _ recorded: inout RecordResult
     ) {
         let key = record.key
         let claim = Claim(
@@ -205,4 +205,16 @@ extension LedgerDraft {
     private func party(_ customer: Customer) -> Claim.Party {
         Claim.Party(customer, isEstablished: self.customer(customer)?.isEstablished ?? false)
     }
+}
+
+/// What became of documents that were recorded.
+public struct RecordResult: Hashable, Sendable {
+    /// Those that were not stored yet.
+    public var new = 0
+    /// Those that were stored already, byte for byte.
+    public var known = 0
+    /// The purchases that stayed another customer's by the claim policy.
+    public var kept: Set<ChainKey> = []
+    /// Those of ``kept`` that claims moved too often within a day, and when the same claim may succeed.
+    public var tooManyClaims: [ChainKey: Timestamp] = [:]
 }

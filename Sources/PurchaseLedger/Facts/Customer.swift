@@ -14,7 +14,7 @@ public struct Customer: Hashable, Sendable {
 extension String {
     /// A customer's id as the ledger compares it: a UUID, as `appAccountToken` is one, is the same in large and small letters; other
     /// ids are as they are.
-    package var asAccount: String {
+    package var normalizedCustomerID: String {
         guard utf8.count == 36 else { return self }
         var digits = 0
         for byte in utf8 where byte != UInt8(ascii: "-") {
@@ -25,7 +25,7 @@ extension String {
     }
 
     /// An account that a document names; `nil` where that is nobody.
-    var accountIfAny: String? { isEmpty ? nil : asAccount }
+    var normalizedAccountToken: String? { isEmpty ? nil : normalizedCustomerID }
 }
 
 extension UInt8 {

@@ -183,7 +183,7 @@ extension EvidenceID {
     }
 
     fileprivate init(digest: SHA256Digest) {
-        octets = Array(digest)
+        bytes = Array(digest)
     }
 }
 

@@ -47,12 +47,12 @@ extension ChainKey: Comparable {
 
 /// The SHA-256 of what is signed in a document: its name in the ledger.
 public struct EvidenceID: Hashable, Sendable {
-    public let octets: [UInt8]
+    public let bytes: [UInt8]
 
-    /// - Returns: `nil` where these are not 32 octets.
-    public init?(octets: some Collection<UInt8>) {
-        guard octets.count == 32 else { return nil }
-        self.octets = Array(octets)
+    /// - Returns: `nil` where these are not 32 bytes.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == 32 else { return nil }
+        self.bytes = Array(bytes)
     }
 
     /// Reads what ``description`` writes.
@@ -61,13 +61,13 @@ public struct EvidenceID: Hashable, Sendable {
     public init?(hexadecimal text: String) {
         let digits = text.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
         guard digits.count == 64, text.utf8.count == 64 else { return nil }
-        octets = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+        bytes = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
     }
 }
 
 extension EvidenceID: Comparable {
     public static func < (left: EvidenceID, right: EvidenceID) -> Bool {
-        left.octets.lexicographicallyPrecedes(right.octets)
+        left.bytes.lexicographicallyPrecedes(right.bytes)
     }
 }
 
@@ -75,7 +75,7 @@ extension EvidenceID: CustomStringConvertible {
     /// Hexadecimal.
     public var description: String {
         let digits = Array("0123456789abcdef")
-        return String(octets.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
+        return String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
     }
 }
 

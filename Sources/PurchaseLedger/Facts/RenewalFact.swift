@@ -35,7 +35,7 @@ public struct RenewalFact: Hashable, Sendable {
         isInBillingRetry = payload.isInBillingRetryPeriod ?? false
         gracePeriodExpiresDate = payload.gracePeriodExpiresDate
         priceIncreaseStatus = payload.priceIncreaseStatus
-        appAccountToken = payload.appAccountToken?.accountIfAny
+        appAccountToken = payload.appAccountToken?.normalizedAccountToken
         renewalDate = payload.renewalDate
     }
 

@@ -169,7 +169,7 @@ extension TransactionStatement {
                 percentage: payload.revocationPercentage)
         }
         ownership = payload.inAppOwnershipType
-        appAccountToken = payload.appAccountToken?.accountIfAny
+        appAccountToken = payload.appAccountToken?.normalizedAccountToken
         offerType = payload.offerType
         webOrderLineItemId = payload.webOrderLineItemId
         transactionReason = payload.transactionReason

@@ -9,7 +9,7 @@ extension Ledger {
     ///
     /// - Returns: The chains that are damaged, and why.
     /// - Throws: What `body` throws, but for `damaged`.
-    static func sparingDamaged(
+    static func skippingDamaged(
         _ keys: [ChainKey], _ body: ([ChainKey]) async throws -> Void
     ) async throws -> [ChainKey: LedgerStorageError] {
         guard let first = keys.first else { return [:] }
@@ -19,8 +19,8 @@ extension Ledger {
         } catch let error as LedgerStorageError where error.code == .damaged {
             guard keys.count > 1 else { return [first: error] }
             let middle = keys.count / 2
-            let damaged = try await sparingDamaged(Array(keys[..<middle]), body)
-            return try await damaged.merging(sparingDamaged(Array(keys[middle...]), body)) { $1 }
+            let damaged = try await skippingDamaged(Array(keys[..<middle]), body)
+            return try await damaged.merging(skippingDamaged(Array(keys[middle...]), body)) { $1 }
         }
     }
 
@@ -36,7 +36,7 @@ extension Ledger {
         ledger.onCommit = { [onCommit] error in
             if error?.code != .damaged { onCommit(error) }
         }
-        let damaged = try await Self.sparingDamaged(keys) { [ledger] keys in
+        let damaged = try await Self.skippingDamaged(keys) { [ledger] keys in
             var query = LedgerQuery()
             query.chains = Set(keys)
             try await ledger.commit(query) { snapshot, rules in

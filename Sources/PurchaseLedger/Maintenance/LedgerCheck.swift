@@ -55,7 +55,7 @@ extension Ledger {
         repeat {
             let page = try await storage.scanChains(after: cursor, limit: Self.page)
             faults += page.damage.map { Fault(error: $0) }
-            let damaged = try await Self.sparingDamaged(page.items) { keys in
+            let damaged = try await Self.skippingDamaged(page.items) { keys in
                 var query = LedgerQuery()
                 (query.chains, query.owners) = (Set(keys), true)
                 _ = try await storage.load(query)

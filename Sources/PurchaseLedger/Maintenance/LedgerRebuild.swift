@@ -4,16 +4,6 @@ public import AppStoreModel
 public import AppStoreTrust
 
 extension Ledger {
-    /// What came of deriving everything from the documents again.
-    public struct Rebuilt: Hashable, Sendable {
-        /// How many documents were derived from.
-        public var documents = 0
-        /// Documents that do not verify. If there are any, nothing was changed, since what they say cannot be derived.
-        public var faults: [Fault] = []
-        /// The chains whose facts were others than the documents say, and now are what they say.
-        public var differing: [ChainKey] = []
-    }
-
     /// How many chains are compared at once.
     private static let chainPage = 100
 
@@ -26,8 +16,8 @@ extension Ledger {
     /// - Throws: ``LedgerStorageError``.
     public func rebuild(
         by verifier: AppStoreVerifier, at now: Timestamp, onDocuments: (_ count: Int) -> Void = { _ in }
-    ) async throws -> Rebuilt {
-        var (rebuilt, reader) = (Rebuilt(), DocumentReader(storage, verifier))
+    ) async throws -> RebuildReport {
+        var (rebuilt, reader) = (RebuildReport(), DocumentReader(storage, verifier))
         var differing: [ChainKey] = []
         var cursor: ScanCursor?
         repeat {
@@ -166,4 +156,14 @@ private struct DocumentReader {
         known[name] = .some(evidence)
         if let fault, !faults.contains(fault) { faults.append(fault) }
     }
+}
+
+/// What came of deriving everything from the documents again.
+public struct RebuildReport: Hashable, Sendable {
+    /// How many documents were derived from.
+    public var documents = 0
+    /// Documents that do not verify. If there are any, nothing was changed, since what they say cannot be derived.
+    public var faults: [Ledger.Fault] = []
+    /// The chains whose facts were others than the documents say, and now are what they say.
+    public var differing: [ChainKey] = []
 }

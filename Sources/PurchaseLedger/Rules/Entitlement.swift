@@ -62,7 +62,7 @@ extension Holdings {
 
     /// - Parameter chains: With their histories at `now`, in the order of their keys.
     init(_ chains: [(Chain, PurchaseHistory)], _ catalogue: Catalogue, at now: Timestamp) {
-        var grants = OneGrantAGroup(catalogue)
+        var grants = BestGrantPerGroup(catalogue)
         var changes: [Timestamp] = []
         for (chain, history) in chains {
             let state = history.subscription(chain.renewal, at: now)
@@ -98,7 +98,7 @@ private struct Grant {
 }
 
 /// Of each subscription group only the highest level counts; what was bought once counts all.
-private struct OneGrantAGroup {
+private struct BestGrantPerGroup {
     private let catalogue: Catalogue
     private var groups: [String: Grant] = [:]
     private var others: [Grant] = []

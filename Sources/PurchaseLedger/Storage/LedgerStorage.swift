@@ -83,7 +83,7 @@ extension LedgerDecision {
     /// Decides, loads what the decision asks for besides, and commits, for storages that let no one else write meanwhile.
     ///
     /// - Throws: What `decide`, `load` and `commit` throw.
-    public static func settle(
+    public static func run(
         _ query: LedgerQuery, _ decide: LedgerDecider<Output>, load: (LedgerQuery) throws -> LedgerSnapshot,
         commit: (LedgerChanges) throws -> Void
     ) throws -> Output {

@@ -18,7 +18,7 @@ public final class MemoryLedgerStorage: LedgerStorage {
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
         try state.withLock { state in
-            try LedgerDecision.settle(query, decide) {
+            try LedgerDecision.run(query, decide) {
                 state.load($0, numbersCustomers: true)
             } commit: {
                 state.commit($0)

@@ -47,7 +47,7 @@ public struct ChainRecord: Hashable, Sendable {
 /// One customer.
 public struct CustomerRecord: Hashable, Sendable {
     public let customer: Customer
-    /// Its ids, in the order in which they were added. Normalized, see ``Swift/String/asAccount``.
+    /// Its ids, in the order in which they were added. Normalized, see ``Swift/String/normalizedCustomerID``.
     public var ids: [String]
     /// Whether it exists in its own right: a claim or an alias has used one of its ids. Otherwise it exists only because a signed
     /// document names its account.
@@ -63,13 +63,13 @@ public struct CustomerRecord: Hashable, Sendable {
 /// An id of a customer, as the app calls it.
 public struct CustomerID: Hashable, Sendable {
     public var bundleId: String
-    /// Normalized, see ``Swift/String/asAccount``.
+    /// Normalized, see ``Swift/String/normalizedCustomerID``.
     public var id: String
 
     /// - Parameter id: In any form.
     public init(_ id: String, of bundleId: String) {
         self.bundleId = bundleId
-        self.id = id.asAccount
+        self.id = id.normalizedCustomerID
     }
 }
 
