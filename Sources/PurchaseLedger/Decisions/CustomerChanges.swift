@@ -1,43 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// What an app does to its customers: it adds ids, and deletes customers.
+
 import AppStoreModel
 
-// What an app does to its customers: another id, and erasure.
-
-/// Another id for a customer. If it is a customer already, the two become one.
-struct Aliasing: Sendable {
-    var id: CustomerID
-    var alias: CustomerID
-    var scope: LedgerScope
-
-    var query: LedgerQuery {
-        var query = LedgerQuery()
-        query.customers = [id, alias]
-        query.holdings = Set(Environment.allCases)
-        return query
-    }
-
-    /// - Returns: False if the customer is not known.
-    func decide(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) -> LedgerDecision<Bool> {
-        LedgerDraft.decide(snapshot, rules, at: now) { $0.apply(self) }
+extension LedgerQuery {
+    /// Customers with their chains in all environments.
+    static func everything(of customers: Set<CustomerID>) -> LedgerQuery {
+        LedgerQuery { ($0.customers, $0.holdings) = (customers, Set(Environment.allCases)) }
     }
 }
 
 extension LedgerDraft {
-    fileprivate mutating func apply(_ aliasing: Aliasing) -> Bool {
-        guard var customer = customer(aliasing.id) else { return false }
+    /// Adds an id to a customer. If it is the id of another customer, the two are merged.
+    ///
+    /// - Returns: False if the customer is not known.
+    mutating func addAlias(_ alias: CustomerID, to id: CustomerID, in scope: LedgerScope) -> Bool {
+        guard var customer = customer(id) else { return false }
         customer.isEstablished = true
-        if let other = self.customer(aliasing.alias) {
-            if other.customer != customer.customer { merge(other, into: &customer, aliasing.scope) }
+        if let other = self.customer(alias) {
+            if other.customer != customer.customer { merge(other, into: &customer, scope) }
         } else {
-            customer.ids.append(aliasing.alias.id)
+            customer.ids.append(alias.id)
         }
         put(customer)
         return true
     }
 
-    /// Gives all ids and chains of `other` to a customer, after its own, and removes `other`. Of two links to one chain the claim
-    /// stays.
+    /// Gives all ids and chains of `other` to a customer, after its own, and removes `other`. If both own a chain, a
+    /// claim prevails.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
         let chains = chains(of: other.customer)
         remove(other)
@@ -52,54 +43,36 @@ extension LedgerDraft {
             }
             put(record)
         }
-        append(LedgerEvent(.customersMerged, in: scope, at: now, customer: customer.customer))
+        changes.events.append(LedgerEvent(.customersMerged, in: scope, at: now, customer: customer.customer))
     }
 }
 
-/// The erasure of a customer.
-struct CustomerErasure: Sendable {
-    var id: CustomerID
-    var scope: LedgerScope
+/// What was erased with a customer.
+public struct DeletionReport: Hashable, Sendable {
+    /// The purchases that the customer owned, in all environments.
+    public var purchases: Int
+    /// The documents that were erased with them.
+    public var erasedDocuments: Int
+    /// The documents about them that stay because they are about purchases of others too. Zero if the ledger keeps
+    /// evidence.
+    public var keptDocuments: Int
 
-    var query: LedgerQuery {
-        var query = LedgerQuery()
-        query.customers = [id]
-        query.holdings = Set(Environment.allCases)
-        return query
-    }
-
-    /// - Returns: `nil` if the customer is not known.
-    func decide(
-        _ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp
-    ) -> LedgerDecision<DeletionReport?> {
-        guard let customer = snapshot.customer(id) else { return .commit(LedgerChanges(), nil) }
-        let chains = snapshot.chains.values.filter { $0.isOwned(by: customer.customer) }
-        var more = LedgerQuery()
-        if !rules.keepsEvidence {
-            let unowned = chains.filter { $0.owners.count == 1 }
-            more.evidence = Set(unowned.map(\.key))
-            more.customers = Set(
-                unowned.compactMap(\.chain.account))
-        }
-        guard more.evidence.isSubset(of: snapshot.query.evidence), more.customers.isSubset(of: snapshot.query.customers)
-        else { return .load(more) }
-        return LedgerDraft.decide(snapshot, rules, at: now) { draft in
-            let deleted = draft.erase(customer, accounts: more.customers)
-            draft.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer.customer))
-            return deleted
-        }
+    public init(purchases: Int, erasedDocuments: Int = 0, keptDocuments: Int = 0) {
+        self.purchases = purchases
+        self.erasedDocuments = erasedDocuments
+        self.keptDocuments = keptDocuments
     }
 }
 
 extension LedgerDraft {
-    /// Erases a customer and, unless evidence is kept, the chains that it owned alone.
+    /// Erases a customer and, unless the ledger keeps evidence, the chains that no one else owns.
     ///
-    /// - Parameter accounts: Those that these chains name.
-    fileprivate mutating func erase(_ customer: CustomerRecord, accounts: Set<CustomerID>) -> DeletionReport {
+    /// - Returns: `nil` if the customer is not known.
+    mutating func erase(_ id: CustomerID, in scope: LedgerScope) -> DeletionReport? {
+        guard let customer = customer(id) else { return nil }
         let records = chains(of: customer.customer)
-        var deleted = DeletionReport(purchases: records.count)
         remove(customer)
-        var unowned: Set<ChainKey> = []
+        var (erased, accounts): (Set<ChainKey>, Set<CustomerID>) = ([], [])
         for var record in records {
             guard record.owners.count == 1 else {
                 record.owners.removeAll { $0.customer == customer.customer }
@@ -108,43 +81,32 @@ extension LedgerDraft {
             }
             unlink(&record, from: customer.customer)
             guard !rules.keepsEvidence else {
-                // What was used stays used, for whoever presents it next.
+                // A consumable that was used stays used for the next owner.
                 record.chain.residue = record.chain.residueOfErasure
                 put(record)
                 continue
             }
-            unowned.insert(record.key)
+            erased.insert(record.key)
+            if let account = record.chain.account { accounts.insert(account) }
             erase(record)
         }
-        let documents = Set(unowned.flatMap(evidence))
-        deleted.erasedDocuments = documents.count { $0.chains.isSubset(of: unowned) }
-        deleted.keptDocuments = documents.count - deleted.erasedDocuments
         for account in accounts.sorted(by: { $0.id < $1.id }) { removeIfUnused(account) }
-        return deleted
+        changes.events.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer.customer))
+        return report(purchases: records.count, erased)
     }
 
-    /// Removes a customer who existed only because an erased purchase named the account.
+    private mutating func report(purchases: Int, _ erased: Set<ChainKey>) -> DeletionReport {
+        let documents = erased.reduce(into: Set()) { $0.formUnion(evidence($1)) }
+        let count = documents.count { $0.chains.isSubset(of: erased) }
+        return DeletionReport(
+            purchases: purchases, erasedDocuments: count, keptDocuments: documents.count - count)
+    }
+
+    /// Removes a customer that existed only because an erased purchase named its account.
     private mutating func removeIfUnused(_ account: CustomerID) {
         guard let customer = customer(account), !customer.isEstablished, customer.ids == [account.id],
             chains(of: customer.customer).isEmpty
         else { return }
         remove(customer)
-    }
-}
-
-/// What became of a customer that was deleted.
-public struct DeletionReport: Hashable, Sendable {
-    /// The purchases that were the customer's, in all environments.
-    public var purchases: Int
-    /// The signed documents that were erased with them.
-    public var erasedDocuments: Int
-    /// The signed documents about them that stay, since they are about purchases of others too. If the ledger keeps
-    /// evidence, none is counted.
-    public var keptDocuments: Int
-
-    public init(purchases: Int, erasedDocuments: Int = 0, keptDocuments: Int = 0) {
-        self.purchases = purchases
-        self.erasedDocuments = erasedDocuments
-        self.keptDocuments = keptDocuments
     }
 }

@@ -2,53 +2,33 @@
 
 import AppStoreModel
 
-/// A decision in the making: the records that were loaded, as they are with what was decided so far. A value without storage or
-/// clock, so that every rule is tested by itself.
+/// A decision in progress: the loaded records with the changes decided so far.
+///
+/// A draft is a value without storage or clock. If it needs something that was not loaded, it notes that and continues
+/// with nothing; then ``decision(_:)`` asks to load it, and the whole decision is made again.
 struct LedgerDraft {
     let rules: LedgerRules
     let now: Timestamp
     private let loaded: LedgerSnapshot
-    private var chains: [ChainKey: ChainRecord]
-    private var customers: [Customer: CustomerRecord]
-    private var ids: [CustomerID: Customer]
-    private var names: Set<Provenance>
-    private var erasedChains: Set<ChainKey> = []
-    private var movedEvidence: [ChainKey: ChainKey] = [:]
-    private var documents: [NewDocument] = []
-    private var events: [LedgerEvent] = []
-    /// Apps of which chains were evaluated although they have no catalogue.
-    private var uncatalogued: Set<String> = []
-    /// What has to be loaded before this can be decided.
-    private(set) var missing = LedgerQuery()
+    /// ``loaded`` with the changes decided so far.
+    private var state: LedgerSnapshot
+    /// What was decided, except records: ``decision(_:)`` adds those that differ from the loaded ones.
+    var changes = LedgerChanges()
+    private var missing = LedgerQuery()
 
-    private init(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) {
-        loaded = snapshot
+    init(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) {
+        (loaded, state) = (snapshot, snapshot)
         self.rules = rules
         self.now = now
-        (chains, customers, ids, names) = (snapshot.chains, snapshot.customers, snapshot.ids, snapshot.names)
     }
 
-    /// Decides by what `body` does to a draft.
-    static func decide<Output: Sendable>(
-        _ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp, _ body: (inout LedgerDraft) -> Output
-    ) -> LedgerDecision<Output> {
-        var draft = LedgerDraft(snapshot, rules, at: now)
-        let output = body(&draft)
-        return draft.decision(output)
-    }
-
-    /// The decision: what changed, or what has to be loaded first.
-    private func decision<Output: Sendable>(_ output: Output) -> LedgerDecision<Output> {
+    /// The decision: what to commit, or what to load first.
+    func decision<Output: Sendable>(_ output: Output) -> LedgerDecision<Output> {
         guard missing == LedgerQuery() else { return .load(missing) }
-        var changes = LedgerChanges()
-        changes.documents = documents
-        changes.chains = chains.values.filter { $0 != loaded.chains[$0.key] }
-        changes.customers = customers.values.filter { $0 != loaded.customers[$0.customer] }
-        changes.erasedCustomers = Set(loaded.customers.keys).subtracting(customers.keys)
-        changes.movedEvidence = movedEvidence
-        changes.erasedChains = erasedChains
-        changes.events = events
-        for bundleId in uncatalogued { changes.catalogues[bundleId] = [] }
+        var changes = changes
+        changes.chains = state.chains.values.filter { $0 != loaded.chains[$0.key] }
+        changes.customers = state.customers.values.filter { $0 != loaded.customers[$0.customer] }
+        changes.erasedCustomers = Set(loaded.customers.keys.filter { state.customers[$0] == nil })
         return .commit(changes, output)
     }
 }
@@ -57,46 +37,46 @@ struct LedgerDraft {
 
 extension LedgerDraft {
     /// The documents that are evidence for a chain.
-    func evidence(_ key: ChainKey) -> [DocumentReference] { loaded.evidence[key] ?? [] }
+    mutating func evidence(_ key: ChainKey) -> [DocumentReference] {
+        if !loaded.query.evidence.contains(key) { missing.evidence.insert(key) }
+        return loaded.evidence[key] ?? []
+    }
 
-    func isStored(_ document: Evidence) -> Bool { names.contains(document.provenance) }
+    func isStored(_ document: Evidence) -> Bool { state.names.contains(document.provenance) }
 
     /// Stores a document, after the tokens in it, as evidence for some of its chains.
     mutating func store(_ document: Evidence, for keys: Set<ChainKey>) {
         for part in document.parts where !isStored(part) {
-            store(part, for: keys.intersection(part.chains.map { resolved($0) }))
+            let isAboutAll = part.chains == document.chains
+            store(part, for: isAboutAll ? keys : keys.intersection(part.chains.map { resolved($0) }))
         }
-        names.insert(document.provenance)
-        documents.append(NewDocument(document, for: keys, receivedAt: now))
+        state.names.insert(document.provenance)
+        changes.documents.append(NewDocument(document, for: keys, receivedAt: now))
+    }
+
+    /// Makes the documents of one chain evidence for another one.
+    mutating func moveEvidence(from old: ChainKey, to new: ChainKey) {
+        for (key, target) in changes.movedEvidence where target == old { changes.movedEvidence[key] = new }
+        changes.movedEvidence[old] = new
     }
 }
 
 // MARK: - Chains
 
 extension LedgerDraft {
-    /// What is known of a chain: nothing, if it is new.
-    func record(_ key: ChainKey) -> ChainRecord { chains[key] ?? ChainRecord(key) }
-
-    mutating func put(_ record: ChainRecord) { chains[record.key] = record }
-
-    /// As ``record(_:)``. A chain that was not asked for is loaded before this is decided.
-    mutating func loadedRecord(_ key: ChainKey) -> ChainRecord {
-        if chains[key] == nil, !loaded.query.chains.contains(key) { missing.chains.insert(key) }
-        return record(key)
+    /// The record of a chain; an empty one if the chain is new.
+    mutating func record(_ key: ChainKey) -> ChainRecord {
+        if let record = state.chains[key] { return record }
+        if !loaded.query.chains.contains(key) { missing.chains.insert(key) }
+        return ChainRecord(key)
     }
 
-    /// Documents that are evidence for one chain are evidence for another one from now on.
-    mutating func moveEvidence(from old: ChainKey, to new: ChainKey) {
-        for (key, target) in movedEvidence where target == old { movedEvidence[key] = new }
-        movedEvidence[old] = new
-    }
+    mutating func put(_ record: ChainRecord) { state.chains[record.key] = record }
 
-    /// The chains of a customer that were loaded, in the order of their ids.
-    func chains(of customer: Customer) -> [ChainRecord] {
-        chains.values.filter { $0.isOwned(by: customer) }.sorted { $0.key < $1.key }
-    }
+    /// The loaded chains that a customer owns, ordered by key.
+    func chains(of customer: Customer) -> [ChainRecord] { state.chains(of: customer) }
 
-    /// Leaves nothing of a chain but a tombstone, and what must stay true.
+    /// Replaces a chain by a tombstone with the residue that must stay known.
     mutating func erase(_ record: ChainRecord) {
         var erased = ChainRecord(record.key)
         erased.chain.residue = record.chain.residueOfErasure
@@ -104,9 +84,9 @@ extension LedgerDraft {
         erased.erasedAt = now
         erased.lastEventAt = record.lastEventAt
         put(erased)
-        erasedChains.insert(record.key)
+        changes.erasedChains.insert(record.key)
         for name in record.chain.predecessors {
-            var earlier = loadedRecord(ChainKey(name, in: record.key.scope))
+            var earlier = self.record(ChainKey(name, in: record.key.scope))
             earlier.erasedAt = now
             put(earlier)
         }
@@ -116,62 +96,38 @@ extension LedgerDraft {
 // MARK: - Customers
 
 extension LedgerDraft {
-    /// The customer who has an id; `nil` if there is none, or if it was not asked for.
-    func customer(_ id: CustomerID) -> CustomerRecord? { ids[id].flatMap { customers[$0] } }
-
-    /// As ``customer(_:)-(CustomerID)``. An id that was not asked for is loaded before this is decided.
-    mutating func loadedCustomer(_ id: CustomerID) -> CustomerRecord? {
+    /// The customer with an id; `nil` if there is none.
+    mutating func customer(_ id: CustomerID) -> CustomerRecord? {
         if !loaded.query.customers.contains(id) { missing.customers.insert(id) }
-        return customer(id)
+        return state.customer(id)
     }
 
-    func customer(_ customer: Customer) -> CustomerRecord? { customers[customer] }
+    func customer(_ customer: Customer) -> CustomerRecord? { state.customers[customer] }
 
-    /// The customer who has an id, a new one if there is none; `nil` if it was not loaded.
-    mutating func addedCustomer(_ id: CustomerID) -> CustomerRecord? {
-        if let known = loadedCustomer(id) { return known }
+    /// The customer with an id, a new one if there is none; `nil` if the id was not loaded.
+    mutating func findOrAddCustomer(_ id: CustomerID) -> Customer? {
+        if let known = customer(id) { return known.customer }
         guard let number = loaded.newNumbers[id] else { return nil }
         let record = CustomerRecord(Customer(number: number, bundleId: id.bundleId), ids: [id.id])
         put(record)
-        return record
+        return record.customer
     }
 
     mutating func put(_ record: CustomerRecord) {
-        customers[record.customer] = record
-        for id in record.ids { ids[CustomerID(id, of: record.customer.bundleId)] = record.customer }
+        state.customers[record.customer] = record
+        for id in record.ids { state.ids[CustomerID(id, of: record.customer.bundleId)] = record.customer }
     }
 
     mutating func remove(_ record: CustomerRecord) {
-        customers[record.customer] = nil
-        for id in record.ids { ids[CustomerID(id, of: record.customer.bundleId)] = nil }
+        state.customers[record.customer] = nil
+        for id in record.ids { state.ids[CustomerID(id, of: record.customer.bundleId)] = nil }
     }
 
     /// Notes that a customer exists in its own right.
     mutating func establish(_ customer: Customer) {
-        guard var record = customers[customer], !record.isEstablished else { return }
+        guard var record = state.customers[customer], !record.isEstablished else { return }
         record.isEstablished = true
         put(record)
-    }
-}
-
-// MARK: - Events
-
-extension LedgerDraft {
-    /// Notes that the answer about a chain has to be evaluated again if its app gets a catalogue.
-    mutating func noteCatalogue(of record: ChainRecord) {
-        let bundleId = record.key.scope.bundleId
-        if rules.catalogues[bundleId] == nil { uncatalogued.insert(bundleId) }
-    }
-
-    mutating func append(_ event: LedgerEvent) { events.append(event) }
-
-    /// Publishes something about a chain. Events of one chain never go back in time, whatever the clock does.
-    mutating func append(_ event: LedgerEvent, about record: inout ChainRecord) {
-        var event = event
-        event.recordedAt = max(now, record.lastEventAt ?? now)
-        event.originalTransactionId = record.key.originalTransactionId
-        record.lastEventAt = event.recordedAt
-        events.append(event)
     }
 
     /// Makes a customer an owner of a chain.
@@ -191,16 +147,38 @@ extension LedgerDraft {
         event.before = record.report?.state
         append(event, about: &record)
     }
+}
+
+// MARK: - Events
+
+extension LedgerDraft {
+    /// Publishes an event about a chain. Events of one chain never go back in time, even if the clock does.
+    mutating func append(_ event: LedgerEvent, about record: inout ChainRecord) {
+        var event = event
+        event.recordedAt = max(now, record.lastEventAt ?? now)
+        event.originalTransactionId = record.key.originalTransactionId
+        record.lastEventAt = event.recordedAt
+        changes.events.append(event)
+    }
+
+    /// Publishes an event about a chain to each of its owners, or once if it has none.
+    mutating func append(toOwners event: LedgerEvent, about record: inout ChainRecord) {
+        guard !record.owners.isEmpty else { return append(event, about: &record) }
+        for owner in record.owners {
+            var event = event
+            event.customer = owner.customer
+            append(event, about: &record)
+        }
+    }
 
     /// Publishes how a chain differs from what was published last.
     ///
     /// - Parameters:
-    ///   - instant: The instant as of which it is evaluated.
+    ///   - instant: The instant at which the chain is evaluated.
     ///   - effectiveAt: When the change took effect.
     mutating func publish(_ record: inout ChainRecord, asOf instant: Timestamp, effectiveAt: Timestamp) {
-        // Renewal info alone says of no purchase what it is.
+        // Renewal info alone does not say what was bought. There is nothing to publish, and no reason to look again.
         guard !record.chain.transactions.isEmpty else {
-            // There is nothing to say about it yet, or any more, and no reason to look again.
             record.report?.nextChange = nil
             return
         }
@@ -212,29 +190,40 @@ extension LedgerDraft {
             event.effectiveAt = effectiveAt
             (event.transactionId, event.productId) = (change.transactionId, change.productId)
             (event.before, event.after) = (old?.state, new.state)
-            for owner in record.owners.isEmpty ? [nil] : record.owners.map({ Optional($0.customer) }) {
-                event.customer = owner
-                append(event, about: &record)
-            }
+            append(toOwners: event, about: &record)
         }
     }
 
+    /// Publishes what a chain is now.
+    mutating func publishNow(_ key: ChainKey) {
+        var record = record(key)
+        publish(&record, asOf: now, effectiveAt: now)
+        put(record)
+    }
+
+    /// As ``publishDue(_:before:)``, for a stored chain.
     mutating func publishDue(_ key: ChainKey) {
-        guard var record = chains[key] else { return }
+        guard var record = state.chains[key] else { return }
         publishDue(&record)
         put(record)
     }
 
-    /// Publishes, one after another, the changes that time brought to a chain up to now.
+    /// Publishes the changes that time brought to a chain up to now, one after another.
     ///
-    /// - Parameter end: If there is one, only those before it.
+    /// - Parameter end: Changes at or after this instant are left out.
     mutating func publishDue(_ record: inout ChainRecord, before end: Timestamp = .distantFuture) {
-        // The catalogue that is configured later must find that this was evaluated without it.
-        if record.report?.nextChange.map({ $0 <= now }) ?? false { noteCatalogue(of: record) }
+        guard let due = record.report?.nextChange, due <= now else { return }
+        noteCatalogue(of: record)
         while let instant = record.report?.nextChange, instant <= now, instant < end {
             publish(&record, asOf: instant, effectiveAt: instant)
-            // An instant comes after the one before it. If it did not, this would not end.
+            // Each instant is later than the one before it. If it were not, this would never end.
             if let next = record.report?.nextChange, next <= instant { record.report?.nextChange = nil }
         }
+    }
+
+    /// If the app of a chain has no catalogue, notes that its chains must be evaluated again once it has one.
+    mutating func noteCatalogue(of record: ChainRecord) {
+        let bundleId = record.key.scope.bundleId
+        if rules.catalogues[bundleId] == nil { changes.catalogues[bundleId] = [] }
     }
 }

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreModel
+import AppStoreModel
 
-/// All that is known of one purchase and what came of it: its transactions and, for a subscription, its newest renewal info.
+/// The facts about one purchase: its transactions and, for a subscription, its newest renewal info.
 public struct Chain: Hashable, Sendable {
     public let key: ChainKey
-    /// The original transaction ids of the chains that were migrated to this one: what documents say of them is said of it.
-    public var predecessors: Set<String> = []
+    // Compared first: nearly every notification changes it.
+    public private(set) var renewal: RenewalFact?
     /// By transaction id.
     public private(set) var transactions: [String: TransactionFact] = [:]
-    public private(set) var renewal: RenewalFact?
-    /// By transaction id, without names: facts whose documents were erased. They show nothing, but what they take back stays taken
-    /// back if a document of the purchase is presented again.
+    /// The original transaction ids of the chains that were migrated to this one. Facts about them are facts about this
+    /// chain.
+    public var predecessors: Set<String> = []
+    /// By transaction id, without names: facts whose documents were erased. Answers do not show them. If a document of
+    /// the purchase is presented again, what they revoke stays revoked.
     public package(set) var residue: [String: TransactionFact] = [:]
 
     public init(_ key: ChainKey) {
         self.key = key
     }
 
-    /// Takes in what a document says about one of its transactions. What a document says about another chain is none of its
-    /// business.
+    /// Merges a statement about one of its transactions. Statements about other chains are ignored.
     public mutating func merge(_ statement: TransactionStatement) {
         guard let statement = own(statement) else { return }
         let key = TransactionKey(statement.transactionId, in: key.scope)
         transactions[statement.transactionId, default: TransactionFact(key)].merge(statement)
     }
 
-    /// Takes in what a document says about what comes next. Renewal info of another subscription is none of this one's.
+    /// Merges renewal info. That of other subscriptions is ignored.
     public mutating func merge(_ fact: RenewalFact) {
         guard isNamed(fact.originalTransactionId) else { return }
         var fact = fact
@@ -34,14 +35,14 @@ public struct Chain: Hashable, Sendable {
         renewal = renewal?.merged(with: fact) ?? fact
     }
 
-    /// Takes in what a document said that is erased, or that was signed before the chain was.
+    /// Merges a statement of a document that was erased, or that was signed before the chain was erased.
     package mutating func mergeResidue(_ statement: TransactionStatement) {
         guard let statement = own(statement) else { return }
         let key = TransactionKey(statement.transactionId, in: key.scope)
         residue[statement.transactionId, default: TransactionFact(key)].merge(statement.withoutNames)
     }
 
-    /// Takes in all that is known of a chain that was migrated to this one.
+    /// Merges all facts of a chain that was migrated to this one.
     mutating func takeOver(_ old: Chain) {
         predecessors.formUnion(old.predecessors.union([old.key.originalTransactionId]))
         for statement in old.transactions.values.flatMap(\.statements) { merge(statement) }
@@ -49,12 +50,12 @@ public struct Chain: Hashable, Sendable {
         if let renewal = old.renewal { merge(renewal) }
     }
 
-    /// Whether documents mean this chain by an original transaction id.
+    /// Whether documents that name `originalTransactionId` are about this chain.
     func isNamed(_ originalTransactionId: String) -> Bool {
         originalTransactionId == key.originalTransactionId || predecessors.contains(originalTransactionId)
     }
 
-    /// A statement about this chain, under its own id.
+    /// A statement about this chain, under the chain's present id.
     private func own(_ statement: TransactionStatement) -> TransactionStatement? {
         guard isNamed(statement.originalTransactionId) else { return nil }
         var statement = statement
@@ -66,7 +67,7 @@ public struct Chain: Hashable, Sendable {
 // MARK: - What is known
 
 extension Chain {
-    /// What is known of one transaction.
+    /// The present statement about one transaction.
     public func current(_ fact: TransactionFact) -> TransactionStatement? {
         guard var statement = fact.current else { return nil }
         guard !residue.isEmpty, let judged = judged(fact).current else { return statement }
@@ -75,29 +76,31 @@ extension Chain {
         return statement
     }
 
-    /// A fact with what is left of its erased documents.
+    /// A fact together with the residue of its erased documents.
     private func judged(_ fact: TransactionFact) -> TransactionFact {
         guard var judged = residue[fact.key.transactionId] else { return fact }
         for statement in fact.statements { judged.merge(statement) }
         return judged
     }
 
-    /// What is known of the transactions, in no order.
+    /// The present statements about all transactions, in no order.
     struct Statements {
         var all: [TransactionStatement] = []
-        /// The ids of those that only a receipt says were taken back.
+        /// The ids of those that only a receipt calls cancelled.
         var cancelledByReceiptAlone: Set<String> = []
-        /// The ids of those of which only a residue is left.
+        /// The ids of those of which only residue is left.
         var erased: Set<String> = []
     }
 
     var statements: Statements {
         var statements = Statements()
         statements.all.reserveCapacity(transactions.count)
-        for fact in transactions.values {
-            if let statement = current(fact) { statements.all.append(statement) }
-            if judged(fact).isCancelledByReceiptAlone {
-                statements.cancelledByReceiptAlone.insert(fact.key.transactionId)
+        let facts = transactions.values
+        for index in facts.indices {
+            if let statement = current(facts[index]) { statements.all.append(statement) }
+            if facts[index].receipt == nil, residue.isEmpty { continue }
+            if judged(facts[index]).isCancelledByReceiptAlone {
+                statements.cancelledByReceiptAlone.insert(facts[index].key.transactionId)
             }
         }
         for (id, fact) in residue where transactions[id] == nil {
@@ -109,25 +112,18 @@ extension Chain {
         return statements
     }
 
-    /// What must stay true if the documents of the chain are erased: all that is known of its transactions, but for names, if it
-    /// takes anything back or counts a consumable; otherwise nothing.
-    var residueOfErasure: [String: TransactionFact] {
-        guard !residue.isEmpty || history(at: .distantFuture).isMarked else { return [:] }
-        var erased = self
-        for statement in transactions.values.flatMap(\.statements) { erased.mergeResidue(statement) }
-        return erased.residue
-    }
-
-    /// The account that the latest purchase names, of those that name one; else the renewal info's. A document about an earlier
-    /// period that was signed again, as for its refund, moves the purchase to no one else. Receipts name no account.
-    var appAccountToken: String? {
-        let named = transactions.values.compactMap(\.signed).filter { $0.appAccountToken != nil }
-        let latest = named.max {
-            ($0.purchaseDate ?? .distantPast, $0.provenance) < ($1.purchaseDate ?? .distantPast, $1.provenance)
+    /// The account that the latest purchase with a token names, otherwise the renewal info's; `nil` if none does. An
+    /// earlier period that is signed again, as for its refund, does not move the purchase. Receipts name no account.
+    var account: CustomerID? {
+        let facts = transactions.values
+        var latest: (place: (Timestamp, Provenance), token: String)?
+        for index in facts.indices {
+            guard let token = facts[index].signed?.appAccountToken, let provenance = facts[index].signed?.provenance
+            else { continue }
+            let place = (facts[index].signed?.purchaseDate ?? .distantPast, provenance)
+            if let latest, latest.place >= place { continue }
+            latest = (place, token)
         }
-        return latest?.appAccountToken ?? renewal?.appAccountToken
+        return (latest?.token ?? renewal?.appAccountToken).map { CustomerID($0, of: key.scope.bundleId) }
     }
-
-    /// As ``appAccountToken``, as a customer's id.
-    var account: CustomerID? { appAccountToken.map { CustomerID($0, of: key.scope.bundleId) } }
 }

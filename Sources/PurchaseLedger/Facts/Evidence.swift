@@ -5,11 +5,12 @@ public import AppStoreTrust
 package import Crypto
 public import ReceiptCoding
 
-/// A signed document that a verifier accepted, with what it says. It is kept byte for byte as ``Verified/document``.
+/// A signed document that a verifier accepted, with what it says. The ledger stores ``Verified/document`` byte for
+/// byte.
 ///
-/// It can only be made of verified things, so that nothing else gets into a ledger.
+/// Its public initializers require a ``Verified`` value, so that nothing unverified gets into a ledger.
 public struct Evidence: Hashable, Sendable {
-    /// What kind of document it is.
+    /// The kinds of documents.
     public enum Kind: String, CaseIterable, Sendable {
         case transaction
         case renewalInfo
@@ -21,28 +22,32 @@ public struct Evidence: Hashable, Sendable {
     public let id: EvidenceID
     public let kind: Kind
     public let scope: LedgerScope
-    /// When it was signed; `nil` where it does not say.
+    /// When it was signed; `nil` if it does not say.
     public let signedDate: Timestamp?
-    /// A token as it arrived; a receipt in canonical form.
+    /// A token as it arrived, or a receipt in canonical form.
     public let document: [UInt8]
     /// What it says about transactions.
     public let statements: [TransactionStatement]
-    /// What it says about what comes next.
+    /// What it says about renewals.
     public let renewals: [RenewalFact]
-    /// The signed documents inside of a notification, each verified by itself: evidence in their own right.
+    /// The signed documents inside a notification. Each is verified by itself and is evidence of its own.
     public let parts: [Evidence]
-    /// Of a notification: its `notificationUUID`, type and subtype, whatever they are.
+    /// The `notificationUUID`, type and subtype of a notification, known or not.
     public let notification: Notification?
 
-    /// Its name and when it was signed: what a fact that it states refers to, and where it is found.
+    /// The name under which it is stored, and to which its facts refer.
     public var provenance: Provenance { Provenance(id, signed: signedDate) }
 
-    /// By original transaction id: the one that the subscription had before (`previousOriginalTransactionId`).
+    /// By original transaction id: the subscription's id before a migration (`previousOriginalTransactionId`).
     let predecessors: [String: String]
 
-    /// The chains that it speaks of, each once, in an order that follows from their ids.
+    /// The chains that it is about, each once, ordered by id.
     public let chains: [ChainKey]
 
+    /// The accounts that it names, each once, ordered by id.
+    let accounts: [CustomerID]
+
+    /// How a notification calls itself.
     public struct Notification: Hashable, Sendable {
         public var uuid: String?
         public var type: String
@@ -55,23 +60,25 @@ public struct Evidence: Hashable, Sendable {
         }
     }
 
-    /// Of a token: its parts, which storages that take it apart need not find again.
+    /// The parts of a token, so that a storage need not parse it again.
     package let jws: JWS?
 
-    /// For ourselves and for tests of storages: what gets into a ledger was verified.
+    /// Makes evidence without a proof, for the initializers below and for tests of storages.
     ///
-    /// - Parameter token: What verifying it came across.
+    /// - Parameters:
+    ///   - token: What verifying a token computed.
+    ///   - says: Returns the facts in the document, given its name.
     package init(
         _ kind: Kind, _ document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil, _ scope: LedgerScope,
-        _ signedDate: Timestamp?,
-        parts: [Evidence] = [], notification: Notification? = nil, predecessors: [String: String] = [:],
+        _ signedDate: Timestamp?, parts: [Evidence] = [], notification: Notification? = nil,
+        predecessors: [String: String] = [:],
         says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
         let id = token.map { EvidenceID(digest: $0.digest) } ?? EvidenceID(document, kind)
         self.id = id
         self.kind = kind
         self.scope = scope
-        // What is signed at the beginning of time is not dated.
+        // The beginning of time stands for no date, see ``Provenance``.
         self.signedDate = signedDate == .distantPast ? nil : signedDate
         self.document = document
         jws = token?.jws
@@ -81,10 +88,13 @@ public struct Evidence: Hashable, Sendable {
         (statements, renewals) = says(Provenance(id, signed: signedDate))
         let ids = Set(statements.map(\.originalTransactionId) + renewals.map(\.originalTransactionId))
         chains = ids.sorted().map { ChainKey($0, in: scope) }
+        let tokens = Set(statements.compactMap(\.appAccountToken) + renewals.compactMap(\.appAccountToken))
+        accounts = tokens.sorted().map { CustomerID($0, of: scope.bundleId) }
     }
 }
 
 extension Evidence {
+    /// - Returns: `nil` if the transaction names no app, as in the initializers below.
     public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
         guard let scope = transaction.scope else { return nil }
         let (payload, own) = (transaction.payload, transaction.payload.originalTransactionId)
@@ -96,15 +106,13 @@ extension Evidence {
             .transaction, transaction.document, token: transaction.token, scope, transaction.signedDate,
             predecessors: predecessors
         ) { provenance in
-            (
-                [TransactionStatement(transaction.payload, source: .signedTransaction, provenance: provenance)]
-                    .compactMap { $0 }, []
-            )
+            let statement = TransactionStatement(payload, source: .signedTransaction, provenance: provenance)
+            return (statement.map { [$0] } ?? [], [])
         }
     }
 
-    /// - Parameter transaction: A verified transaction of the same subscription, which binds the renewal info to an app.
-    /// - Returns: `nil` where the two are not of one subscription and environment.
+    /// - Parameter transaction: A transaction of the same subscription, which binds the renewal info to an app.
+    /// - Returns: `nil` unless both are of one subscription and environment.
     public init?(
         _ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>,
         boundBy transaction: Verified<JWSTransactionDecodedPayload>
@@ -115,20 +123,19 @@ extension Evidence {
         else { return nil }
         self.init(.renewalInfo, renewalInfo.document, token: renewalInfo.token, scope, renewalInfo.signedDate) {
             provenance in
-            ([], [RenewalFact(renewalInfo.payload, provenance: provenance)].compactMap { $0 })
+            ([], RenewalFact(renewalInfo.payload, provenance: provenance).map { [$0] } ?? [])
         }
     }
 
+    /// An app transaction, which says nothing about purchases.
     public init?(_ appTransaction: Verified<AppTransaction>) {
         guard let scope = appTransaction.scope else { return nil }
         self.init(
             .appTransaction, appTransaction.document, token: appTransaction.token, scope, appTransaction.signedDate
-        ) {
-            _ in ([], [])
-        }
+        ) { _ in ([], []) }
     }
 
-    /// A notification. What its parts say counts from when each part was signed.
+    /// A notification. What a part says counts from when that part was signed.
     public init?(_ notification: VerifiedNotification) {
         let envelope = notification.notification
         guard let scope = envelope.scope else { return nil }
@@ -148,7 +155,7 @@ extension Evidence {
         ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
     }
 
-    /// An app receipt: a statement about every purchase in it, as of its creation.
+    /// An app receipt: a statement about each purchase in it, as of the receipt's creation.
     public init?(_ receipt: Verified<AppReceipt>) {
         guard let scope = receipt.scope else { return nil }
         let purchases = receipt.payload.modern().value.transactions
@@ -159,11 +166,11 @@ extension Evidence {
 }
 
 extension EvidenceID {
-    /// The name of a document: the SHA-256 of what in it is signed, which is a token up to its last dot and a receipt's payload.
+    /// The SHA-256 of the signed bytes of a document: a token up to its last dot, a receipt's payload.
     ///
-    /// Anybody can write what is around that in other ways: a receipt's container, the second form of a token's signature. By
-    /// any other name one document would be many, each with a place on the disk. Receipts that earlier versions kept with their
-    /// whole container have the same name.
+    /// An attacker can rewrite the rest: a receipt's container, the second form of a token's signature. If the digest
+    /// covered it, one document could be stored many times. Receipts that earlier versions stored with their whole
+    /// container have the same digest.
     public init(_ document: [UInt8], _ kind: Evidence.Kind) {
         switch kind {
         case .receipt:

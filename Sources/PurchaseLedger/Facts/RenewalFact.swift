@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// What the newest renewal info of a subscription says, as far as it decides anything.
+/// What a subscription's renewal info says, as far as it decides anything.
 public struct RenewalFact: Hashable, Sendable {
     public var provenance: Provenance
     public var originalTransactionId: String
@@ -14,17 +14,17 @@ public struct RenewalFact: Hashable, Sendable {
     public var gracePeriodExpiresDate: Timestamp?
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     public var appAccountToken: String?
-    /// The end of the newest period when this was signed, also if it is past.
+    /// The end of the newest period at the time of signing, even if that is past.
     public var renewalDate: Timestamp?
 
-    /// The least that a renewal info says, as storages need it.
+    /// Makes a fact without optional members, for storages.
     public init(provenance: Provenance, originalTransactionId: String) {
         self.provenance = provenance
         self.originalTransactionId = originalTransactionId
         isInBillingRetry = false
     }
 
-    /// Reads what decides from a payload; `nil` where it names no subscription, so that nothing binds it to an app.
+    /// Reads a payload; `nil` if it names no subscription, so that nothing binds it to an app.
     public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance) {
         guard let originalTransactionId = payload.originalTransactionId else { return nil }
         self.init(provenance: provenance, originalTransactionId: originalTransactionId)
@@ -46,8 +46,8 @@ public struct RenewalFact: Hashable, Sendable {
 }
 
 extension RenewalFact {
-    /// Whether this speaks about the end of a period: it names that end, or it was signed when the period had begun and was known.
-    /// Otherwise it speaks about an earlier period.
+    /// Whether this is about the end of a period: it names that end, or it was signed after the period had begun and
+    /// was known. Otherwise it is about an earlier period.
     func isAbout(_ period: TransactionStatement) -> Bool {
         if let renewalDate, renewalDate.second == period.end.second { return true }
         guard let known = period.knownSince else { return false }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// A chain that cannot be read must not stop the others.
+
 import AppStoreModel
 
-// A chain that cannot be read stops no other.
-
 extension Ledger {
-    /// Does something with some chains at once. If one of them is damaged, it is done with each half by itself, and so on.
+    /// Runs `body` with some chains at once. If one of them is damaged, runs it with each half separately, and so on.
     ///
-    /// - Returns: The chains that are damaged, and why.
-    /// - Throws: What `body` throws, but for `damaged`.
+    /// - Returns: The damaged chains with their errors.
+    /// - Throws: Errors of `body` other than `damaged`.
     static func skippingDamaged(
         _ keys: [ChainKey], _ body: ([ChainKey]) async throws -> Void
     ) async throws -> [ChainKey: LedgerStorageError] {
@@ -24,11 +24,11 @@ extension Ledger {
         }
     }
 
-    /// Publishes changes of some chains in one commit, and passes over those that are damaged.
+    /// Publishes changes of some chains in one commit, and skips damaged ones.
     ///
-    /// That a chain is damaged does not mean that the ledger cannot be written, so ``onCommit`` is not called for it.
+    /// ``onCommit`` is not called for damage: the ledger can still be written.
     ///
-    /// - Returns: The chains that are damaged.
+    /// - Returns: The damaged chains.
     func publish(
         _ keys: [ChainKey], at now: Timestamp, _ body: @escaping @Sendable (inout LedgerDraft, ChainKey) -> Void
     ) async throws -> Set<ChainKey> {
@@ -37,12 +37,8 @@ extension Ledger {
             if error?.code != .damaged { onCommit(error) }
         }
         let damaged = try await Self.skippingDamaged(keys) { [ledger] keys in
-            var query = LedgerQuery()
-            query.chains = Set(keys)
-            try await ledger.commit(query) { snapshot, rules in
-                LedgerDraft.decide(snapshot, rules, at: now) { draft in
-                    for key in keys { body(&draft, key) }
-                }
+            try await ledger.commit(LedgerQuery { $0.chains = Set(keys) }, at: now) { draft in
+                for key in keys { body(&draft, key) }
             }
         }
         return Set(damaged.keys)
@@ -50,10 +46,10 @@ extension Ledger {
 }
 
 extension LedgerStorageError {
-    /// How many chains are named in a message. `quittance check` names all.
+    /// How many chains a message names. `quittance check` names all.
     private static let namedChains = 5
 
-    /// Some chains cannot be read.
+    /// The error for chains that cannot be read.
     package static func damaged(_ keys: Set<ChainKey>) -> LedgerStorageError {
         let ids = keys.sorted().prefix(namedChains).map { "\($0.originalTransactionId) of \($0.scope.bundleId)" }
         let more = keys.count > ids.count ? ", …" : ""

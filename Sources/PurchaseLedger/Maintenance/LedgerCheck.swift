@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Verifies every stored document again, and reads every chain.
+
 import AppStoreModel
 public import AppStoreTrust
 
 extension Ledger {
-    /// A document in the ledger that is not what it was when it came, or a purchase that cannot be read.
+    /// A document in the ledger that was changed or does not verify, or a purchase that cannot be read.
     public struct Fault: Hashable, Sendable {
-        /// `nil` if it cannot be read, and of a purchase.
+        /// `nil` if the name of the document cannot be read, and for a purchase.
         public var document: Provenance?
+        /// What is wrong, as a sentence.
         public var error: String
 
         init(document: Provenance? = nil, error: String) {
@@ -25,18 +28,18 @@ extension Ledger {
     /// Verifies every document again, and reads every purchase.
     ///
     /// - Parameters:
-    ///   - verifier: With the roots, apps and environments with which the documents were verified first. Certificates are not
-    ///     checked for revocation since.
-    ///   - onDocuments: Called with the number of documents that were verified so far.
-    /// - Returns: How many documents there are, and those that do not verify.
-    /// - Throws: ``LedgerStorageError`` other than `damaged`. It ends on any damage.
+    ///   - verifier: With the same roots, apps and environments as when the documents arrived. Whether certificates
+    ///     were revoked since is not checked.
+    ///   - onDocuments: Called with the number of documents verified so far.
+    /// - Returns: How many documents there are, and all faults.
+    /// - Throws: ``LedgerStorageError`` other than `damaged`. Damage never stops it.
     public func check(
         by verifier: AppStoreVerifier, onDocuments: (_ count: Int) -> Void = { _ in }
     ) async throws -> (documents: Int, faults: [Fault]) {
         var (cursor, count, faults) = (ScanCursor?.none, 0, [Fault]())
         repeat {
             let page = try await storage.scanDocuments(after: cursor, limit: Self.page)
-            // Many documents in a row may be missing for one reason.
+            // One damage may make many documents in a row unreadable.
             for damage in page.damage where faults.last?.error != damage { faults.append(Fault(error: damage)) }
             for case (let document, .failure(let fault)) in zip(
                 page.items, await Evidence.verify(page.items, by: verifier))
@@ -56,9 +59,7 @@ extension Ledger {
             let page = try await storage.scanChains(after: cursor, limit: Self.page)
             faults += page.damage.map { Fault(error: $0) }
             let damaged = try await Self.skippingDamaged(page.items) { keys in
-                var query = LedgerQuery()
-                (query.chains, query.owners) = (Set(keys), true)
-                _ = try await storage.load(query)
+                _ = try await storage.load(LedgerQuery { ($0.chains, $0.owners) = (Set(keys), true) })
             }
             for (key, error) in damaged.sorted(by: { $0.key < $1.key }) {
                 faults.append(Fault(unreadable: key, error))
@@ -68,11 +69,11 @@ extension Ledger {
         return faults
     }
 
-    /// How many documents or chains are read at once: some 10 MB.
+    /// How many documents or chains are read at once: about 10 MB.
     private static let page = 500
 }
 
-/// Why a document is not what it was.
+/// Why a document does not verify any more.
 struct DocumentFault: Error {
     var message: String
 }
@@ -80,7 +81,7 @@ struct DocumentFault: Error {
 extension Evidence {
     /// Verifies documents on all cores.
     ///
-    /// - Returns: What each says; `nil` for renewal info, which only the notification that it came in binds to an app.
+    /// - Returns: The evidence in each; `nil` for renewal info, which only its notification binds to an app.
     static func verify(
         _ documents: [StoredDocument], by verifier: AppStoreVerifier
     ) async -> [Result<Evidence?, DocumentFault>] {

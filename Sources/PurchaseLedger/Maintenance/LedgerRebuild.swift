@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Derives all facts from the stored documents again, and corrects what differs.
+
 public import AppStoreModel
 public import AppStoreTrust
 
 extension Ledger {
-    /// How many chains are compared at once.
+    /// How many chains are read at once.
     private static let chainPage = 100
 
-    /// Derives the facts of every chain from its documents again and compares them with those in the ledger. What differs is
-    /// corrected and published. If nothing differs, nothing is written.
+    /// Derives the facts of every chain from its documents again, and compares them with the stored facts. Corrects and
+    /// publishes what differs. If nothing differs, nothing is written.
     ///
-    /// Documents may arrive meanwhile: a chain that they change is derived once more.
+    /// If documents about a chain arrive meanwhile, it derives that chain again.
     ///
     /// - Parameter verifier: As for ``check(by:onDocuments:)``.
     /// - Throws: ``LedgerStorageError``.
@@ -40,7 +42,7 @@ extension Ledger {
         return rebuilt
     }
 
-    /// What a chain is by the documents.
+    /// A chain as derived from its documents.
     private struct Derivation {
         var documents: Set<Provenance>
         var derived: Chain
@@ -50,9 +52,7 @@ extension Ledger {
     }
 
     private func derivation(of key: ChainKey, from reader: inout DocumentReader) async throws -> Derivation {
-        var query = LedgerQuery()
-        (query.chains, query.evidence) = ([key], [key])
-        let snapshot = try await storage.load(query)
+        let snapshot = try await storage.load(LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) })
         let documents = Set((snapshot.evidence[key] ?? []).map(\.name))
         let stored = snapshot.chains[key]?.chain ?? Chain(key)
         var derived = Chain(key)
@@ -67,25 +67,20 @@ extension Ledger {
             differs: derived != stored || !migrations.isEmpty)
     }
 
-    /// Puts the derived facts of a chain in place of those that are stored.
+    /// Replaces the stored facts of a chain by the derived ones.
     ///
     /// - Returns: Whether they differed.
     private func correct(_ key: ChainKey, from reader: inout DocumentReader, at now: Timestamp) async throws -> Bool {
         for _ in 0..<Self.mostAttempts {
             let derivation = try await derivation(of: key, from: &reader)
-            // What a document that cannot be read any more says cannot be derived.
+            // Facts of a document that became unreadable meanwhile would be lost.
             guard derivation.differs, reader.faults.isEmpty else { return false }
-            var query = LedgerQuery()
-            (query.chains, query.evidence) = ([key], [key])
-            let isCorrected = try await commit(query) { snapshot, rules in
+            let query = LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) }
+            let isCorrected = try await commit(query, at: now) { draft in
                 // A document that arrived since may say more.
-                guard Set((snapshot.evidence[key] ?? []).map(\.name)) == derivation.documents else {
-                    return .commit(LedgerChanges(), false)
-                }
-                return LedgerDraft.decide(snapshot, rules, at: now) { draft in
-                    draft.correct(derivation.derived, derivation.migrations)
-                    return true
-                }
+                guard Set(draft.evidence(key).map(\.name)) == derivation.documents else { return false }
+                draft.correct(derivation.derived, derivation.migrations)
+                return true
             }
             if isCorrected { return true }
         }
@@ -93,13 +88,13 @@ extension Ledger {
             .unavailable, "\(key.originalTransactionId) changed again and again meanwhile: run it again")
     }
 
-    /// How often a chain is derived that documents change meanwhile.
+    /// How often to derive a chain that documents change meanwhile.
     private static let mostAttempts = 10
 }
 
 extension LedgerDraft {
-    /// Puts derived facts in place of those of a chain, and publishes what that changes. Without the app's catalogue nothing is
-    /// published: a server that has it evaluates the app's chains when it starts.
+    /// Replaces the facts of a chain by derived ones, and publishes what that changes. Without the app's catalogue it
+    /// publishes nothing: a server with the catalogue evaluates the app's chains when it starts.
     fileprivate mutating func correct(_ derived: Chain, _ migrations: [Evidence]) {
         var record = record(derived.key)
         record.chain = derived
@@ -110,15 +105,15 @@ extension LedgerDraft {
             if rules.catalogues[key.scope.bundleId] == nil {
                 noteCatalogue(of: self.record(key))
             } else {
-                publishAll(key)
+                publishNow(key)
             }
         }
     }
 }
 
-/// Reads documents and verifies them again.
+/// Reads documents and verifies them again, each about once.
 private struct DocumentReader {
-    /// Documents that are kept for the chains that follow: a receipt is evidence for many in a row.
+    /// How many documents to cache: a receipt is evidence for many chains in a row.
     private static let limit = 1000
 
     private let storage: any LedgerStorage
@@ -131,13 +126,12 @@ private struct DocumentReader {
         (self.storage, self.verifier) = (storage, verifier)
     }
 
-    /// What documents say. One that cannot be read or does not verify says nothing, and is a fault.
+    /// The evidence in documents. One that cannot be read or does not verify is a fault, and left out.
     mutating func evidence(_ names: Set<Provenance>) async throws -> [Evidence] {
         if known.count > Self.limit { known.removeAll() }
-        var query = LedgerQuery()
-        query.documents = names.filter { known[$0] == nil }
-        let documents = try await storage.load(query).documents
-        for missing in query.documents.subtracting(documents.keys) {
+        let unread = names.filter { known[$0] == nil }
+        let documents = try await storage.load(LedgerQuery { $0.documents = unread }).documents
+        for missing in unread.subtracting(documents.keys) {
             add(nil, Ledger.Fault(document: missing, error: "It cannot be read."), missing)
         }
         let stored = Array(documents.values)
@@ -148,7 +142,7 @@ private struct DocumentReader {
                 add(nil, Ledger.Fault(document: document.name, error: fault.message), document.name)
             }
         }
-        count += query.documents.count
+        count += unread.count
         return names.compactMap { known[$0] ?? nil }
     }
 
@@ -158,12 +152,12 @@ private struct DocumentReader {
     }
 }
 
-/// What came of deriving everything from the documents again.
+/// The result of deriving all facts from the documents again.
 public struct RebuildReport: Hashable, Sendable {
-    /// How many documents were derived from.
+    /// How many documents were read.
     public var documents = 0
-    /// Documents that do not verify. If there are any, nothing was changed, since what they say cannot be derived.
+    /// Documents that do not verify. If there are any, nothing was changed, since their facts would be lost.
     public var faults: [Ledger.Fault] = []
-    /// The chains whose facts were others than the documents say, and now are what they say.
+    /// The chains whose facts differed from the documents, and were corrected.
     public var differing: [ChainKey] = []
 }

@@ -2,13 +2,13 @@
 
 package import AppStoreModel
 
-/// What an app's products stand for: by configuration, since no document of Apple's says it.
+/// What an app's products grant. It is configured, since no document of Apple's says it.
 public struct Catalogue: Hashable, Sendable {
     /// By product id.
     public var products: [String: Product]
 
-    /// How long a subscription whose renewal has not arrived still counts. Apple charges up to a day before the end, and
-    /// its notifications are minutes late at most days; an hour bridges that and gives away little.
+    /// How long a subscription still counts if its renewal has not arrived. Apple charges up to a day before the end,
+    /// and its notifications are usually only minutes late. An hour bridges that and gives away little.
     public var staleLeeway: Duration
 
     public init(products: [String: Product] = [:], staleLeeway: Duration = .seconds(3600)) {
@@ -18,11 +18,12 @@ public struct Catalogue: Hashable, Sendable {
 
     /// One product, as named in App Store Connect.
     public struct Product: Hashable, Sendable {
-        /// What it entitles to, by names that the app chose.
+        /// The entitlements that it grants, by names that the app chose.
         public var entitlements: Set<String>
-        /// Its rank in its subscription group: 1 is the highest, as in App Store Connect. Last where there is none.
+        /// Its level in its subscription group, as in App Store Connect: 1 is the highest. A product without one ranks
+        /// last.
         public var level: Int?
-        /// How long a non-renewing subscription lasts. Apple leaves that to the app; without it there is no end.
+        /// How long a non-renewing subscription lasts, which Apple leaves to the app; `nil` for no end.
         public var duration: Duration?
 
         public init(entitlements: Set<String>, level: Int? = nil, duration: Duration? = nil) {
@@ -32,12 +33,12 @@ public struct Catalogue: Hashable, Sendable {
         }
     }
 
-    /// The rank of a product for comparisons: lower is better.
+    /// The rank of a product in its group: lower is better.
     func rank(_ productId: String) -> Int { products[productId]?.level ?? .max }
 }
 
 extension Timestamp {
-    /// `duration` later, and at the end of time where that is beyond it.
+    /// The timestamp `duration` later, at most the end of time.
     package func advanced(by duration: Duration) -> Timestamp {
         let (seconds, attoseconds) = duration.components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)

@@ -2,42 +2,19 @@
 
 public import AppStoreModel
 
-/// What consumers of events know of one chain: what a subscription's answer says, or a purchase's.
-public struct ChainState: Hashable, Sendable {
-    /// Of a subscription as answers have it. Of what was bought once: `active`, `revoked` if all of it was refunded, or `expired`
-    /// if its time is over.
-    public var status: SubscriptionState.Status
-    /// Of a subscription the product of the governing period, of what was bought once that of the last purchase.
-    public var productId: String?
-    /// Until when it may be used, that instant not included: of a subscription as `accessUntil` in answers. `nil` for not at all,
-    /// and for no end.
-    public var until: Timestamp?
-    /// Of a subscription: whether it will renew; `nil` if that is not known.
-    public var willRenew: Bool?
-
-    public init(
-        status: SubscriptionState.Status, productId: String? = nil, until: Timestamp? = nil, willRenew: Bool? = nil
-    ) {
-        self.status = status
-        self.productId = productId
-        self.until = until
-        self.willRenew = willRenew
-    }
-}
-
-/// What was published about a chain last, so that each change is published once, also after downtime.
+/// What was published about a chain last, so that each change is published once, even after downtime.
 public struct ChainReport: Hashable, Sendable {
     public var state: ChainState
     public var isSubscription: Bool
-    /// The last transaction that counts.
+    /// The last paid period of a subscription, otherwise the last purchase.
     public var transactionId: String?
-    /// The end of what is paid for.
+    /// The end of the last paid period.
     public var expiresDate: Timestamp?
-    /// The transactions of it that were taken back.
+    /// The ids of the revoked transactions.
     public var revoked: Set<String>
-    /// Whether any of it can be used.
+    /// Whether the chain entitles its owners to anything.
     public var isEntitling: Bool
-    /// When to look again; `nil` for never.
+    /// When to evaluate the chain again; `nil` for never.
     public var nextChange: Timestamp?
 
     public init(
@@ -55,58 +32,41 @@ public struct ChainReport: Hashable, Sendable {
 }
 
 extension ChainReport {
-    /// What there is to publish about a chain at `now`.
+    /// The report about a chain at `now`.
     init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
-        // What is known of the purchases does not depend on the time.
         let history = chain.history(at: now)
+        let subscription = history.subscription(chain.renewal, at: now)
+        let grants = history.grants(subscription, catalogue, at: now)
         let purchases = history.purchases
-        let holdings = Holdings([(chain, history)], catalogue, at: now)
-        let subscription = holdings.subscriptions[chain.key.originalTransactionId]
-        let state = subscription.map(ChainState.init) ?? ChainState(purchases, holdings)
-        self.init(state, isSubscription: subscription != nil)
-        revoked = Set(purchases.lazy.filter { $0.revocation != nil }.map { $0.transactionId })
+        self.init(
+            subscription.map(ChainState.init) ?? ChainState(history, grants), isSubscription: subscription != nil)
+        for index in purchases.indices where purchases[index].revocation != nil {
+            revoked.insert(purchases[index].transactionId)
+        }
         transactionId = subscription?.lastPaid.transactionId ?? purchases.last?.transactionId
         expiresDate = subscription?.lastPaid.expiresDate
-        nextChange = holdings.nextChange
-        isEntitling = holdings.isEntitling
-    }
-}
-
-extension ChainState {
-    init(_ subscription: SubscriptionState) {
-        status = subscription.status
-        productId = subscription.governing.productId
-        until = subscription.accessUntil
-        willRenew = subscription.willRenew
-    }
-
-    /// The state of what was bought once.
-    fileprivate init(_ purchases: [TransactionStatement], _ holdings: Holdings) {
-        let standing = purchases.filter { $0.revocation == nil }
-        let isUsable = holdings.isEntitling || holdings.consumables.contains { $0.revokedQuantity < $0.quantity }
-        // What takes back one id of a purchase takes back all of it, so that another id of it may stand.
-        let isOver = standing.contains { $0.type == .nonRenewingSubscription }
-        status = isUsable ? .active : isOver ? .expired : .revoked
-        productId = purchases.last?.productId
-        until = holdings.isEntitling ? holdings.latestEnd : nil
+        nextChange = history.nextChange(chain.renewal, catalogue, after: now)
+        isEntitling = !grants.isEmpty
     }
 }
 
 // MARK: - Changes
 
 extension ChainReport {
-    /// Something to publish.
+    /// A change to publish.
     struct Change {
         var kind: LedgerEvent.Kind
         var transactionId: String?
         var productId: String?
     }
 
-    /// What changed since `old` was published, in an order in which it can have happened; all of it if nothing was.
+    /// What changed since `old` was published, in an order in which it can have happened.
+    ///
+    /// - Parameter old: `nil` if nothing was published.
     func changes(since old: ChainReport?, _ chain: Chain) -> [Change] {
         let revocations = revocations(since: old, chain)
         var changes = revocations.filter { $0.kind == .refundReversed }
-        changes += isSubscription ? start(since: old) : purchase(since: old)
+        if isSubscription { changes += start(since: old) } else if old == nil { changes.append(change(.purchased)) }
         changes += revocations.filter { $0.kind == .refunded }
         if isSubscription { changes += status(since: old) }
         if old?.isEntitling == true, !isEntitling, !changes.contains(where: \.kind.endsAccess) {
@@ -122,8 +82,6 @@ extension ChainReport {
         Change(kind: kind, transactionId: transactionId, productId: state.productId)
     }
 
-    private func purchase(since old: ChainReport?) -> [Change] { old == nil ? [change(.purchased)] : [] }
-
     /// Refunds and their reversals.
     private func revocations(since old: ChainReport?, _ chain: Chain) -> [Change] {
         let known = old?.revoked ?? []
@@ -137,7 +95,7 @@ extension ChainReport {
         }
     }
 
-    /// A subscription that is new, or was paid for again.
+    /// Whether a subscription is new, or was paid for again.
     private func start(since old: ChainReport?) -> [Change] {
         guard let old, old.isSubscription else { return [change(.subscriptionStarted)] }
         let before = old.state.status
@@ -157,7 +115,7 @@ extension ChainReport {
         return changes
     }
 
-    /// A cancellation is one too if it was not known before whether the subscription renews.
+    /// Whether renewal was turned off or on. It is published as turned off even if it was unknown before.
     private func renewal(since old: ChainReport) -> Change? {
         switch (old.state.willRenew, state.willRenew) {
         case (true, false): change(.subscriptionRenewalDisabled)
@@ -167,8 +125,7 @@ extension ChainReport {
         }
     }
 
-    /// What a status is published as when it is entered. That a subscription is active is published as having started, renewed or
-    /// recovered.
+    /// The event for entering the status. An active subscription is published as started, renewed or recovered instead.
     private var statusEvent: LedgerEvent.Kind? {
         switch state.status {
         case .billingGrace: .subscriptionGraceEntered
@@ -182,7 +139,7 @@ extension ChainReport {
 }
 
 extension LedgerEvent.Kind {
-    /// Whether it says that access ended.
+    /// Whether the event itself says that access ended.
     fileprivate var endsAccess: Bool {
         switch self {
         case .subscriptionExpired, .subscriptionRetryEntered, .subscriptionRevoked, .refunded: true

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreModel
+package import AppStoreModel
 
-/// A claim: a customer presents a purchase. It has all that decides what becomes of it, so that the decision needs no storage.
+/// A customer presents a purchase. The claim has everything that decides its outcome, so that the decision needs no
+/// storage.
 package struct Claim {
     package var policy: ClaimPolicy
     package var claimant: Customer
     /// The present owners, in the order in which they were linked.
     package var owners: [Party]
-    /// The customer that the purchase's newest account token names; `nil` if it has none.
+    /// The customer that the purchase's newest account token names; `nil` if there is none.
     package var account: Party?
     /// Whether the purchase entitles its owners to anything now.
     package var isEntitling: Bool
@@ -32,12 +33,13 @@ package struct Claim {
         self.isEntitling = isEntitling
     }
 
+    /// What becomes of a claim.
     package enum Outcome: Hashable, Sendable {
-        /// The purchase is the claimant's already.
+        /// The claimant already owns the purchase.
         case unchanged
         /// The purchase stays with its owners.
         case refused
-        /// The purchase becomes the claimant's and is taken from these customers.
+        /// The claimant becomes an owner, and these customers lose the purchase.
         case accepted(takenFrom: [Customer])
     }
 
@@ -57,23 +59,24 @@ package struct Claim {
         return account.isEstablished && account.customer != claimant
     }
 
-    /// Whether accepting it changes the owner. An owner that only an account token names is none that could lose anything.
+    /// Whether accepting the claim changes the owner. An owner that exists only by an account token has nothing to
+    /// lose.
     package var changesOwner: Bool {
         guard case .accepted = outcome else { return false }
         return owners.contains(where: \.isEstablished)
     }
 
-    /// Whether ``OwnerChanges/limit`` is for it. The account that the purchase was signed for must always get it back.
+    /// Whether ``OwnerChanges/limit`` applies. The account for which the purchase was signed can always get it back.
     package var isLimited: Bool { !(policy == .accountTokenWins && account?.customer == claimant) }
 }
 
 /// When claims changed the owner of a purchase, at most the last ``limit`` times.
 package struct OwnerChanges {
-    /// Two people who share a device and restore at every start come to a few changes a day; a script would write thousands of
-    /// events.
+    /// The limit of changes. Two people who share a device and restore at every start cause a few a day. A script would
+    /// write thousands of events.
     package static let limit = 10
 
-    /// The time in which there may be as many.
+    /// The time to which ``limit`` applies.
     package static let period = Duration.seconds(86_400)
 
     package private(set) var times: [Timestamp]
@@ -88,12 +91,13 @@ package struct OwnerChanges {
         return recent.count < Self.limit ? nil : recent.min()?.advanced(by: Self.period)
     }
 
+    /// Adds a change at `now`.
     package mutating func add(_ now: Timestamp) {
         times = (recent(at: now) + [now]).sorted().suffix(Self.limit)
     }
 
-    /// How much later than `now` a recorded time may be: requests that overlap are recorded in any order. Beyond it the clock was
-    /// wrong then, and must not close the purchase until it is as late again.
+    /// How much later than `now` a recorded time may be, since overlapping requests are recorded in any order. A time
+    /// beyond it comes from a wrong clock, and must not block the purchase until that time.
     private static let overlap = Duration.seconds(3600)
 
     private func recent(at now: Timestamp) -> [Timestamp] {

@@ -2,77 +2,78 @@
 
 public import AppStoreModel
 
-/// Something that changed, published once.
+/// A change, published once.
 ///
-/// A consumer that keeps the `after` of the last event of each chain has the state that answers give, once all changes up to that
-/// instant are published.
+/// A consumer that keeps the `after` of the last event of each chain has the state that answers give, once all changes
+/// up to that instant are published.
 public struct LedgerEvent: Hashable, Sendable {
-    /// What it is.
+    /// The kinds of changes.
     public enum Kind: String, CaseIterable, Sendable {
-        /// A subscription that was not known.
+        /// A new subscription.
         case subscriptionStarted = "subscription.started"
         /// A later period.
         case subscriptionRenewed = "subscription.renewed"
         /// The same period ends later.
         case subscriptionExtended = "subscription.extended"
-        /// Paid for again, after it had ended or its charge had failed.
+        /// The subscription was paid for again, after it had ended or its charge had failed.
         case subscriptionRecovered = "subscription.recovered"
-        /// Something about it changed that no other event names: see `before` and `after`.
+        /// A change that no other event names: see `before` and `after`.
         case subscriptionUpdated = "subscription.updated"
         /// Another product governs.
         case subscriptionProductChanged = "subscription.productChanged"
-        /// It will no longer renew.
+        /// The subscription will no longer renew.
         case subscriptionRenewalDisabled = "subscription.renewalDisabled"
-        /// It will renew again.
+        /// The subscription will renew again.
         case subscriptionRenewalEnabled = "subscription.renewalEnabled"
-        /// The charge failed, service goes on.
+        /// The charge failed, and the grace period begins.
         case subscriptionGraceEntered = "subscription.graceEntered"
-        /// The charge failed, service ends.
+        /// The charge failed, and access ends.
         case subscriptionRetryEntered = "subscription.retryEntered"
         case subscriptionExpired = "subscription.expired"
-        /// The period is over, and what became of it is not known.
+        /// The period is over, and no document says what followed.
         case subscriptionStale = "subscription.stale"
         /// The governing period was refunded or its sharing ended.
         case subscriptionRevoked = "subscription.revoked"
-        /// The App Store gave the subscription another original transaction id, which is the `detail`. What is known of it is
-        /// there from now on.
+        /// The App Store gave the subscription another original transaction id, the `detail`. All facts moved there.
         case subscriptionMigrated = "subscription.migrated"
-        /// Something bought once.
+        /// A purchase that is no subscription.
         case purchased = "purchase.made"
         case refunded = "purchase.refunded"
         case refundReversed = "purchase.refundReversed"
-        /// Access ended, and no other event says so: that of a non-renewing subscription, or of a stale one after its leeway.
+        /// Access ended, and no other event says so: by a non-renewing subscription, or by a stale one after its
+        /// leeway.
         case accessEnded = "purchase.accessEnded"
-        /// Something about it changed that no other event names, such as the end of a non-renewing subscription by another catalogue.
+        /// A change that no other event names, such as another end of a non-renewing subscription by another catalogue.
         case purchaseUpdated = "purchase.updated"
-        /// A purchase became a customer's.
+        /// A purchase got an owner.
         case linked = "purchase.linked"
+        /// A purchase lost an owner.
         case unlinked = "purchase.unlinked"
         /// Two of an app's customers became one.
         case customersMerged = "customer.merged"
         case customerDeleted = "customer.deleted"
-        /// A notification without a purchase, such as TEST, or of a type that is not known.
+        /// A notification without a purchase, such as TEST, or of an unknown type.
         case notificationReceived = "notification.received"
     }
 
-    /// Its place among the app's events. The storage assigns it.
+    /// Its place among the app's events, assigned by the storage.
     public var cursor: EventCursor?
     public var kind: Kind
     public var scope: LedgerScope
-    /// When the ledger noticed. It never goes back within one chain.
+    /// When the ledger noticed the change. It never goes back within one chain.
     public var recordedAt: Timestamp
-    /// When the change took effect: the instant at which time brought it, else when the App Store signed the document that did.
+    /// When the change took effect: the instant of a change by time, otherwise when the App Store signed the document.
     public var effectiveAt: Timestamp
-    /// The customer it concerns, of this app.
+    /// The customer it concerns.
     public var customer: Customer?
     public var originalTransactionId: String?
     public var transactionId: String?
     public var productId: String?
-    /// What else there is to say, such as the type of a notification.
+    /// Further information, such as the type of a notification.
     public var detail: String?
-    /// The state of the chain that was published before; `nil` if there was none, or the customer did not have the chain.
+    /// The state published before; `nil` if there was none, or the customer did not own the chain.
     public var before: ChainState?
-    /// The state of the chain; `nil` if the customer does not have the chain any more, and of events about no chain.
+    /// The present state; `nil` if the customer no longer owns the chain, or the event is about none.
     public var after: ChainState?
 
     public init(
@@ -89,5 +90,37 @@ public struct LedgerEvent: Hashable, Sendable {
         self.transactionId = transactionId
         self.productId = productId
         self.detail = detail
+    }
+}
+
+/// A place in the events of one app, in the storage's own format.
+public struct EventCursor: Hashable, Sendable, RawRepresentable {
+    public var rawValue: String
+
+    public init(rawValue: String) {
+        self.rawValue = rawValue
+    }
+}
+
+/// Why there are no events after a cursor.
+public enum EventCursorError: Error, Hashable {
+    /// It is not a cursor of this ledger.
+    case invalid
+    /// Events after it were erased. The remaining ones begin after `oldest`.
+    case expired(oldest: EventCursor)
+}
+
+/// A page of one app's events.
+public struct EventPage: Sendable {
+    public var events: [LedgerEvent]
+    /// The first id of each customer in the events, unless the customer was erased.
+    public var customerIds: [Customer: String]
+    /// The place after the last event. Without events, the place of the request.
+    public var next: EventCursor
+
+    public init(events: [LedgerEvent], customerIds: [Customer: String], next: EventCursor) {
+        self.events = events
+        self.customerIds = customerIds
+        self.next = next
     }
 }

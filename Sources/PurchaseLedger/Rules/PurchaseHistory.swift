@@ -2,72 +2,84 @@
 
 import AppStoreModel
 
-/// What was bought in one chain: its transactions judged together, since none of them says alone what it counts for.
+/// The purchases of one chain, judged together: no transaction alone says what it counts for.
 ///
-/// An upgrade ends a period at once, and the App Store does not sign that period again in its notifications. One purchase may
-/// have two transaction ids. So transactions are merged into periods, the periods are put in the order in which they were
-/// bought, and what another purchase superseded is left out before anything is decided.
+/// An upgrade ends a period at once, and the App Store does not sign that period again in its notifications. One
+/// purchase may have two transaction ids. Therefore transactions are merged into periods, the periods are ordered by
+/// purchase, and superseded periods are left out before anything is decided.
 ///
-/// Statements are looked at in place, by index: to copy one counts a reference to each of its texts, and every answer comes here.
+/// The code reads statements in place, by index. A copy retains each of a statement's strings, and every answer runs
+/// this code.
 struct PurchaseHistory {
-    /// Each transaction, the earliest purchase first.
+    /// All transactions, the earliest purchase first.
     let purchases: [TransactionStatement]
-    /// The periods of a subscription that were neither upgraded nor superseded, in the order in which they were bought.
+    /// The periods of a subscription that were neither upgraded nor superseded, the earliest purchase first.
     let periods: [TransactionStatement]
-    /// The period that was bought last, also if it was superseded; `nil` if the chain is no subscription.
+    /// The period that was bought last, even if superseded; `nil` if the chain is no subscription.
     let lastPeriod: TransactionStatement?
-    /// What was bought once and for good. Transactions with one original id are one such purchase.
+    /// A non-consumable. All such transactions of a chain are one purchase.
     let lasting: TransactionStatement?
-    /// When each transaction began, in order, also those that are not shown: each may supersede another.
+    /// When each transaction began, in order, including residue: each may supersede another.
     let starts: [Timestamp]
-    /// Whether anything was taken back, upgraded or superseded, or is a consumable, which is used once.
-    let isMarked: Bool
+    /// Whether another purchase superseded any period.
+    let hasSuperseded: Bool
 
-    /// - Parameter now: A purchase of a later time, as one of a clock that is ahead of ours, supersedes nothing yet.
+    /// - Parameter now: A purchase with a later date, as by a clock ahead of ours, supersedes nothing yet.
     init(_ chain: Chain, at now: Timestamp) {
-        let statements = chain.statements
+        var statements = chain.statements
+        statements.all.sort { $0.isBought(before: $1) }
         let erased = statements.erased
         var purchases = statements.all
-        purchases.sort { $0.isBought(before: $1) }
         let timeline = Timeline(purchases, cancelledByReceipt: statements.cancelledByReceiptAlone, at: now)
         for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {
             purchases[index].markUpgraded()
         }
-        // What was erased is judged with the rest, and not shown.
-        let lasting = purchases.those(where: \.isLasting)
+        // Residue is judged with the rest, but not shown.
+        let lasting = purchases.elements(where: \.isLasting)
         self.lasting =
             lasting.allSatisfy { erased.contains($0.transactionId) } ? nil : TransactionStatement(merging: lasting)
-        isMarked =
-            timeline.entries.contains(where: \.isSuperseded)
-            || purchases.contains { $0.revocation != nil || $0.isUpgraded || $0.type == .consumable }
+        hasSuperseded = timeline.hasSuperseded
         starts = purchases.indices.map { purchases[$0].start }
-        self.purchases = erased.isEmpty ? purchases : purchases.those { !erased.contains($0.transactionId) }
+        self.purchases = erased.isEmpty ? purchases : purchases.elements { !erased.contains($0.transactionId) }
         periods = timeline.periods(without: erased)
         lastPeriod = timeline.lastPeriod(without: erased)
     }
 }
 
 extension Chain {
-    /// Its transactions judged together.
+    /// Its transactions, judged together.
     func history(at now: Timestamp) -> PurchaseHistory { PurchaseHistory(self, at: now) }
 
-    /// What is known of each transaction, the earliest purchase first, at whatever time. A period that a receipt calls cancelled
-    /// since it was upgraded is upgraded here.
+    /// The statements about all transactions, the earliest purchase first. A period that a receipt calls cancelled
+    /// because it was upgraded is marked as upgraded.
     public var purchases: [TransactionStatement] { history(at: .distantFuture).purchases }
+
+    /// What must stay known if the documents of the chain are erased: all facts without names, if they revoke anything
+    /// or count a consumable; otherwise nothing.
+    var residueOfErasure: [String: TransactionFact] {
+        let history = history(at: .distantFuture)
+        let needsResidue =
+            !residue.isEmpty || history.hasSuperseded
+            || history.purchases.contains { $0.revocation != nil || $0.isUpgraded || $0.type == .consumable }
+        guard needsResidue else { return [:] }
+        var erased = self
+        for statement in transactions.values.flatMap(\.statements) { erased.mergeResidue(statement) }
+        return erased.residue
+    }
 }
 
-/// The periods of a subscription in the order in which they were bought, and which of them another purchase superseded.
+/// The periods of a subscription, the earliest purchase first, and which of them another purchase superseded.
 private struct Timeline {
     struct Entry {
         var period: TransactionStatement
-        /// What it was merged of; empty if it is a single transaction.
+        /// The transactions that were merged into it; empty for a single one.
         var transactions: [TransactionStatement] = []
-        /// Whether the App Store sold it because the one before it ended. A renewal supersedes nothing.
+        /// Whether it continues the period before it. A renewal supersedes nothing.
         var isRenewal = false
-        /// Whether it never entitles again, also if what superseded it is refunded or ends first.
+        /// Whether it never entitles again, even if the purchase that superseded it is refunded or ends first.
         var isSuperseded = false
 
-        /// Takes in another transaction of the same period.
+        /// Adds another transaction of the same period.
         mutating func add(_ transaction: TransactionStatement) {
             if transactions.isEmpty { transactions = [period] }
             transactions.append(transaction)
@@ -77,7 +89,7 @@ private struct Timeline {
             if let merged = TransactionStatement(merging: transactions) { period = merged }
         }
 
-        /// Whether only receipts say that it was taken back. They have one word for a refund and for an upgrade.
+        /// Whether only receipts call it cancelled. They do not distinguish a refund from an upgrade.
         func isCancelled(byReceipts cancelled: Set<String>) -> Bool {
             guard period.revocation != nil else { return false }
             let revoked = (transactions.isEmpty ? [period] : transactions).filter { $0.revocation != nil }
@@ -92,7 +104,11 @@ private struct Timeline {
     }
 
     private(set) var entries: [Entry] = []
-    /// Those that were neither upgraded nor superseded.
+    private(set) var hasSuperseded = false
+    /// The transactions that receipts call cancelled and that were upgraded.
+    private(set) var upgraded: Set<String> = []
+
+    /// The periods that were neither upgraded nor superseded.
     ///
     /// - Parameter erased: Transactions that are not shown.
     func periods(without erased: Set<String>) -> [TransactionStatement] {
@@ -102,12 +118,10 @@ private struct Timeline {
     func lastPeriod(without erased: Set<String>) -> TransactionStatement? {
         entries.indices.last { !entries[$0].isErased(erased) }.map { entries[$0].period }
     }
-    /// The transactions that receipts call cancelled and that were upgraded.
-    private(set) var upgraded: Set<String> = []
 
     /// - Parameters:
-    ///   - purchases: In the order in which they were bought. Those that are no subscription are left out.
-    ///   - cancelled: Those that only receipts say were taken back.
+    ///   - purchases: The earliest first. Those that are no subscription are left out.
+    ///   - cancelled: Those that only receipts call cancelled.
     init(_ purchases: [TransactionStatement], cancelledByReceipt cancelled: Set<String>, at now: Timestamp) {
         findPeriods(in: purchases)
         findRenewals()
@@ -115,7 +129,7 @@ private struct Timeline {
         if !cancelled.isEmpty { markUpgrades(of: cancelled) }
     }
 
-    /// Transactions with one web order line item are one period.
+    /// Merges transactions with the same web order line item into one period.
     private mutating func findPeriods(in purchases: [TransactionStatement]) {
         entries.reserveCapacity(purchases.count)
         var places: [String: Int] = [:]
@@ -133,7 +147,7 @@ private struct Timeline {
         entries.sort { $0.period.isBought(before: $1.period) }
     }
 
-    /// Receipts and old payloads do not say what a renewal is: there it begins when another period ends.
+    /// Receipts and old payloads do not mark renewals. There a renewal is a period that begins when another one ends.
     private mutating func findRenewals() {
         var ends: Set<Int64>?
         for index in entries.indices {
@@ -147,18 +161,19 @@ private struct Timeline {
         }
     }
 
-    /// A purchase of another product supersedes the period that ran then, and a renewal of that period, which may have been
-    /// charged ahead, ends with it.
+    /// A purchase of another product supersedes the period that ran at that time. A renewal of that period, which may
+    /// have been charged ahead, ends with it.
     private mutating func findSuperseded(at now: Timestamp) {
         for index in entries.indices {
             entries[index].isSuperseded =
                 entries[index].period.isUpgraded || hasSuccessor(index) { $0.start <= now }
         }
-        if entries.contains(where: \.isSuperseded) { supersedeRenewals() }
+        hasSuperseded = entries.indices.contains { entries[$0].isSuperseded }
+        if hasSuperseded { supersedeRenewals() }
     }
 
     private mutating func supersedeRenewals() {
-        /// By the second at which periods ended, whether all of them were superseded.
+        // By the second at which periods ended: whether all of them were superseded.
         var areSuperseded: [Int64: Bool] = [:]
         for index in entries.indices {
             let (start, end) = (entries[index].period.start.second, entries[index].period.end.second)
@@ -167,7 +182,7 @@ private struct Timeline {
         }
     }
 
-    /// A receipt says that an upgraded period was cancelled, at the second of the purchase that took its place.
+    /// A receipt calls an upgraded period cancelled at the second of the purchase that took its place.
     private mutating func markUpgrades(of cancelled: Set<String>) {
         for index in entries.indices where entries[index].isCancelled(byReceipts: cancelled) {
             let second = entries[index].period.revocation?.date.second
@@ -177,14 +192,14 @@ private struct Timeline {
         }
     }
 
-    /// Whether one of the purchases of another product that were made while a period ran is as asked.
-    private func hasSuccessor(_ index: Int, where isAsked: (TransactionStatement) -> Bool) -> Bool {
+    /// Whether another product was bought while a period ran, by a purchase that meets a condition.
+    private func hasSuccessor(_ index: Int, where condition: (TransactionStatement) -> Bool) -> Bool {
         let (start, end) = (entries[index].period.start, entries[index].period.end)
         for other in entries.indices[(index + 1)...] {
             let next = entries[other].period.start
             guard next < end else { return false }
             if !entries[other].isRenewal, next > start,
-                entries[other].period.productId != entries[index].period.productId, isAsked(entries[other].period)
+                entries[other].period.productId != entries[index].period.productId, condition(entries[other].period)
             {
                 return true
             }
@@ -194,17 +209,17 @@ private struct Timeline {
 }
 
 extension Array<TransactionStatement> {
-    /// Those that are as asked. `filter` would copy the others too.
-    func those(where isAsked: (TransactionStatement) -> Bool) -> [TransactionStatement] {
-        var those: [TransactionStatement] = []
-        for index in indices where isAsked(self[index]) { those.append(self[index]) }
-        return those
+    /// The elements that meet a condition. `filter` would copy the others too.
+    func elements(where condition: (TransactionStatement) -> Bool) -> [TransactionStatement] {
+        var elements: [TransactionStatement] = []
+        for index in indices where condition(self[index]) { elements.append(self[index]) }
+        return elements
     }
 }
 
 extension TransactionStatement {
-    /// One purchase of all transactions that are it, in the order in which they were bought: the newest words under the first id
-    /// and date. What takes back one of the ids takes back the purchase. `nil` if there are none.
+    /// Merges the transactions of one purchase, the earliest first: the newest statement under the first id and date.
+    /// If one of them was revoked, so was the purchase. `nil` if there are none.
     fileprivate init?(merging transactions: [TransactionStatement]) {
         guard let first = transactions.first, let newest = transactions.max(by: { $0.provenance < $1.provenance })
         else { return nil }
@@ -220,20 +235,20 @@ extension TransactionStatement {
         }
     }
 
-    /// When it began, or the beginning of time if that is not known.
+    /// When it began, or the beginning of time if unknown.
     var start: Timestamp { purchaseDate ?? .distantPast }
 
-    /// When it ends, or the end of time if that is not known.
+    /// When it ends, or the end of time if unknown.
     var end: Timestamp { expiresDate ?? .distantFuture }
 
-    /// The order in which purchases are judged: by date, then by end, then by id.
+    /// The order of purchases: by date, then by end, then by id.
     func isBought(before other: TransactionStatement) -> Bool {
         if start != other.start { return start < other.start }
         if end != other.end { return end < other.end }
         return transactionId < other.transactionId
     }
 
-    /// Whether it is a non-consumable. Receipts do not say, so it is what is none of the other kinds.
+    /// Whether it is a non-consumable: none of the other types, since receipts name no type.
     fileprivate var isLasting: Bool {
         !isSubscription && type != .consumable && type != .nonRenewingSubscription
     }
@@ -245,15 +260,9 @@ extension TransactionStatement {
 }
 
 extension Timestamp {
-    /// Its second. Receipts have whole seconds, so dates of different documents are compared by it.
+    /// The second it falls into. Dates of different documents are compared by it, since receipts have whole seconds.
     var second: Int64 {
         let (second, rest) = milliseconds.quotientAndRemainder(dividingBy: 1000)
         return rest < 0 ? second - 1 : second
     }
-
-    /// Before all that the App Store signs.
-    static let distantPast = Timestamp(milliseconds: .min)
-
-    /// After all that the App Store signs.
-    static let distantFuture = Timestamp(milliseconds: .max)
 }

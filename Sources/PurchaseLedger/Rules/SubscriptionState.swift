@@ -2,27 +2,27 @@
 
 public import AppStoreModel
 
-/// Where a subscription stands at one instant: Apple's status, recomputed from signed facts alone.
+/// The state of a subscription at one instant: Apple's status, computed from signed facts alone.
 public struct SubscriptionState: Hashable, Sendable {
-    /// Apple's five, and two that only facts can tell.
+    /// Apple's five statuses, and two more.
     public enum Status: String, CaseIterable, Sendable {
         /// 1: paid for.
         case active
-        /// 2: over.
+        /// 2: the subscription ended.
         case expired
-        /// 3: the charge failed, and there is no grace, or no more.
+        /// 3: the charge failed, and there is no grace period, or it is over.
         case billingRetry
-        /// 4: the charge failed, and service goes on.
+        /// 4: the charge failed, and the grace period runs.
         case billingGrace
-        /// 5: refunded, or family sharing was lost.
+        /// 5: the period was refunded, or family sharing ended.
         case revoked
-        /// The period is over by the facts, but nothing says that the subscription is: the renewal, or word that there is
-        /// none, has not arrived. Ask the App Store before denying.
+        /// The period is over, and no document says what followed: neither a renewal nor the end of the subscription
+        /// has arrived. Ask the App Store before you deny access.
         case stale
-        /// Every period was upgraded to another subscription, which counts in its place.
+        /// Every period was upgraded to another subscription, which counts instead.
         case upgraded
 
-        /// Apple's number; `nil` where Apple has none.
+        /// Apple's number for the status; `nil` if it has none.
         public var number: Int? {
             switch self {
             case .active: 1
@@ -36,24 +36,24 @@ public struct SubscriptionState: Hashable, Sendable {
     }
 
     public var status: Status
-    /// The period that decides: of those that have begun the one that was bought last, unless another purchase superseded it.
+    /// The period that decides: the one bought last, of those that have begun and were not superseded.
     public var governing: TransactionStatement
-    /// The last of the periods of the same product that are paid for without a gap: ``governing``, or a renewal that was
-    /// charged ahead.
+    /// The last period of the same product that is paid for without a gap: ``governing``, or a renewal that was charged
+    /// ahead.
     public var lastPaid: TransactionStatement
-    /// Until when the customer may use the product, that instant not included; `nil` for not at all.
+    /// The instant at which access to the product ends; `nil` if there is no access.
     public var accessUntil: Timestamp?
-    /// When this answer will change by itself if no further fact arrives; `nil` for never.
+    /// When this state changes if no further fact arrives; `nil` for never.
     public var nextChange: Timestamp?
-    /// Whether it will renew; `nil` if that is not known, as of a period about which no renewal info has arrived.
+    /// Whether it will renew; `nil` if unknown, because no renewal info about the governing period has arrived.
     public var willRenew: Bool?
     /// The product of the next period.
     public var nextProductId: String?
-    /// Why it ended or is about to.
+    /// Why it ended or will end.
     public var expirationIntent: Open<ExpirationIntent>?
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
 
-    /// Whether the App Store still tries to charge; `nil` if nothing says what became of the period.
+    /// Whether the App Store still tries to charge; `nil` if unknown.
     package var isInBillingRetry: Bool? {
         switch status {
         case .billingRetry, .billingGrace: true
@@ -70,19 +70,19 @@ public struct SubscriptionState: Hashable, Sendable {
 }
 
 extension Chain {
-    /// Decides where the subscription stands at `now`; `nil` if the chain is no subscription.
+    /// The state of the subscription at `now`; `nil` if the chain is no subscription.
     ///
-    /// The first that applies: the governing period was revoked, it still runs, it is in grace, in billing retry, its end was
-    /// announced. If it is over and nothing says that the subscription is, the state is `stale`.
+    /// The first that applies decides: the governing period was revoked, still runs, is in its grace period, is in
+    /// billing retry, or its end was announced. Otherwise the status is `stale`.
     public func subscription(at now: Timestamp) -> SubscriptionState? {
         history(at: now).subscription(renewal, at: now)
     }
 }
 
 extension PurchaseHistory {
-    /// Where the subscription stands at `now`; `nil` if there is none.
+    /// The state of the subscription at `now`; `nil` if there is none.
     ///
-    /// - Parameter renewal: The newest renewal info of the chain. It decides nothing about a period that it does not speak of.
+    /// - Parameter renewal: The newest renewal info of the chain. It counts only if it is about the governing period.
     func subscription(_ renewal: RenewalFact?, at now: Timestamp) -> SubscriptionState? {
         guard let lastPeriod else { return nil }
         guard let governing = governing(at: now) else {
@@ -109,8 +109,8 @@ extension PurchaseHistory {
         return state
     }
 
-    /// The period that was bought last of those that have begun. If none has, the first counts as running: a renewal that was
-    /// charged ahead proves that there is one before it.
+    /// The period bought last of those that have begun. If none has, the first one counts as running: a renewal that
+    /// was charged ahead proves that another period precedes it.
     private func governing(at now: Timestamp) -> TransactionStatement? {
         periods.indices.last { periods[$0].start <= now }.map { periods[$0] } ?? periods.first
     }
@@ -124,7 +124,7 @@ extension PurchaseHistory {
         if renewal.isInBillingRetry {
             return renewal.gracePeriodExpiresDate.map { now < $0 } ?? false ? .billingGrace : .billingRetry
         }
-        // If nothing says that the subscription ends, its renewal has only not arrived here.
+        // Unless a document announced the end, the renewal is only late.
         return renewal.willRenew == false || renewal.expirationIntent != nil ? .expired : .stale
     }
 
@@ -138,7 +138,7 @@ extension PurchaseHistory {
         return last
     }
 
-    /// The end of what counts now, or the date of the next purchase if that is earlier.
+    /// The end of the present status, or the date of the next purchase if that is earlier.
     private func nextChange(of state: SubscriptionState, _ renewal: RenewalFact?, at now: Timestamp) -> Timestamp? {
         let end = state.status == .billingGrace ? renewal?.gracePeriodExpiresDate : state.governing.expiresDate
         let next = starts.first { $0 > now }
@@ -147,6 +147,6 @@ extension PurchaseHistory {
 }
 
 extension TransactionStatement {
-    /// Whether what is paid for until `end` goes on with this period, without a gap.
+    /// Whether this period continues a time that is paid for until `end`, without a gap.
     func continues(after end: Timestamp) -> Bool { start.second <= end.second && end < self.end }
 }

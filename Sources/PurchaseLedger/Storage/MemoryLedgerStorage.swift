@@ -3,26 +3,22 @@
 public import AppStoreModel
 import Synchronization
 
-/// A ledger in memory, for tests and simulations: it keeps every promise but that of durability.
+/// A ledger in memory, for tests and simulations: it meets every requirement except durability.
+///
+/// It has few indexes, so that it stays simple. Most operations take time in proportion to what is stored.
 public final class MemoryLedgerStorage: LedgerStorage {
     private let state = Mutex(State())
 
-    /// An empty ledger.
+    /// Makes an empty ledger.
     public init() {}
 
-    public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
-        state.withLock { $0.load(query, numbersCustomers: false) }
-    }
+    public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { state.withLock { $0.load(query) } }
 
     public func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
         try state.withLock { state in
-            try LedgerDecision.run(query, decide) {
-                state.load($0, numbersCustomers: true)
-            } commit: {
-                state.commit($0)
-            }
+            try LedgerDecision.run(query, decide, load: { state.load($0) }, commit: { state.commit($0) })
         }
     }
 
@@ -42,7 +38,7 @@ public final class MemoryLedgerStorage: LedgerStorage {
     }
 
     public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
-        state.withLock { Self.page($0.documents, after: cursor, limit) }
+        state.withLock { Self.page($0.documents.map { $0?.stored }, after: cursor, limit) }
     }
 
     public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
@@ -57,9 +53,8 @@ public final class MemoryLedgerStorage: LedgerStorage {
     }
 
     public func lastNotification(among count: Int) async throws -> Timestamp? {
-        state.withLock { state in
-            state.documents.lazy.compactMap(\.self).suffix(max(0, count)).last { $0.kind == .notification }?.receivedAt
-        }
+        let last = state.withLock { $0.documents.lazy.compactMap { $0?.stored }.suffix(max(0, count)) }
+        return last.last { $0.kind == .notification }?.receivedAt
     }
 
     public func apiKeys() async throws -> [APIKey] { state.withLock { $0.apiKeys } }
@@ -68,24 +63,22 @@ public final class MemoryLedgerStorage: LedgerStorage {
 }
 
 private struct State {
-    /// In the order of their arrival; `nil` if one was erased.
-    var documents: [StoredDocument?] = []
+    /// In the order of their arrival; `nil` if erased.
+    var documents: [Document?] = []
     var places: [Provenance: Int] = [:]
-    /// The chains that a document is evidence for, and the other way round.
-    var mentions: [Provenance: Set<ChainKey>] = [:]
-    var evidence: [ChainKey: Set<Provenance>] = [:]
     var chains: [ChainKey: ChainRecord] = [:]
-    /// Chains in the order in which they were stored first.
+    /// The chains in the order in which they were first stored.
     var order: [ChainKey] = []
-    var transactions: [TransactionKey: Set<ChainKey>] = [:]
     var customers: [Customer: CustomerRecord] = [:]
-    var ids: [CustomerID: Customer] = [:]
-    /// Also chains that are another customer's by now.
-    var holdings: [Customer: Set<ChainKey>] = [:]
     var lastNumber: Int64 = 0
     var events: [String: EventList] = [:]
     var apiKeys: [APIKey] = []
     var catalogues: [String: [UInt8]] = [:]
+
+    struct Document {
+        var stored: StoredDocument
+        var chains: Set<ChainKey>
+    }
 
     struct EventList {
         var erased = 0
@@ -96,40 +89,42 @@ private struct State {
 // MARK: - Loading
 
 extension State {
-    func load(_ query: LedgerQuery, numbersCustomers: Bool) -> LedgerSnapshot {
+    func load(_ query: LedgerQuery) -> LedgerSnapshot {
         var snapshot = LedgerSnapshot(query)
-        snapshot.ids = ids.filter { query.customers.contains($0.key) }
+        for record in customers.values where !record.identifiers.isDisjoint(with: query.customers) {
+            snapshot.customers[record.customer] = record
+            for id in record.identifiers.intersection(query.customers) { snapshot.ids[id] = record.customer }
+        }
         for transaction in query.transactions { snapshot.transactions[transaction] = chain(of: transaction) }
-        let held = snapshot.ids.values.flatMap { holdings[$0] ?? [] }.filter {
-            query.holdings.contains($0.scope.environment)
+        let keys = query.chains.union(snapshot.transactions.values)
+        snapshot.chains = chains.filter { key, record in
+            keys.contains(key)
+                || query.holdings.contains(key.scope.environment)
+                    && record.owners.contains { snapshot.customers[$0.customer] != nil }
         }
-        for key in query.chains.union(snapshot.transactions.values).union(held) { snapshot.chains[key] = chains[key] }
-        let owners = snapshot.chains.values.flatMap(\.owners).map(\.customer)
-        for customer in Array(snapshot.ids.values) + (query.owners ? owners : []) {
-            snapshot.customers[customer] = customers[customer]
+        for owner in query.owners ? snapshot.chains.values.flatMap(\.owners) : [] {
+            snapshot.customers[owner.customer] = customers[owner.customer]
         }
-        if numbersCustomers {
-            let new = query.customers.filter { ids[$0] == nil }.sorted { $0.id < $1.id }
-            for (place, id) in new.enumerated() { snapshot.newNumbers[id] = lastNumber + Int64(place) + 1 }
-        }
+        let new = query.customers.filter { snapshot.ids[$0] == nil }.sorted { $0.id < $1.id }
+        for (place, id) in new.enumerated() { snapshot.newNumbers[id] = lastNumber + Int64(place) + 1 }
         snapshot.names = query.names.filter { places[$0] != nil }
-        for name in query.documents { snapshot.documents[name] = places[name].flatMap { documents[$0] } }
+        for name in query.documents { snapshot.documents[name] = places[name].flatMap { documents[$0]?.stored } }
         for key in query.evidence {
-            snapshot.evidence[key] = evidence[key]?.map { DocumentReference($0, about: mentions[$0] ?? []) }
+            let about = documents.lazy.compactMap(\.self).filter { $0.chains.contains(key) }
+            snapshot.evidence[key] = about.map { DocumentReference($0.stored.name, about: $0.chains) }
         }
         snapshot.catalogues = catalogues.filter { query.catalogues.contains($0.key) }
         return snapshot
     }
 
+    /// The chain that the newest document about a transaction names.
     private func chain(of transaction: TransactionKey) -> ChainKey? {
-        transactions[transaction]?.max { left, right in
-            (newest(transaction, in: left) ?? .none, left) < (newest(transaction, in: right) ?? .none, right)
+        let named = chains.values.compactMap { record -> (Provenance, ChainKey)? in
+            guard record.key.scope == transaction.scope else { return nil }
+            let statements = record.chain.transactions[transaction.transactionId]?.statements
+            return statements?.map(\.provenance).max().map { ($0, record.key) }
         }
-    }
-
-    private func newest(_ transaction: TransactionKey, in key: ChainKey) -> Provenance? {
-        let fact = chains[key]?.chain.transactions[transaction.transactionId]
-        return [fact?.signed, fact?.receipt].compactMap { $0?.provenance }.max()
+        return named.max { $0 < $1 }?.1
     }
 
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
@@ -147,80 +142,45 @@ extension State {
     }
 }
 
-extension Provenance {
-    /// Before all others.
-    fileprivate static let none = Provenance(signedDate: .distantPast, evidence: EvidenceID([]))
-}
-
 // MARK: - Committing
 
 extension State {
     mutating func commit(_ changes: LedgerChanges) {
         for document in changes.documents { store(document) }
-        for record in changes.chains { put(record) }
-        for (old, new) in changes.movedEvidence { moveEvidence(of: old, to: new) }
-        for key in changes.erasedChains { eraseEvidence(of: key) }
-        for customer in changes.erasedCustomers { erase(customer) }
-        for record in changes.customers { put(record) }
+        for record in changes.chains {
+            if chains.updateValue(record, forKey: record.key) == nil { order.append(record.key) }
+        }
+        for (old, new) in changes.movedEvidence { replaceEvidence(of: old, with: new) }
+        for key in changes.erasedChains { replaceEvidence(of: key, with: nil) }
+        for customer in changes.erasedCustomers { customers[customer] = nil }
+        for record in changes.customers {
+            lastNumber = max(lastNumber, record.customer.number)
+            customers[record.customer] = record
+        }
         for event in changes.events { append(event) }
         for key in changes.apiKeys { apiKeys = apiKeys.filter { $0.id != key.id } + [key] }
         catalogues.merge(changes.catalogues) { $1 }
     }
 
     private mutating func store(_ new: NewDocument) {
-        let (evidence, name) = (new.evidence, new.evidence.provenance)
-        if places[name] == nil {
-            places[name] = documents.count
-            documents.append(
-                StoredDocument(
-                    id: evidence.id, kind: evidence.kind, scope: evidence.scope, signedDate: evidence.signedDate,
-                    receivedAt: new.receivedAt, notification: evidence.notification, document: evidence.document))
-        }
-        mentions[name, default: []].formUnion(new.chains)
-        for key in new.chains { self.evidence[key, default: []].insert(name) }
-    }
-
-    private mutating func put(_ record: ChainRecord) {
-        let key = record.key
-        if chains[key] == nil { order.append(key) }
-        for id in chains[key]?.chain.transactions.keys ?? [:].keys {
-            transactions[TransactionKey(id, in: key.scope)]?.remove(key)
-        }
-        for id in record.chain.transactions.keys {
-            transactions[TransactionKey(id, in: key.scope), default: []].insert(key)
-        }
-        for owner in record.owners { holdings[owner.customer, default: []].insert(key) }
-        chains[key] = record
-    }
-
-    private mutating func moveEvidence(of old: ChainKey, to new: ChainKey) {
-        for name in evidence.removeValue(forKey: old) ?? [] {
-            mentions[name]?.remove(old)
-            mentions[name, default: []].insert(new)
-            evidence[new, default: []].insert(name)
+        if let place = places[new.evidence.provenance] {
+            documents[place]?.chains.formUnion(new.chains)
+        } else {
+            places[new.evidence.provenance] = documents.count
+            documents.append(Document(stored: StoredDocument(new), chains: new.chains))
         }
     }
 
-    private mutating func eraseEvidence(of key: ChainKey) {
-        for name in evidence.removeValue(forKey: key) ?? [] {
-            mentions[name]?.remove(key)
-            guard mentions[name]?.isEmpty ?? false, let place = places.removeValue(forKey: name) else { continue }
+    /// Documents that are evidence for one chain are evidence for another one from now on. Without another one they are
+    /// erased unless they are evidence for more.
+    private mutating func replaceEvidence(of old: ChainKey, with new: ChainKey?) {
+        for place in documents.indices {
+            guard documents[place]?.chains.remove(old) != nil else { continue }
+            if let new { documents[place]?.chains.insert(new) }
+            guard let document = documents[place], document.chains.isEmpty else { continue }
+            places[document.stored.name] = nil
             documents[place] = nil
-            mentions[name] = nil
         }
-    }
-
-    private mutating func erase(_ customer: Customer) {
-        for id in customers.removeValue(forKey: customer)?.ids ?? [] {
-            ids[CustomerID(id, of: customer.bundleId)] = nil
-        }
-        holdings[customer] = nil
-    }
-
-    private mutating func put(_ record: CustomerRecord) {
-        lastNumber = max(lastNumber, record.customer.number)
-        customers[record.customer] = record
-        for id in record.ids { ids[CustomerID(id, of: record.customer.bundleId)] = record.customer }
     }
 
     private mutating func append(_ event: LedgerEvent) {

@@ -2,22 +2,22 @@
 
 public import AppStoreModel
 
-/// Everything that is stored about one chain but for its documents: loaded, decided about and committed as one value.
+/// Everything that is stored about one chain except its documents. It is loaded, decided about and committed as one
+/// value.
 public struct ChainRecord: Hashable, Sendable {
-    /// The facts.
     public var chain: Chain
-    /// What was published about it last; `nil` if nothing was.
+    /// What was published about the chain last; `nil` if nothing was.
     public var report: ChainReport?
-    /// Whose it is, in the order in which they became owners.
+    /// The owners, in the order in which they were linked.
     public var owners: [Owner] = []
-    /// When claims changed the owner, as ``OwnerChanges`` keeps them.
+    /// When claims changed the owner; see ``OwnerChanges``.
     public var ownerChanges: [Timestamp] = []
-    /// When it was erased: a tombstone. Documents that were signed before say nothing about it, unless a customer presents them.
-    /// `nil` if it was not erased, or a document restored it.
+    /// The tombstone: when the chain was erased. A document that was signed before says nothing about the chain unless
+    /// a customer presents it. `nil` if the chain was not erased, or a document restored it.
     public var erasedAt: Timestamp?
-    /// The original transaction id of the chain to which it was migrated, which then has all that was known of it; else `nil`.
+    /// The original transaction id of the chain to which this one was migrated, and which has taken over its facts.
     public var successor: String?
-    /// When the last event about it was recorded. Events of one chain never go back in time.
+    /// When the last event about the chain was recorded. Events of one chain never go back in time.
     public var lastEventAt: Timestamp?
 
     /// A customer who owns a chain.
@@ -31,26 +31,27 @@ public struct ChainRecord: Hashable, Sendable {
         }
     }
 
-    /// A chain of which nothing is known.
+    /// Makes the record of a chain without facts.
     public init(_ key: ChainKey) {
         chain = Chain(key)
     }
 
     public var key: ChainKey { chain.key }
 
-    /// Whether any document said something about it that was not erased.
+    /// Whether there are facts whose documents were not erased.
     public var hasFacts: Bool { !chain.transactions.isEmpty || chain.renewal != nil }
 
     public func isOwned(by customer: Customer) -> Bool { owners.contains { $0.customer == customer } }
 }
 
-/// One customer.
+/// A customer with its ids.
 public struct CustomerRecord: Hashable, Sendable {
     public let customer: Customer
-    /// Its ids, in the order in which they were added. Normalized, see ``Swift/String/normalizedCustomerID``.
+    /// The app's ids for the customer, in the order in which they were added. Normalized, see
+    /// ``Swift/String/normalizedCustomerID``.
     public var ids: [String]
-    /// Whether it exists in its own right: a claim or an alias has used one of its ids. Otherwise it exists only because a signed
-    /// document names its account.
+    /// Whether the customer exists in its own right: a claim or an alias has used one of its ids. Otherwise it exists
+    /// only because a signed document names its account.
     public var isEstablished: Bool
 
     public init(_ customer: Customer, ids: [String], isEstablished: Bool = false) {
@@ -58,19 +59,9 @@ public struct CustomerRecord: Hashable, Sendable {
         self.ids = ids
         self.isEstablished = isEstablished
     }
-}
 
-/// An id of a customer, as the app calls it.
-public struct CustomerID: Hashable, Sendable {
-    public var bundleId: String
-    /// Normalized, see ``Swift/String/normalizedCustomerID``.
-    public var id: String
-
-    /// - Parameter id: In any form.
-    public init(_ id: String, of bundleId: String) {
-        self.bundleId = bundleId
-        self.id = id.normalizedCustomerID
-    }
+    /// The ids with their app.
+    var identifiers: Set<CustomerID> { Set(ids.map { CustomerID($0, of: customer.bundleId) }) }
 }
 
 /// A document as it is stored.
@@ -78,11 +69,11 @@ public struct StoredDocument: Hashable, Sendable {
     public var id: EvidenceID
     public var kind: Evidence.Kind
     public var scope: LedgerScope
-    /// `nil` if it does not say when it was signed.
+    /// `nil` if the document does not say when it was signed.
     public var signedDate: Timestamp?
     public var receivedAt: Timestamp
     public var notification: Evidence.Notification?
-    /// As it arrived, byte for byte.
+    /// The document as it arrived, byte for byte.
     public var document: [UInt8]
 
     public init(

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The requirements about commits, alone and concurrent.
+
 import AppStoreModel
 import PurchaseLedger
 import Synchronization
@@ -19,7 +21,7 @@ extension LedgerStorageContract {
                 try trial.expect(found.chains, is: [Sample.key(): Sample.full(customer.owned)], "Chains")
                 try trial.expect(found.customers, is: [customer.customer: customer], "Customers")
                 try trial.expect(found.transactions.count, is: 1, "Transactions")
-                try trial.expect(found.documents.values.map(\.self), is: [Sample.stored(document)], "Documents")
+                try trial.expect(found.documents.values.map(\.self), is: [StoredDocument(document)], "Documents")
                 try trial.expect(found.catalogues, is: ["com.example.one": [1, 0, 255]], "Catalogues")
             }
         },
@@ -38,10 +40,10 @@ extension LedgerStorageContract {
             try trial.expect(try await trial.first.apiKeys(), is: [], "API keys")
             let events = try await trial.second.events(of: "com.example.one", after: nil, limit: 9).events
             try trial.expect(events, is: [], "Events")
-            // Nothing is left behind that would be in the way.
+            // A retry must not find remains of it.
             _ = try await trial.commitEverything()
         },
-        Requirement("A decision that asks for more is made again with all of it, and then its changes are committed") {
+        Requirement("A decision that asks for more runs again with all of it, and then its changes are committed") {
             trial in
             let anna = try await trial.customer("anna")
             try await trial.commit { $0.chains = [Sample.chain(1, owners: [anna]), Sample.chain(2)] }
@@ -66,7 +68,7 @@ extension LedgerStorageContract {
                 task.cancel()
                 if case .success = await task.result { counted += 1 }
             }
-            try trial.expect(try await trial.count(), is: counted, "How often was counted")
+            try trial.expect(try await trial.count(), is: counted, "The count")
         },
         Requirement("Whether writing is possible can be tested as often as wanted, and changes nothing") { trial in
             for handle in trial.handles + trial.handles { try await handle.proveWritable() }
@@ -132,7 +134,7 @@ extension Trial {
 
 extension LedgerStorageContract {
     static let concurrency = [
-        Requirement("Nothing that a decision looked at is changed by others before its changes are committed") {
+        Requirement("No other commit changes what a decision loaded before its own changes are committed") {
             trial in
             try await withThrowingTaskGroup(of: Int.self) { group in
                 for number in 0..<100 {
@@ -143,7 +145,7 @@ extension LedgerStorageContract {
             }
             try trial.expect(try await trial.count(), is: 100, "The sum of them")
         },
-        Requirement("An id becomes one customer's, however many commits add it at once") { trial in
+        Requirement("If many commits add one id at once, one customer gets it") { trial in
             let id = CustomerID("anna", of: "com.example.one")
             try await withThrowingTaskGroup(of: Customer?.self) { group in
                 for number in 0..<20 {
@@ -159,10 +161,10 @@ extension LedgerStorageContract {
                     }
                 }
                 let found = try await group.reduce(into: Set<Customer?>()) { $0.insert($1) }
-                try trial.expect(found.count == 1 && !found.contains(nil), "It is several customers': \(found)")
+                try trial.expect(found.count == 1 && !found.contains(nil), "Several customers have it: \(found)")
             }
         },
-        Requirement("A number of a customer is never another's, also after the customer was erased") { trial in
+        Requirement("No customer gets the number of another one, even of an erased one") { trial in
             let numbers = try await withThrowingTaskGroup(of: [Int64].self) { group in
                 for task in 0..<10 {
                     group.addTask {
@@ -208,7 +210,7 @@ extension LedgerStorageContract {
 }
 
 extension Trial {
-    /// Adds one to what is counted in a chain.
+    /// Increments a count that is kept in a chain.
     ///
     /// - Returns: The sum.
     @discardableResult

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The requirements about documents and scans.
+
 import AppStoreModel
 import PurchaseLedger
 
@@ -7,7 +9,7 @@ import PurchaseLedger
 
 extension LedgerStorageContract {
     static let documents = [
-        Requirement("A document is loaded byte for byte, with all that was said of it") { trial in
+        Requirement("A document is loaded byte for byte, with everything that was stored about it") { trial in
             let notification = Evidence.Notification(uuid: "uuid", type: "A_WORD", subtype: "")
             let evidence = [
                 Sample.evidence([]), Sample.evidence([0]), Sample.evidence(Array(0...255), in: Sample.sandbox),
@@ -34,7 +36,7 @@ extension LedgerStorageContract {
                 try trial.expect(found.names, is: names, "Names")
                 try trial.expect(Set(found.documents.keys), is: names, "Names of documents")
                 for document in documents {
-                    let expected = Sample.stored(document)
+                    let expected = StoredDocument(document)
                     try trial.expect(found.documents[expected.name], is: expected, "A document")
                 }
             }
@@ -54,12 +56,13 @@ extension LedgerStorageContract {
                 $0.documents = [name]
                 $0.evidence = Set((1...3).map { Sample.key($0) })
             }
-            try trial.expect(found.documents, is: [name: Sample.stored(stored)], "The document")
+            try trial.expect(found.documents, is: [name: StoredDocument(stored)], "The document")
             let reference = DocumentReference(name, about: [Sample.key(1), Sample.key(2)])
             try trial.expect(
                 (1...3).map { found.evidence[Sample.key($0)] ?? [] }, is: [[reference], [reference], []], "Evidence")
         },
-        Requirement("A token in a notification is a document too, byte for byte, wherever else it comes") { trial in
+        Requirement("A token in a notification is a document of its own, byte for byte, wherever else it arrives") {
+            trial in
             let token = Sample.evidence(Sample.token(#"{"name":"inner"}"#), .transaction)
             let text = String(decoding: token.document, as: UTF8.self)
             let notifications = (1...3).map { number in
@@ -97,9 +100,9 @@ extension LedgerStorageContract {
                 try trial.expect(references.count, is: expected.count, "Documents for \(number)")
             }
         },
-        Requirement("With an erased chain the documents that are evidence for no other are erased, and no more") {
+        Requirement("With a chain exactly those documents are erased that are evidence for no other chain") {
             trial in
-            // Alone, for two chains of which one is left, for two that both are erased, and for none.
+            // Evidence for one erased chain, for an erased and another one, for two erased ones, and for none.
             let chains = [[1], [1, 2], [1, 3], [], [2], [3]]
             let documents = (0..<24).map { Sample.document($0, for: chains[$0 % 6]) }
             let names = Set(documents.map(\.evidence.provenance))
@@ -113,7 +116,7 @@ extension LedgerStorageContract {
                     $0.evidence = Set((1...3).map { Sample.key($0) })
                 }
                 try trial.expect(
-                    Set(found.documents.values), is: Set(left.map { Sample.stored($0) }), "Documents left")
+                    Set(found.documents.values), is: Set(left.map { StoredDocument($0) }), "Documents left")
                 try trial.expect(found.names, is: Set(left.map(\.evidence.provenance)), "Names left")
                 let counts = (1...3).map { found.evidence[Sample.key($0)]?.count ?? 0 }
                 try trial.expect(counts, is: [0, left.count { !$0.chains.isEmpty }, 0], "Evidence left")
@@ -121,7 +124,7 @@ extension LedgerStorageContract {
                 try trial.expect(about, is: [Sample.key(2)], "Chains of what is left")
             }
         },
-        Requirement("Documents that are moved are evidence for the new chain in place of the old one, each once") {
+        Requirement("Moved documents are evidence for the new chain instead of the old one, each once") {
             trial in
             let chains = [[1], [1, 2], [2], [1, 3], []]
             let documents = (0..<10).map { Sample.document($0, for: chains[$0 % 5]) }
@@ -154,7 +157,7 @@ extension LedgerStorageContract {
 
 extension LedgerStorageContract {
     static let scans = [
-        Requirement("A scan finds each document once that was stored when it began, also while others write") { trial in
+        Requirement("A scan finds each document stored before it once, even while others write") { trial in
             for limit in [1, 7, 1000] {
                 try await trial.store(100 * limit..<100 * limit + 20)
                 let before = try await trial.scan(trial.first.scanDocuments, limit: 1000) { _ in }
@@ -167,7 +170,7 @@ extension LedgerStorageContract {
                 try trial.expect(Set(before).isSubset(of: found), "One is not what was stored")
             }
         },
-        Requirement("A scan finds what is left of the documents if others are erased") { trial in
+        Requirement("A scan finds the remaining documents while others are erased") { trial in
             try await trial.store(0..<20)
             var isErased = false
             let found = try await trial.scan(trial.first.scanDocuments, limit: 3) { _ in
@@ -181,7 +184,7 @@ extension LedgerStorageContract {
             let after = try await trial.scan(trial.second.scanDocuments, limit: 3) { _ in }
             try trial.expect(after.count, is: left.count, "Documents in a scan after that")
         },
-        Requirement("A scan finds every chain that has facts or documents, or had them when it was erased") { trial in
+        Requirement("A scan finds every chain that has facts or documents, or had them before it was erased") { trial in
             try await trial.store(0..<20)
             let facts = (20..<30).map { Sample.chain($0, in: $0 == 20 ? Sample.otherApp : Sample.production) }
             try await trial.commit { $0.chains = facts }
@@ -211,7 +214,7 @@ extension Trial {
         }
     }
 
-    /// All that a scan finds.
+    /// Everything that a scan finds.
     ///
     /// - Parameter onPage: Called after each page with its number.
     fileprivate func scan<Item: Sendable>(

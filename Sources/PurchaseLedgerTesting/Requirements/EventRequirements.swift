@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The requirements about events, API keys and digests of catalogues.
+
 import AppStoreModel
 import PurchaseLedger
 import Synchronization
@@ -8,7 +10,7 @@ import Synchronization
 
 extension LedgerStorageContract {
     static let events = [
-        Requirement("Events are read as they were committed, app by app, in order, from a cursor on, up to a limit") {
+        Requirement("Events are read as committed, by app, in order, after a cursor, up to a limit") {
             trial in
             let anna = try await trial.customer("anna")
             let texts = Sample.awkward.map { Sample.event($0, anna.customer) }
@@ -25,13 +27,13 @@ extension LedgerStorageContract {
             for (place, event) in all.enumerated() {
                 for limit in [0, 2, 100] {
                     let page = try await trial.page(after: event.cursor, limit: limit)
-                    try trial.expect(page.events, is: Array(all[(place + 1)...].prefix(limit)), "Behind \(place)")
+                    try trial.expect(page.events, is: Array(all[(place + 1)...].prefix(limit)), "After \(place)")
                     let rest = try await trial.page(after: page.next).events
-                    try trial.expect(rest, is: Array(all[(place + 1 + page.events.count)...]), "Behind the page")
+                    try trial.expect(rest, is: Array(all[(place + 1 + page.events.count)...]), "After the page")
                 }
             }
         },
-        Requirement("A cursor stays good at the end, also of an app without events") { trial in
+        Requirement("A cursor at the end stays valid, even of an app without events") { trial in
             for bundleId in ["com.example.one", "com.example.two"] {
                 let start = try await trial.page(of: bundleId, after: nil)
                 try trial.expect(start.events, is: [], "Events")
@@ -40,17 +42,17 @@ extension LedgerStorageContract {
                     try await trial.commit(trial.second) { $0.events = [Sample.event(detail, in: scope)] }
                 }
                 let found = try await trial.page(of: bundleId, after: start.next)
-                try trial.expect(found.events.map(\.detail), is: ["first", "second"], "Events behind the beginning")
+                try trial.expect(found.events.map(\.detail), is: ["first", "second"], "Events after the beginning")
                 let end = try await trial.page(of: bundleId, after: found.next)
-                try trial.expect(end.events, is: [], "Events behind the end")
+                try trial.expect(end.events, is: [], "Events after the end")
                 try await trial.commit { $0.events = [Sample.event("third", in: scope)] }
                 for cursor in [found.next, end.next] {
                     let more = try await trial.page(of: bundleId, after: cursor).events
-                    try trial.expect(more.map(\.detail), is: ["third"], "Events behind the old end")
+                    try trial.expect(more.map(\.detail), is: ["third"], "Events after the old end")
                 }
             }
         },
-        Requirement("While others write, a follower sees every event once, those of each chain in their order") {
+        Requirement("While others write, a follower sees every event once, and events of one chain in order") {
             trial in
             let writing = Writing()
             try await withThrowingTaskGroup(of: [LedgerEvent].self) { group in
@@ -68,7 +70,7 @@ extension LedgerStorageContract {
                 }
             }
         },
-        Requirement("Old events are erased, and a cursor before them expires with the oldest that did not") { trial in
+        Requirement("After events were erased, an earlier cursor expires and names the oldest valid one") { trial in
             try await trial.commit { $0.events = (0..<10).map { Sample.event("\($0)", at: Int64($0)) } }
             let all = try await trial.page(after: nil).events
             for (before, limit, erased, left) in [
@@ -81,12 +83,12 @@ extension LedgerStorageContract {
                 for (place, event) in all.enumerated() {
                     if place + 1 >= all.count - left {
                         let rest = try await trial.page(after: event.cursor).events
-                        try trial.expect(rest, is: Array(all[(place + 1)...]), "Behind \(place)")
+                        try trial.expect(rest, is: Array(all[(place + 1)...]), "After \(place)")
                     } else {
                         guard case .expired(let oldest) = try await trial.error(after: event.cursor) else {
-                            throw Trial.Failure(message: "The cursor behind \(place) did not expire.")
+                            throw Trial.Failure(message: "The cursor after \(place) did not expire.")
                         }
-                        try trial.expect(try await trial.page(after: oldest).events, is: expected, "Behind the oldest")
+                        try trial.expect(try await trial.page(after: oldest).events, is: expected, "After the oldest")
                     }
                 }
             }
@@ -95,14 +97,14 @@ extension LedgerStorageContract {
             try trial.expect(new.map(\.detail), is: ["new"], "Events after all were erased")
             try trial.expect(!all.map(\.cursor).contains(new.first?.cursor), "A cursor stands for two places")
         },
-        Requirement("Anything else is no cursor") { trial in
+        Requirement("Any other text is an invalid cursor") { trial in
             try await trial.commit { $0.events = [Sample.event("one")] }
             for text in Sample.awkward + ["-1", "one", "9223372036854775807", "9223372036854775808", "1 "] {
                 let error = try await trial.error(after: EventCursor(rawValue: text))
                 try trial.expect(error, is: .invalid, "\(text.prefix(20).debugDescription) as a cursor")
             }
         },
-        Requirement("A page has the first id of each customer that its events name, unless it was erased") { trial in
+        Requirement("A page has the first id of each customer in its events, unless the customer was erased") { trial in
             var (anna, bert) = (try await trial.customer("anna", "a"), try await trial.customer("bert"))
             let cora = try await trial.customer("cora")
             try await trial.commit { changes in
@@ -112,7 +114,7 @@ extension LedgerStorageContract {
                 let found = try await trial.page(after: nil).customerIds[record.customer]
                 try trial.expect(found, is: id, "The first id")
             }
-            // Bert becomes Anna, and Cora is erased.
+            // Bert is merged into Anna, and Cora is erased.
             anna.ids += bert.ids
             try await trial.commit(erasing: [bert, cora]) { $0.customers = [anna] }
             let page = try await trial.page(after: nil)
@@ -128,7 +130,7 @@ private final class Writing: Sendable {
 }
 
 extension LedgerEvent {
-    /// Without what the storage assigned.
+    /// The event without the cursor that the storage assigned.
     fileprivate var unplaced: LedgerEvent {
         var event = self
         event.cursor = nil
@@ -152,7 +154,7 @@ extension Trial {
         }
     }
 
-    /// Writes events of some chains at once through both handles, in each round two of each chain.
+    /// Writes events of some chains concurrently through both handles: two of each chain in each round.
     fileprivate func writeEvents(chains: Int, rounds: Int) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for chain in 0..<chains {
@@ -169,7 +171,7 @@ extension Trial {
         }
     }
 
-    /// All events that a follower reads until everything is written.
+    /// The events that a follower reads until all are written.
     fileprivate func follow(_ handle: any LedgerStorage, _ writing: Writing) async throws -> [LedgerEvent] {
         var (events, cursor) = ([LedgerEvent](), EventCursor?.none)
         while true {
@@ -189,7 +191,7 @@ extension Trial {
 
 extension LedgerStorageContract {
     static let others = [
-        Requirement("An API key takes the place of the one with the same public part, behind all others") { trial in
+        Requirement("An API key replaces the one with the same public part, and becomes the last one") { trial in
             let keys = ["b", "a", "c"].map { Sample.apiKey($0, Sample.awkward[4]) }
             for key in keys { try await trial.commit { $0.apiKeys = [key] } }
             try trial.expect(try await trial.second.apiKeys(), is: keys, "Keys in the order in which they were stored")
@@ -198,7 +200,7 @@ extension LedgerStorageContract {
             let expected = [keys[1], keys[2], revoked, Sample.apiKey("d")]
             try trial.expect(try await trial.first.apiKeys(), is: expected, "Keys after one was revoked")
         },
-        Requirement("The digest of a catalogue is the one that was committed last, of its app alone") { trial in
+        Requirement("The digest of an app's catalogue is the one committed last") { trial in
             for (one, two) in [([1], [2]), ([], [0, 255]), ([3], [4])] as [([UInt8], [UInt8])] {
                 try await trial.commit { $0.catalogues = ["com.example.one": one] }
                 try await trial.commit(trial.second) { $0.catalogues = ["com.example.two": two] }

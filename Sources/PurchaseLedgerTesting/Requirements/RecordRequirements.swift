@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The requirements about records of chains and customers.
+
 import AppStoreModel
 import PurchaseLedger
 
@@ -13,7 +15,7 @@ extension Sample {
 
 extension LedgerStorageContract {
     static let records = [
-        Requirement("A record takes the place of the one that was loaded, in every part") { trial in
+        Requirement("A record replaces every part of the stored one") { trial in
             let (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert"))
             let owners = [
                 ChainRecord.Owner(bert.customer, .claim), ChainRecord.Owner(anna.customer, .appAccountToken),
@@ -47,7 +49,7 @@ extension LedgerStorageContract {
                 try trial.expect(found, is: [expected.key: expected], "The chain in \(scope)")
             }
         },
-        Requirement("A transaction leads to the chain that the newest document with it names") { trial in
+        Requirement("A transaction leads to the chain that its newest document names") { trial in
             let receipt = {
                 var record = Sample.chain(3, transaction: "0")
                 record.chain.merge(Sample.statement("x", of: 3, signed: 6, source: .receipt))
@@ -64,7 +66,7 @@ extension LedgerStorageContract {
                 try trial.expect(Array(found.chains.keys), is: [Sample.key(expected)], "Chains in the snapshot")
             }
         },
-        Requirement("Chains are due from the instant that their reports name, the earliest first, up to a limit") {
+        Requirement("Chains are due from the instant in their reports, the earliest first, up to a limit") {
             trial in
             let sandbox = Sample.chain(3, in: Sample.sandbox, next: Sample.time(0))
             try await trial.commit { changes in
@@ -93,8 +95,8 @@ extension LedgerStorageContract {
 
 extension LedgerStorageContract {
     static let customers = [
-        Requirement("A customer is found by every id, byte for byte, in its own app alone") { trial in
-            // Large text has no place in an index.
+        Requirement("A customer is found by each of its ids, byte for byte, in its own app only") { trial in
+            // An index has a limited key length.
             let ids = ["a", "A"] + Sample.awkward.filter { $0.utf8.count < 1000 }
             var customers: [CustomerRecord] = []
             for id in ids { customers.append(try await trial.customer(id, "\(id) alias")) }
@@ -115,7 +117,7 @@ extension LedgerStorageContract {
             }
             try trial.expect(Array(there.customers.values), is: [other], "Customers of the other app")
         },
-        Requirement("A customer's record takes the place of the one that was loaded, with its ids in their order") {
+        Requirement("A customer's record replaces the stored one, with its ids in their order") {
             trial in
             var anna = try await trial.customer("m", "z", "a")
             _ = try await trial.customer("other")
@@ -155,7 +157,7 @@ extension LedgerStorageContract {
             try await trial.commit(trial.second) { $0.chains = [chains[1]] }
             try await expect(anna, .production, chains)
         },
-        Requirement("The owners of all chains of a snapshot are loaded if they are wanted") { trial in
+        Requirement("The owners of all chains in a snapshot are loaded on demand") { trial in
             var customers: [CustomerRecord] = []
             for number in 1...4 { customers.append(try await trial.customer("\(number)", "alias \(number)")) }
             let chains = (1...3).map { Sample.chain($0, owners: [customers[$0 - 1], customers[$0]]) }
@@ -174,7 +176,7 @@ extension LedgerStorageContract {
             }
             try trial.expect(Set(held.customers.values), is: Set(customers[..<2]), "Owners of what a customer has")
         },
-        Requirement("Of a customer that is erased nothing is left but chains, and another may take its ids at once") {
+        Requirement("An erased customer leaves only its chains, and its ids are free for another one at once") {
             trial in
             var (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert", "robert"))
             var chain = Sample.chain(owners: [bert])

@@ -3,18 +3,18 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// Values for requirements.
+/// Sample values for the requirements.
 enum Sample {
     static let production = LedgerScope(bundleId: "com.example.one", environment: .production)
     static let sandbox = LedgerScope(bundleId: "com.example.one", environment: .sandbox)
     static let otherApp = LedgerScope(bundleId: "com.example.two", environment: .production)
 
-    /// Text that is easily cut, escaped or normalized.
+    /// Texts that a storage may cut, escape or normalize by mistake.
     static let awkward = [
         "\u{0}", "a\u{0}b", "\u{1}0", "", "é\u{1f600}", "'; --\"\\,%_", String(repeating: "x", count: 70_000),
     ]
 
-    /// A chain by a small number.
+    /// The key of a chain by a small number.
     static func key(_ number: Int = 1, in scope: LedgerScope = production) -> ChainKey {
         ChainKey("\(2_000_000_000 + number)", in: scope)
     }
@@ -61,7 +61,7 @@ extension Sample {
         return record
     }
 
-    /// A chain with a value in every place.
+    /// A chain with a value in every member.
     static func full(_ owners: [ChainRecord.Owner]) -> ChainRecord {
         var record = ChainRecord(key())
         for text in awkward { record.chain.merge(statement(text, text: text)) }
@@ -87,7 +87,7 @@ extension Sample {
     private static let revocation = TransactionStatement.Revocation(
         date: time(3), reason: Open(rawValue: 17), type: Open(rawValue: "A_WORD"), percentage: -1)
 
-    /// A statement with a value in every place, and no known word in any.
+    /// A statement with a value in every member, none of them a known word.
     static func statement(
         _ id: String, of chain: Int = 1, signed: Int64 = 0, text: String = "text",
         source: TransactionStatement.Source = .signedTransaction
@@ -111,12 +111,12 @@ extension Sample {
         return statement
     }
 
-    /// The least that a statement says.
+    /// A statement without optional members.
     private static let bare = TransactionStatement(
         source: .signedTransaction, provenance: Provenance(signedDate: ends[0], evidence: EvidenceID([])),
         transactionId: "bare", originalTransactionId: key().originalTransactionId, productId: "")
 
-    /// Renewal info with a value in every place.
+    /// Renewal info with a value in every member.
     static var renewal: RenewalFact {
         var renewal = RenewalFact(
             provenance: Provenance(signedDate: ends[0], evidence: EvidenceID([4])),
@@ -141,7 +141,7 @@ extension Sample {
         Evidence(kind, document, scope, signed, parts: parts, notification: notification) { _ in ([], []) }
     }
 
-    /// What looks like a signed token of some length.
+    /// Bytes in the form of a signed token.
     static func token(_ payload: String) -> [UInt8] {
         let header = "{\"alg\":\"ES256\",\"x5c\":[\"\(String(repeating: "A", count: 500))\"]}"
         let parts = [header, payload, String(repeating: "s", count: 64)]
@@ -154,12 +154,5 @@ extension Sample {
 
     static func new(_ evidence: Evidence, for chains: [Int], at milliseconds: Int64 = 0) -> NewDocument {
         NewDocument(evidence, for: Set(chains.map { key($0) }), receivedAt: time(milliseconds))
-    }
-
-    static func stored(_ new: NewDocument) -> StoredDocument {
-        let evidence = new.evidence
-        return StoredDocument(
-            id: evidence.id, kind: evidence.kind, scope: evidence.scope, signedDate: evidence.signedDate,
-            receivedAt: new.receivedAt, notification: evidence.notification, document: evidence.document)
     }
 }
