@@ -176,6 +176,7 @@ let package = Package(
                 "AppStoreTrust",
                 "LedgerSQLite",
                 "PurchaseLedger",
+                "PurchaseLedgerTesting",
                 "PurchaseServer",
                 "ReceiptCoding",
                 "TestData",
