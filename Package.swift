@@ -194,6 +194,7 @@ let package = Package(
                 "AppStoreTrust",
                 "LedgerSQLite",
                 "PurchaseLedger",
+                "PurchaseLedgerTesting",
                 "PurchaseServer",
                 "ReceiptCoding",
                 "TestData",

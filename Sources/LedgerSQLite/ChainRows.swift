@@ -12,7 +12,7 @@ extension ChainRecord {
         return [
             .time(erasedAt), .time(lastEventAt),
             .text(successor), .text(chain.predecessors.list),
-            .time(renewal?.provenance.signedDate), .octets(renewal?.provenance.evidence.octets),
+            .time(renewal?.provenance.signedDate), .octets(renewal?.provenance.evidence.bytes),
             .text(renewal?.productId), .text(renewal?.autoRenewProductId), .flag(renewal?.willRenew),
             .number(renewal?.expirationIntent?.rawValue), .flag(renewal?.isInBillingRetry),
             .time(renewal?.gracePeriodExpiresDate), .number(renewal?.priceIncreaseStatus?.rawValue),

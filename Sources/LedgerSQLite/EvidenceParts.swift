@@ -73,7 +73,7 @@ struct EvidenceParts {
 extension EvidenceID {
     /// Its first eight octets.
     var leading: Int64 {
-        octets.prefix(8).reduce(0) { $0 << 8 | Int64($1) }
+        bytes.prefix(8).reduce(0) { $0 << 8 | Int64($1) }
     }
 }
 

@@ -122,7 +122,7 @@ extension SQLiteLedgerSession {
         let row = try first(Self.documents + " WHERE number = ?", [.integer(number)]) { try DocumentRow(&$0) }
         guard let row else { throw SQLiteErrors.damaged("Document \(number) is missing") }
         if let document = try Self.unlessDamaged({ try stored(row) }) { return document.name }
-        guard let id = EvidenceID(octets: row.digest + [UInt8](repeating: 0, count: 16)) else {
+        guard let id = EvidenceID(bytes: row.digest + [UInt8](repeating: 0, count: 16)) else {
             throw SQLiteErrors.damaged("Document \(number) has no name")
         }
         return Provenance(signedDate: row.signedDate, evidence: id)
@@ -208,7 +208,7 @@ extension SQLiteLedgerSession {
 
 extension EvidenceID {
     /// What the table of documents has of it.
-    fileprivate var beginning: [UInt8] { Array(octets.prefix(16)) }
+    fileprivate var beginning: [UInt8] { Array(bytes.prefix(16)) }
 }
 
 /// A row of `documents`.

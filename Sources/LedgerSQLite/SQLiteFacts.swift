@@ -65,7 +65,7 @@ extension TransactionStatement {
     fileprivate var bindings: [Binding] {
         [
             .text(transactionId), .number(source.rawValue), .time(provenance.signedDate),
-            .bytes(provenance.evidence.octets), .text(productId), .text(type?.rawValue), .text(subscriptionGroup),
+            .bytes(provenance.evidence.bytes), .text(productId), .text(type?.rawValue), .text(subscriptionGroup),
             .time(purchaseDate), .time(expiresDate), .number(quantity), .flag(isUpgraded), .time(revocation?.date),
             .number(revocation?.reason?.rawValue), .text(revocation?.type?.rawValue), .number(revocation?.percentage),
             .text(ownership?.rawValue), .text(appAccountToken), .number(offerType?.rawValue),

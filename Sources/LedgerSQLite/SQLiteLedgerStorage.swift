@@ -134,7 +134,7 @@ extension SQLiteLedgerStorage {
         let packings = Packing.packings(of: query.arriving)
         return try await write { session in
             session.packings = packings
-            return try LedgerDecision.settle(query, decide) {
+            return try LedgerDecision.run(query, decide) {
                 try session.load($0, numbersCustomers: true)
             } commit: {
                 try session.write($0)

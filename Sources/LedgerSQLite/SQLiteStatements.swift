@@ -224,7 +224,7 @@ struct RowReader {
             skip(1)
             return nil
         }
-        guard let evidence = EvidenceID(octets: try octets()) else {
+        guard let evidence = EvidenceID(bytes: try octets()) else {
             throw SQLiteErrors.damaged("The ledger names a document by something else than its digest")
         }
         return Provenance(signedDate: signedDate, evidence: evidence)

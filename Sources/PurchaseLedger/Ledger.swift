@@ -2,15 +2,15 @@
 
 public import AppStoreModel
 
-/// Keeps what the App Store signed and answers who owns what. It is the only way to a storage.
+/// Records what the App Store signed, and answers what customers own. It is the only way to a storage.
 ///
-/// Whatever order documents arrive in, however often and however late, the answers are the same: they are computed from
-/// facts, of which the newest hold, and never from what happened to arrive last.
+/// The order in which documents arrive, duplicates and delays change no answer: answers are computed from the newest
+/// facts.
 public struct Ledger: Sendable {
     package let storage: any LedgerStorage
     public var rules: LedgerRules
 
-    /// Called after each commit: with `nil` if it succeeded, else with why the storage refused it.
+    /// Called after each commit: with `nil` if it succeeded, otherwise with the storage's error.
     package var onCommit: @Sendable (LedgerStorageError?) -> Void = { _ in }
 
     public init(storage: any LedgerStorage, rules: LedgerRules = LedgerRules()) {
@@ -19,38 +19,20 @@ public struct Ledger: Sendable {
     }
 }
 
-/// What the operator decides about a ledger.
-public struct LedgerRules: Hashable, Sendable {
-    /// By bundle id. An app without one has an empty catalogue.
-    public var catalogues: [String: Catalogue]
-
-    /// What happens if a customer presents a purchase that another customer has.
-    public var claimPolicy: ClaimPolicy
-
-    /// Whether what the App Store signed stays when a customer is deleted, for example because the law requires books to be kept.
-    public var keepsEvidence: Bool
-
-    public init(
-        catalogues: [String: Catalogue] = [:], claimPolicy: ClaimPolicy = .accountTokenWins, keepsEvidence: Bool = false
-    ) {
-        self.catalogues = catalogues
-        self.claimPolicy = claimPolicy
-        self.keepsEvidence = keepsEvidence
-    }
-
-    /// What an app's products stand for.
-    func catalogue(_ scope: LedgerScope) -> Catalogue { catalogues[scope.bundleId] ?? Catalogue() }
-}
-
 extension Ledger {
-    /// Loads, decides by the rules and commits.
+    /// Loads what a query names, decides by what `decide` does to a draft, and commits what changed.
+    ///
+    /// - Parameter decide: Must have no side effects. It runs again if it needs more, or if other commits came first.
     func commit<Output: Sendable>(
-        _ query: LedgerQuery,
-        _ decide: @escaping @Sendable (LedgerSnapshot, LedgerRules) throws -> LedgerDecision<Output>
+        _ query: LedgerQuery, at now: Timestamp, _ decide: @escaping @Sendable (inout LedgerDraft) -> Output
     ) async throws -> Output {
         let rules = rules
         do {
-            let output = try await storage.commit(query) { try decide($0, rules) }
+            let output = try await storage.commit(query) { snapshot in
+                var draft = LedgerDraft(snapshot, rules, at: now)
+                let output = decide(&draft)
+                return draft.decision(output)
+            }
             onCommit(nil)
             return output
         } catch let error as LedgerStorageError {
@@ -63,39 +45,28 @@ extension Ledger {
 // MARK: - Recording
 
 extension Ledger {
-    /// What became of documents that were recorded.
-    public struct Recorded: Hashable, Sendable {
-        /// Those that were not stored yet.
-        public var new = 0
-        /// Those that were stored already, byte for byte.
-        public var known = 0
-        /// The purchases that stayed another customer's by the claim policy.
-        public var kept: Set<ChainKey> = []
-        /// Those of ``kept`` that claims moved too often within a day, and when the same claim may succeed.
-        public var tooManyClaims: [ChainKey: Timestamp] = [:]
-    }
-
-    /// Records documents at once: they themselves, the facts in them, whose they are and what changed.
+    /// Records documents in one commit, with their facts, owners and events.
     ///
     /// - Parameters:
     ///   - evidence: All of it is durable once this returns, or none of it if this throws.
-    ///   - claimant: The app's own id of the customer who presents them, if one does. An unknown id makes a new customer.
+    ///   - claimant: The app's own id of the customer who presents them, if one does. An unknown id makes a new
+    ///     customer.
     ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
-    ///     ``Recorded/tooManyClaims``.
-    ///   - now: When they arrived.
+    ///     ``RecordResult/tooManyClaims``.
+    ///   - now: When the documents arrived.
     /// - Throws: ``LedgerStorageError``.
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
-    ) async throws -> Recorded {
+    ) async throws -> RecordResult {
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
         let recording = Recording(documents: evidence, claimant: claimant, limitsClaims: limitsClaims)
-        return try await commit(recording.query) { recording.decide($0, $1, at: now) }
+        return try await commit(recording.query, at: now) { $0.record(recording) }
     }
 
-    /// Publishes what time changed: of every chain whose answer changed by itself since it was last published.
+    /// Publishes the changes that time alone brought to chains.
     ///
-    /// - Returns: How many chains were looked at: `limit` if there may be more.
-    /// - Throws: ``LedgerStorageError``: `damaged` if some of the chains cannot be read. The others were published.
+    /// - Returns: How many chains were evaluated: `limit` if there may be more.
+    /// - Throws: ``LedgerStorageError``: `damaged` if some of the chains cannot be read. All others were published.
     public func publishDueChanges(at now: Timestamp, limit: Int = 500) async throws -> Int {
         var damaged: Set<ChainKey> = []
         let count = try await publishDueChanges(at: now, limit: limit, besides: &damaged)
@@ -103,15 +74,15 @@ extension Ledger {
         return count
     }
 
-    /// As ``publishDueChanges(at:limit:)``, and passes over chains that are damaged.
+    /// As ``publishDueChanges(at:limit:)``, but skips damaged chains.
     ///
-    /// - Parameter damaged: Chains that are known to be damaged. Those that are found to be are added.
+    /// - Parameter damaged: The chains known to be damaged, to which further ones are added.
     package func publishDueChanges(
         at now: Timestamp, limit: Int, besides damaged: inout Set<ChainKey>
     ) async throws -> Int {
         // A damaged chain stays due.
         let due = Set(try await storage.dueChains(at: now, limit: limit + damaged.count)).subtracting(damaged)
-        // Nearly always there is nothing, and then nothing is written.
+        // Usually none is due, and then nothing is written.
         damaged.formUnion(try await publish(due.sorted(), at: now) { $0.publishDue($1) })
         return due.count
     }
@@ -120,15 +91,15 @@ extension Ledger {
 // MARK: - Customers
 
 extension Ledger {
-    /// One customer, and what it has in one environment.
+    /// A customer, and what it has in one environment.
     public struct CustomerAnswer: Hashable, Sendable {
         /// The customer's ids, in the order in which they were added.
         public var ids: [String]
         public var holdings: Holdings
         /// All transactions, chain by chain, the earliest purchase first.
         public var purchases: [TransactionStatement]
-        /// The ids of consumables that may have been credited before: to another customer from whom a claim moved them, or to
-        /// one who was erased.
+        /// The ids of consumables that may have been credited before: to a customer from whom a claim moved them, or
+        /// who was erased.
         public var transferred: Set<String>
     }
 
@@ -136,9 +107,7 @@ extension Ledger {
     public func customer(
         _ id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> CustomerAnswer? {
-        let (id, snapshot) = try await holder(id, in: scope)
-        guard let customer = snapshot.customer(id) else { return nil }
-        let records = snapshot.chains(of: customer.customer)
+        guard let (customer, records) = try await holder(id, in: scope) else { return nil }
         let histories = records.map { ($0.chain, $0.chain.history(at: now)) }
         return CustomerAnswer(
             ids: customer.ids, holdings: Holdings(histories, rules.catalogue(scope), at: now),
@@ -148,65 +117,44 @@ extension Ledger {
             })
     }
 
-    /// The entitlements of a customer at `now`, and what else follows from its purchases; `nil` if the customer is not known.
+    /// The entitlements of a customer at `now`, and everything else that it has; `nil` if the customer is not known.
     public func holdings(
         of id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Holdings? {
-        let (id, snapshot) = try await holder(id, in: scope)
-        guard let customer = snapshot.customer(id) else { return nil }
-        let chains = snapshot.chains(of: customer.customer).lazy.map(\.chain)
-        return Holdings(chains, catalogue: rules.catalogue(scope), at: now)
+        guard let (_, records) = try await holder(id, in: scope) else { return nil }
+        return Holdings(records.lazy.map(\.chain), catalogue: rules.catalogue(scope), at: now)
     }
 
-    private func holder(_ id: String, in scope: LedgerScope) async throws -> (CustomerID, LedgerSnapshot) {
+    /// A customer and its chains in one environment; `nil` if the customer is not known.
+    private func holder(_ id: String, in scope: LedgerScope) async throws -> (CustomerRecord, [ChainRecord])? {
         let id = CustomerID(id, of: scope.bundleId)
-        var query = LedgerQuery()
-        query.customers = [id]
-        query.holdings = [scope.environment]
-        return (id, try await storage.load(query))
+        let snapshot = try await storage.load(LedgerQuery { ($0.customers, $0.holdings) = ([id], [scope.environment]) })
+        return snapshot.customer(id).map { ($0, snapshot.chains(of: $0.customer)) }
     }
 
-    /// Makes `alias` another id of the customer. If it is a customer of its own, the two become one. The customer exists in its
-    /// own right from now on.
+    /// Adds `alias` to the ids of a customer. If it is the id of another customer, the two are merged. From now on the
+    /// customer exists in its own right.
     ///
     /// - Returns: False if the customer is not known.
     public func addAlias(
         _ alias: String, to id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Bool {
-        let aliasing = Aliasing(
-            id: CustomerID(id, of: scope.bundleId), alias: CustomerID(alias, of: scope.bundleId), scope: scope)
-        return try await commit(aliasing.query) { aliasing.decide($0, $1, at: now) }
+        let (id, alias) = (CustomerID(id, of: scope.bundleId), CustomerID(alias, of: scope.bundleId))
+        return try await commit(.everything(of: [id, alias]), at: now) { $0.addAlias(alias, to: id, in: scope) }
     }
 
-    /// What became of a customer that was deleted.
-    public struct Deleted: Hashable, Sendable {
-        /// The purchases that were the customer's, in all environments.
-        public var purchases: Int
-        /// The signed documents that were erased with them.
-        public var forgottenDocuments: Int
-        /// The signed documents about them that stay, since they are about purchases of others too. If the ledger keeps
-        /// evidence, none is counted.
-        public var keptDocuments: Int
-
-        public init(purchases: Int, forgottenDocuments: Int = 0, keptDocuments: Int = 0) {
-            self.purchases = purchases
-            self.forgottenDocuments = forgottenDocuments
-            self.keptDocuments = keptDocuments
-        }
-    }
-
-    /// Erases a customer: its ids and links and, unless ``LedgerRules/keepsEvidence`` is set, what the App Store signed about its
-    /// purchases. Purchases that are another customer's too stay that customer's. Events stay, and name no customer any more.
+    /// Erases a customer with its ids and links and, unless ``LedgerRules/keepsEvidence`` is set, the documents about
+    /// its purchases. Purchases that another customer owns too stay. Events stay, but no longer name the customer.
     ///
     /// - Returns: `nil` if the customer is not known.
-    public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Deleted? {
-        let erasure = CustomerErasure(id: CustomerID(id, of: scope.bundleId), scope: scope)
-        return try await commit(erasure.query) { erasure.decide($0, $1, at: now) }
+    public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> DeletionReport? {
+        let id = CustomerID(id, of: scope.bundleId)
+        return try await commit(.everything(of: [id]), at: now) { $0.erase(id, in: scope) }
     }
 }
 
 extension ChainRecord {
-    /// The ids of those consumables among purchases that may have been credited to another customer.
+    /// The ids of the consumables that may have been credited to another customer.
     fileprivate func transferred(of purchases: [TransactionStatement]) -> Set<String> {
         let consumables = Set(purchases.lazy.filter { $0.type == .consumable }.map(\.transactionId))
         return ownerChanges.isEmpty ? consumables.intersection(chain.residue.keys) : consumables
@@ -216,46 +164,43 @@ extension ChainRecord {
 // MARK: - Chains, transactions and documents
 
 extension Ledger {
-    /// All that is known of some chains, by their own keys. Instead of one that was migrated there is the one that it became. One of
-    /// which nothing is known is not among them.
+    /// The facts of some chains, by the present keys of the chains. A migrated chain is replaced by the one it became.
+    /// Chains without facts are left out.
     public func chains(_ keys: some Sequence<ChainKey>) async throws -> [ChainKey: Chain] {
         var (query, found) = (LedgerQuery(), [ChainKey: Chain]())
         query.chains = Set(keys)
         while !query.chains.isEmpty {
             let records = try await storage.load(query).chains.values
             for record in records where record.hasFacts { found[record.key] = record.chain }
-            // Once, as a successor has none of its own.
-            let successors = records.compactMap { record in record.successor.map { ChainKey($0, in: record.key.scope) }
+            // This runs at most twice: a successor has no successor of its own.
+            let successors = records.compactMap { record in
+                record.successor.map { ChainKey($0, in: record.key.scope) }
             }
             query.chains = Set(successors).subtracting(query.chains)
         }
         return found
     }
 
-    /// All that is known of a chain, or of the one that it became; `nil` if nothing is.
+    /// The facts of a chain, or of the one it became; `nil` if there are none.
     public func chain(_ key: ChainKey) async throws -> Chain? { try await chains([key]).values.first }
 
-    /// What is known of a transaction, and in which chain it is; `nil` if it is not known.
+    /// The present statement about a transaction; `nil` if the transaction is not known.
     public func transaction(_ key: TransactionKey) async throws -> TransactionStatement? {
-        var query = LedgerQuery()
-        query.transactions = [key]
-        let snapshot = try await storage.load(query)
+        let snapshot = try await storage.load(LedgerQuery { $0.transactions = [key] })
         guard let record = snapshot.transactions[key].flatMap({ snapshot.chains[$0] }) else { return nil }
         return record.chain.transactions[key.transactionId].flatMap(record.chain.current)
     }
 
-    /// Some documents, by name. One that is not stored is not among them.
+    /// Documents by name. Those that are not stored are left out.
     public func documents(_ names: some Sequence<Provenance>) async throws -> [Provenance: StoredDocument] {
-        var query = LedgerQuery()
-        query.documents = Set(names)
-        return try await storage.load(query).documents
+        try await storage.load(LedgerQuery { $0.documents = Set(names) }).documents
     }
 }
 
 // MARK: - Events
 
 extension Ledger {
-    /// The events of one app behind a cursor, oldest first, at most `limit`.
+    /// The events of one app after a cursor, oldest first, at most `limit`.
     ///
     /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
     /// - Throws: ``EventCursorError``, ``LedgerStorageError``.
@@ -274,30 +219,26 @@ extension Ledger {
 // MARK: - API keys and health
 
 extension Ledger {
-    /// The API key with this public part, also if it was revoked; `nil` if there is none.
+    /// The API key with this public part, even if it was revoked; `nil` if there is none.
     public func apiKey(_ id: String) async throws -> APIKey? { try await apiKeys().first { $0.id == id } }
 
-    /// All API keys, the one that was stored last at the end.
+    /// All API keys, the one stored last at the end.
     public func apiKeys() async throws -> [APIKey] { try await storage.apiKeys() }
 
     /// Stores an API key in place of the one with the same public part.
     public func put(_ key: APIKey) async throws {
-        try await commit(LedgerQuery()) { _, _ in
-            var changes = LedgerChanges()
-            changes.apiKeys = [key]
-            return .commit(changes, ())
-        }
+        try await commit(LedgerQuery(), at: key.createdAt) { $0.changes.apiKeys = [key] }
     }
 
-    /// Finds out whether anything can be written.
+    /// Writes something meaningless, to find out whether writing is possible.
     ///
     /// - Throws: ``LedgerStorageError`` if not.
     public func proveWritable() async throws { try await storage.proveWritable() }
 
-    /// What an operator should look at although the ledger works, as a sentence; `nil` if there is nothing.
+    /// A warning for the operator although the ledger works, as a sentence; `nil` if there is none.
     public var concern: String? { storage.concern }
 
-    /// When the newest notification arrived; `nil` if none of the last `count` documents is one.
+    /// When the newest notification arrived; `nil` if there is none among the last `count` documents.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await storage.lastNotification(among: count)
     }

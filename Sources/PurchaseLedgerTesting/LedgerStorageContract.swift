@@ -2,7 +2,7 @@
 
 public import PurchaseLedger
 
-/// Tests what `LedgerStorage` requires, for the tests of those who implement it:
+/// Tests the requirements of `LedgerStorage`, for use in the tests of an implementation:
 ///
 /// ```swift
 /// @Test func `my storage meets the contract`() async throws {
@@ -13,9 +13,9 @@ public import PurchaseLedger
 /// }
 /// ```
 ///
-/// Durability is not tested: only the implementer knows how to cut the power.
+/// Durability is not tested, since that needs a way to cut the power.
 public struct LedgerStorageContract: Sendable {
-    /// Two handles on one ledger, as two processes have them. A storage that only one object can use gives that object twice.
+    /// Two handles on one ledger, as two processes have them. A storage that allows only one gives it twice.
     public typealias Handles = (first: any LedgerStorage, second: any LedgerStorage)
 
     private let make: @Sendable () async throws -> Handles
@@ -27,7 +27,7 @@ public struct LedgerStorageContract: Sendable {
 
     /// Tests one requirement after another.
     ///
-    /// - Throws: ``LedgerStorageViolation`` for the first that is not met, and what the storage throws.
+    /// - Throws: ``LedgerStorageViolation`` for the first requirement that is not met, and errors of the storage.
     public func run() async throws {
         for requirement in Self.requirements {
             let handles = try await make()
@@ -42,17 +42,18 @@ public struct LedgerStorageContract: Sendable {
     static let requirements = commits + concurrency + records + customers + documents + scans + events + others
 }
 
-/// A requirement of `LedgerStorage` that a storage does not meet.
+/// The error for a storage that does not meet a requirement.
 public struct LedgerStorageViolation: Error, CustomStringConvertible {
     /// What is required.
     public let requirement: String
     /// What was expected and what was found.
     public let message: String
 
-    /// Both.
+    /// The requirement and the message.
     public var description: String { "Not met: \(requirement). \(message)" }
 }
 
+/// One requirement of `LedgerStorage`, with its test.
 struct Requirement: Sendable {
     var text: String
     var check: @Sendable (Trial) async throws -> Void
@@ -63,12 +64,12 @@ struct Requirement: Sendable {
     }
 }
 
-/// The ledger that a requirement is tested with.
+/// A ledger with which to test one requirement.
 struct Trial: Sendable {
     let first: any LedgerStorage
     let second: any LedgerStorage
 
-    /// What was found is not what is required.
+    /// The storage does not meet the requirement.
     struct Failure: Error {
         var message: String
     }
@@ -77,7 +78,7 @@ struct Trial: Sendable {
 
     func expect<Value: Equatable>(_ found: Value, is expected: Value, _ what: String) throws {
         guard found != expected else { return }
-        // Some values have a megabyte.
+        // Some values are a megabyte long.
         throw Failure(message: "\(what): expected \("\(expected)".prefix(1000)), found \("\(found)".prefix(1000)).")
     }
 
@@ -125,11 +126,6 @@ struct Trial: Sendable {
 }
 
 extension LedgerQuery {
-    init(_ fill: (inout LedgerQuery) -> Void) {
-        self.init()
-        fill(&self)
-    }
-
     /// What some changes replace.
     fileprivate init(for changes: LedgerChanges, erasing erased: [CustomerRecord]) {
         self.init()

@@ -5,9 +5,9 @@ import AppStoreTrust
 import PurchaseLedger
 import Testing
 
-/// Apple adds members to its payloads, also such as others of its payloads have by now. None may lose a notification.
+/// Apple adds members to its payloads, sometimes with names from other payloads. None of them may lose a notification.
 @Suite struct AddedMemberTests {
-    /// A place in a notification for another member.
+    /// A payload in a notification to which a member may be added.
     enum Place: CaseIterable {
         case notification
         case data
@@ -34,7 +34,7 @@ import Testing
         memberNames(of: NotificationAppData()),
     ].reduce([]) { $0.union($1) }
 
-    /// What a member may hold, other apps and environments among it.
+    /// Values of an added member, including other apps and environments.
     private static let values: [JSONValue] = [
         .string("com.other"), .string("Xcode"), .number("9"), .bool(true), .null, .array([.string("x")]),
         .object([.init("bundleId", .string("com.other")), .init("environment", .string("Sandbox"))]),
@@ -75,7 +75,7 @@ import Testing
         let expected = try #require(plain).said
         #expect(expected.count == 2)
         let unknown = Self.names.subtracting(place.known).sorted()
-        // Each name by itself, and all of them at once.
+        // Each name alone, and all of them at once.
         var additions = unknown.enumerated().map { index, name in
             [JSONValue.Member(name, Self.values[index % Self.values.count])]
         }
@@ -89,7 +89,7 @@ import Testing
 }
 
 extension Chain {
-    /// What it says, but for the names of the documents that say it.
+    /// The facts without the names of their documents.
     fileprivate var said: [String] {
         transactions.values.compactMap(\.current).map { "\($0.transactionId) until \($0.expiresDate as Any)" }
             + [renewal.map { "\($0.productId as Any) then \($0.autoRenewProductId as Any)" }].compactMap { $0 }

@@ -8,7 +8,7 @@ import PurchaseLedger
 import ReceiptCoding
 import Testing
 
-/// What a ledger keeps of a receipt.
+/// Tests what a ledger stores of a receipt.
 @Suite struct CanonicalEvidenceTests {
     private static let signed = Result { try SignedHistory() }
 

@@ -5,7 +5,7 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// Random claims, notifications, aliases and deletions against a model that was written from `docs/api.md`.
+/// Tests random claims, notifications, aliases and deletions against a model written from `docs/api.md`.
 @Suite struct ClaimModelTests {
     private static let names = ["anna", "bert", "cora"]
     private static let accounts = [
@@ -23,7 +23,7 @@ import Testing
         var evidence: Evidence
     }
 
-    /// Every month of every subscription with every account. They are signed once.
+    /// Every month of every subscription with every account, signed once.
     private static let documents = Task<[Document], any Error> {
         let signed = try SignedHistory()
         var documents: [Document] = []
@@ -51,7 +51,7 @@ import Testing
         case delete(String)
     }
 
-    /// What should be, in the plainest words.
+    /// The model: the rules in their simplest form.
     struct Model {
         struct Purchase {
             var known: Set<Int> = []
@@ -85,7 +85,7 @@ import Testing
             return known.filter { $0.account != nil }.max { $0.day < $1.day }?.account
         }
 
-        /// Facts alone: the newest account has it, unless a claim was accepted.
+        /// By facts alone: the newest account owns it, unless a claim was accepted.
         private mutating func link(_ chain: String) {
             guard var purchase = purchases[chain], !purchase.owners.contains(where: \.byClaim) else { return }
             let holder = account(chain).map { person($0) }
@@ -147,7 +147,7 @@ import Testing
             return true
         }
 
-        /// Of a customer who is known.
+        /// The state of a known customer.
         mutating func alias(_ alias: String, of id: String) {
             let (one, other) = (person(id), persons[alias])
             established.insert(one)
@@ -240,7 +240,7 @@ import Testing
         let ledger = Ledger(
             Catalogue(products: ["month": .init(entitlements: ["pro"])]), policy, in: storage.make())
         var model = Model(policy, documents)
-        // All is signed by then, so that what is erased is newer than every document.
+        // Every document is signed by then, so that erasures are newer than all of them.
         var now = Facts.day(125)
         // Some histories take weeks and some an afternoon.
         let pace = [1, 100].randomElement(using: &random) ?? 1

@@ -6,9 +6,9 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// Who has a purchase after notifications and claims, in the order in which they arrive.
+/// Tests which customer owns a purchase after notifications and claims, in the order of their arrival.
 @Suite struct ClaimPolicyTests {
-    /// A ledger in memory, and what is signed for it.
+    /// A ledger in memory, and the documents signed for it.
     struct Shop {
         var ledger: Ledger
         let signed: SignedHistory
@@ -63,17 +63,17 @@ import Testing
 
     // MARK: accountTokenWins
 
-    @Test func `the policy that is not chosen is accountTokenWins`() throws {
+    @Test func `the default policy is accountTokenWins`() throws {
         #expect(Ledger(storage: MemoryLedgerStorage()).rules.claimPolicy == .accountTokenWins)
     }
 
-    @Test func `a stolen document does not take a purchase from the account that it was signed for`() async throws {
+    @Test func `a stolen document does not take a purchase from the account for which it was signed`() async throws {
         let shop = try Shop()
         let document = try await shop.month(Self.token)
         #expect(try await shop.claim(Self.token, document))
         #expect(try await !shop.claim("thief", document))
         #expect(try await shop.owners() == [Self.token])
-        // Refused, the claim was recorded all the same, and a new document that came with it.
+        // The refused claim was recorded nevertheless, with a new document that came with it.
         let renewal = try await shop.month(Self.token, period: 1)
         #expect(try await shop.ledger.record([renewal], claimedBy: "thief", at: Facts.day(31)).new == 1)
         #expect(try await shop.isEstablished("thief") == true)
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `an app with ids of its own loses nothing: an account that only a token names gives way`(
+    func `an app with its own ids loses nothing: an account that only a token names gives way`(
         isTold: Bool
     ) async throws {
         let shop = try Shop()
@@ -114,7 +114,7 @@ import Testing
         #expect(try await shop.owners() == [Self.token])
     }
 
-    @Test func `the newest token counts, wherever the older one arrives`() async throws {
+    @Test func `the newest token counts, even if an older one arrives later`() async throws {
         for isLate in [false, true] {
             let shop = try Shop()
             let documents = [try await shop.month(Self.other), try await shop.month(Self.token, period: 1)]
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test func `an id that an alias joined to a customer is that customer, who exists in its own right`() async throws {
+    @Test func `an alias is an id of its customer, which then exists in its own right`() async throws {
         let shop = try Shop()
         try await shop.notify(shop.month(Self.token))
         #expect(try await shop.isEstablished(Self.token) == false)
@@ -135,12 +135,12 @@ import Testing
         #expect(try await !shop.claim("thief", shop.receipt()))
     }
 
-    @Test func `the mark outlives a merge, a rebuild, and the deletion of a customer who held the purchase`()
+    @Test func `being established outlives a merge, a rebuild, and the deletion of a customer who owned the purchase`()
         async throws
     {
         let shop = try Shop()
         let document = try await shop.month(Self.token)
-        // Both become one, of whom only the one that is given up was established.
+        // The two are merged. Only the one that is given up was established.
         try await shop.claim("anna", document)
         let book = try await shop.signed.evidence(
             transaction: shop.signed.transaction("5", original: "5", product: "book", until: nil, type: .nonConsumable)
@@ -161,7 +161,7 @@ import Testing
     }
 
     @Test(arguments: [ClaimPolicy.accountTokenWins, .keep])
-    func `of several documents that are presented at once the order does not matter`(policy: ClaimPolicy) async throws {
+    func `the order of documents that are presented at once does not matter`(policy: ClaimPolicy) async throws {
         for isReversed in [false, true] {
             let shop = try Shop(policy)
             try await shop.claim(Self.token, shop.signed.evidence(receipt: [], created: 3))
@@ -181,12 +181,12 @@ import Testing
         let document = try await shop.month()
         #expect(try await shop.claim("anna", document, day: 1))
         #expect(try await !shop.claim("bert", document, day: 29))
-        // Over, and still within the leeway of an hour.
+        // The period is over, but still within the leeway of an hour.
         #expect(try await !shop.claim("bert", document, day: 30.03))
         #expect(try await shop.owners() == ["anna"])
         #expect(try await shop.claim("bert", document, day: 30.05))
         #expect(try await shop.owners() == ["bert"])
-        // What he presents counts too: a renewal that was not known keeps it his.
+        // The presented documents count too: a renewal that was not known keeps it his.
         #expect(try await !shop.claim("anna", shop.month(period: 1), day: 31))
         #expect(try await shop.owners() == ["bert"])
     }
@@ -199,7 +199,7 @@ import Testing
     ) async throws {
         let shop = try Shop(policy)
         let document = try await shop.month()
-        // The first takes it from no customer, and what changes nothing costs nothing.
+        // The first claim takes it from no customer. A claim that changes nothing does not count.
         for _ in 0..<3 { #expect(try await shop.claim("c0", document, limits: true)) }
         for number in 1...10 { #expect(try await shop.claim("c\(number)", document, limits: true)) }
         let owners = try await shop.owners()
@@ -207,9 +207,9 @@ import Testing
         let recorded = try await shop.ledger.record(documents, claimedBy: "c11", limitsClaims: true, at: Facts.day(1.5))
         #expect(recorded.tooManyClaims == [Facts.key: Facts.day(2)] && recorded.kept == [Facts.key])
         #expect(try await shop.owners() == owners)
-        // What it presents is recorded all the same: a receipt may have more than the disputed purchase.
+        // The document is recorded nevertheless: a receipt may have more than the disputed purchase.
         #expect(recorded.new == 1)
-        // The owner presents it as often as it likes, a notification is recorded, and a trusted caller is not bound.
+        // The owner may present it again, a notification is recorded, and a trusted caller has no limit.
         #expect(try await shop.claim("c10", document, day: 1.5, limits: true))
         try await shop.notify(shop.month(period: 2))
         #expect(try await shop.claim("support", document, day: 1.5))
@@ -225,7 +225,7 @@ import Testing
         #expect(try await !shop.claim("c12", document, day: 1, limits: true))
     }
 
-    @Test func `the account that a purchase was signed for gets it back however often it was moved`() async throws {
+    @Test func `the account for which a purchase was signed always gets it back`() async throws {
         let shop = try Shop()
         let document = try await shop.month(Self.token)
         for number in 0...10 { try await shop.claim("c\(number)", document, limits: true) }

@@ -22,8 +22,8 @@ import Testing
         var owners: [Claim.Party]
         var account: Claim.Party?
         var isEntitling = true
-        /// In the order of ``ClaimPolicy/allCases``: accountTokenWins, transfer, transferIfInactive, keep, share. `taken` from all
-        /// owners, `kept` by them, `both` have it, or it was the claimant's `already`.
+        /// By policy, in the order of ``ClaimPolicy/allCases``: accountTokenWins, transfer, transferIfInactive, keep,
+        /// share. `taken` from all owners, `kept` by them, owned by `both`, or by the claimant `already`.
         var outcomes: [Word]
         var testDescription: String { name }
 
@@ -70,7 +70,7 @@ import Testing
     ]
 
     @Test(arguments: cases)
-    func `what becomes of a claim, by policy`(_ each: Case) {
+    func `the policy decides the outcome of a claim`(_ each: Case) {
         #expect(ClaimPolicy.allCases == [.accountTokenWins, .transfer, .transferIfInactive, .keep, .share])
         for (policy, word) in zip(ClaimPolicy.allCases, each.outcomes) {
             let claim = Claim(
@@ -96,7 +96,7 @@ import Testing
         Timestamp(milliseconds: 1_700_000_000_000 + hours * 3_600_000)
     }
 
-    @Test func `ten changes of owner in any 24 hours, and then one as each of them is a day old`() {
+    @Test func `the limit is ten changes of owner in any 24 hours`() {
         var changes = OwnerChanges([])
         for hour: Int64 in 0..<10 {
             #expect(changes.nextAllowed(at: Self.hour(hour)) == nil)
@@ -107,16 +107,16 @@ import Testing
         #expect(changes.nextAllowed(at: Self.hour(24)) == nil)
         changes.add(Self.hour(24))
         #expect(changes.nextAllowed(at: Self.hour(24)) == Self.hour(25))
-        // What is kept does not grow.
+        // The list does not grow.
         for _ in 0..<100 { changes.add(Self.hour(24)) }
         #expect(changes.times.count == OwnerChanges.limit)
-        // And something is kept however long ago the last change was.
+        // The list is never empty, however long ago the last change was.
         changes.add(Self.hour(1000))
         #expect(changes.times == [Self.hour(1000)])
     }
 
     @Test(arguments: [Int64.min, .max])
-    func `a clock that was wrong closes a purchase to nobody for longer than a day, and harms nothing`(time: Int64) {
+    func `a clock that was wrong blocks claims for a day at most`(time: Int64) {
         var changes = OwnerChanges([Timestamp](repeating: Timestamp(milliseconds: time), count: 10))
         #expect(changes.nextAllowed(at: Self.hour(0)) == nil)
         changes.add(Self.hour(0))

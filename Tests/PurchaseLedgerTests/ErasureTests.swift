@@ -5,7 +5,8 @@ import PurchaseLedger
 import ReceiptCoding
 import Testing
 
-/// What was erased stays erased, and erasing makes nothing better for a customer who presents old documents again.
+/// Tests that erased facts stay erased, and that a customer who presents old documents again gains nothing by an
+/// erasure.
 @Suite struct ErasureTests {
     private static let catalogue = Catalogue(
         products: ["month": .init(entitlements: ["pro"]), "coins": .init(entitlements: [])], staleLeeway: .zero)
@@ -40,14 +41,14 @@ import Testing
         let answer = try #require(try await ledger.customer("b", in: Facts.scope, at: Facts.day(8)))
         #expect(answer.holdings.entitlements.isEmpty)
         #expect(answer.holdings.subscriptions["1"]?.status == .revoked)
-        // What the App Store signed since holds: it reversed the refund.
+        // A newer document holds: it reversed the refund.
         let reversed = try signed.transaction(signed: 9)
         _ = try await ledger.record([signed.evidence(transaction: reversed)], at: Facts.day(9))
         #expect(
             try await ledger.holdings(of: "b", in: Facts.scope, at: Facts.day(9))?.entitlements.map(\.name) == ["pro"])
     }
 
-    @Test func `a consumable that an erased customer had is said to be used when it is presented again`() async throws {
+    @Test func `a consumable of an erased customer is marked as used if it is presented again`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let coins = try signed.transaction(product: "coins", signed: 0) {
             $0.type = Open(.consumable)
@@ -55,7 +56,7 @@ import Testing
         }
         _ = try await ledger.record([signed.evidence(transaction: coins)], claimedBy: "a", at: Facts.day(1))
         #expect(try await ledger.customer("a", in: Facts.scope, at: Facts.day(1))?.transferred == [])
-        // Twice, so that what is left of the first erasure outlives the second.
+        // Twice, so that the residue of the first erasure must outlive the second.
         for id in ["a", "b"] {
             _ = try await ledger.delete(id, in: Facts.scope, at: Facts.day(2))
             _ = try await ledger.record([signed.evidence(transaction: coins)], claimedBy: "b", at: Facts.day(3))

@@ -4,7 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 import Testing
 
-/// Events tell the whole story, in an order in which it can have happened.
+/// Tests that events report every change, in an order in which it can have happened.
 @Suite struct EventStoryTests {
     private static func ledger(leewayDays: Int = 0) -> Ledger {
         let catalogue = Catalogue(
@@ -17,7 +17,7 @@ import Testing
         try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
     }
 
-    @Test func `all that time changed while the server was down is published, each as of its instant`() async throws {
+    @Test func `changes by time during a downtime are published, each as of its instant`() async throws {
         let (ledger, signed) = (Self.ledger(leewayDays: 2), try SignedHistory())
         _ = try await ledger.record([signed.evidence(transaction: try signed.transaction(signed: 0))], at: Facts.day(0))
         while try await ledger.publishDueChanges(at: Facts.day(50)) > 0 {}
@@ -35,7 +35,7 @@ import Testing
             try await Self.events(ledger).map(\.kind) == [.subscriptionStarted, .refunded, .subscriptionRevoked])
     }
 
-    @Test func `a change of product comes with the state before and after it`() async throws {
+    @Test func `a change of product has the states before and after it`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let tokens = [
             try signed.transaction("1", signed: 0),
@@ -50,7 +50,7 @@ import Testing
         #expect(change.after == ChainState(status: .active, productId: "year", until: Facts.day(375)))
     }
 
-    @Test func `a renewal that is known for the first time to be off is published`() async throws {
+    @Test func `renewal that is off when it is first known is published`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let bought = try signed.transaction(signed: 0)
         _ = try await ledger.record([signed.evidence(transaction: bought)], at: Facts.day(0))

@@ -12,14 +12,14 @@ enum Facts {
         Timestamp(milliseconds: 1_700_000_000_000 + Int64(days * 86_400_000))
     }
 
-    /// The name of a document, made of whatever sets it apart.
+    /// The id of a document, derived from a text.
     static func evidence(_ text: String) -> EvidenceID { EvidenceID(Array(text.utf8)) }
 
     static func provenance(_ signed: Double, _ text: String) -> Provenance {
         Provenance(signedDate: day(signed), evidence: evidence("\(signed) \(text)"))
     }
 
-    /// A subscription's period as a receipt of a day has it: without what receipts have no words for.
+    /// A subscription's period as in a receipt of a day: without members that receipts do not have.
     static func receipt(
         _ id: String = "1", product: String = "month", signed: Double = 0, from: Double = 0, until: Double = 30,
         _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }

@@ -6,11 +6,11 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// A consumer that keeps what events say has what the ledger answers, whatever happens in whatever order.
+/// Tests that a consumer of events always has the state that the ledger answers, over random histories.
 @Suite struct FeedTests {
     private static let environment = ProcessInfo.processInfo.environment
 
-    /// `QUITTANCE_SEED` in the environment runs the history of that seed alone, and `QUITTANCE_SOAK` many more.
+    /// The environment variable `QUITTANCE_SEED` runs the history of that seed alone, `QUITTANCE_SOAK` many more.
     private static let seeds =
         environment["QUITTANCE_SEED"].flatMap(UInt64.init).map { [$0] }
         ?? Array(0..<(environment["QUITTANCE_SOAK"] == nil ? 30 : 500))
@@ -44,7 +44,7 @@ import Testing
             var faults = page.events.compactMap { event in
                 consumer.take(event, isNamed: event.customer.map { page.customerIds[$0] != nil } ?? false)
             }
-            // As of an earlier time than that of the last publication, answers differ from it rightly.
+            // Answers for an instant before the last publication may differ from it.
             if history.isLatest { faults += try await consumer.differences(from: ledger, at: history.now) }
             guard faults.isEmpty else {
                 Issue.record("QUITTANCE_SEED=\(seed)\n\(history.trace)\n\(faults.joined(separator: "\n"))")
@@ -54,18 +54,18 @@ import Testing
     }
 }
 
-/// What a consumer of events keeps.
+/// A consumer of events, and what it keeps.
 private struct Consumer {
     /// The last change of each chain.
     private var changes: [String: (before: ChainState?, after: ChainState?)] = [:]
     private var recordedAt: [String: Timestamp] = [:]
-    /// The purchases of which an event without the name of a customer said that no customer has them.
+    /// The purchases that no customer owns, by an event without a customer.
     private var abandoned: Set<String> = []
     private var holdings: [Customer: [String: ChainState?]] = [:]
 
-    /// Takes in an event.
+    /// Applies an event.
     ///
-    /// - Returns: What is wrong with it, if anything is.
+    /// - Returns: What is wrong with the event; `nil` if nothing.
     mutating func take(_ event: LedgerEvent, isNamed: Bool) -> String? {
         keep(event)
         guard event.effectiveAt <= event.recordedAt else {
@@ -77,7 +77,7 @@ private struct Consumer {
             return "Recorded before the one before it: \(event)"
         }
         let known = changes[chain]
-        // It may have been erased since: then it begins anew.
+        // A chain that was erased meanwhile begins anew.
         let mayBeginAnew = abandoned.contains(chain)
         func isLast(_ state: ChainState?) -> Bool { state == known?.after || mayBeginAnew && state == nil }
         switch event.kind {
@@ -102,7 +102,7 @@ private struct Consumer {
         holdings[customer, default: [:]][chain] = event.kind == .unlinked ? nil : .some(event.after)
     }
 
-    /// Where the ledger answers something else.
+    /// The differences between the consumer's state and the ledger's answers.
     func differences(from ledger: Ledger, at now: Timestamp) async throws -> [String] {
         var faults: [String] = []
         let chains = try await ledger.chains(RandomHistory.keys)
@@ -129,7 +129,7 @@ private struct Consumer {
 }
 
 extension ChainState {
-    /// What the ledger answers about a chain.
+    /// The ledger's answer about a chain.
     fileprivate init(answering chain: Chain, at now: Timestamp) {
         if let state = chain.subscription(at: now) {
             self.init(

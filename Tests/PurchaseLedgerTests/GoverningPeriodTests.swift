@@ -6,14 +6,13 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// What is published about the period that governs: the worked decisions 23 to 37 of the fact sheet, as an app sees them that reads
-/// events.
+/// Tests which period governs: the worked decisions 23 to 37 of the fact sheet, as a consumer of events sees them.
 @Suite struct GoverningPeriodTests {
     struct Life: Sendable, CustomTestStringConvertible {
         var testDescription: String
-        /// The kinds of event, with the day on which each was recorded.
+        /// The expected kinds of events, with the day on which each was recorded.
         var events: [String]
-        /// What is recorded, by day.
+        /// The documents to record, by day.
         var documents: @Sendable (SignedHistory) throws -> [(Double, SignedHistory.Document)]
 
         init(
@@ -141,7 +140,7 @@ import Testing
         },
         Life(
             "a renewal that is charged ahead is published when it is known, and once",
-            // That it will renew again is not known of the second period once it begins.
+            // Once the second period begins, it is not known whether it renews.
             [
                 "0 subscription.started 1", "29 subscription.renewed 2", "30 subscription.updated 2",
                 "60 subscription.stale 2", "60 purchase.accessEnded 2",
@@ -198,12 +197,12 @@ import Testing
     static let genuine = [
         ("00:10:30", "lite", "00:15:12"), ("00:11:18", "optimum", "00:16:18"), ("00:14:54", "pro", "00:19:54"),
         ("15:43:00", "optimum", "15:47:59"),
-        // A renewal of “optimum” was charged ahead for 15:47:59, and dies with the upgrade.
+        // A renewal of “optimum” was charged ahead for 15:47:59, and ends with the upgrade.
         ("15:47:18", "pro", "15:52:18"), ("15:50:00", "pro", "15:52:18"), ("15:52:30", "pro", "15:57:18"),
     ]
 
     @Test(.enabled(if: TestData.isThere, Comment(rawValue: TestData.whyNot)), arguments: genuine)
-    func `in a genuine receipt with four upgrades the plan that was bought last governs`(
+    func `in a genuine receipt with four upgrades the plan bought last governs`(
         time: String, product: String, end: String
     ) throws {
         let signed = try SignedReceipt(decoding: TestData.receipt("receipts/sandbox-2020-sha1-187-purchases.b64"))
@@ -235,7 +234,7 @@ import Testing
             signed, "SUBSCRIBED", 0, signed.transaction(product: product, until: end), signed.renewal(signed: 0))
     }
 
-    /// The month that is bought on day 100, as it is signed on a day.
+    /// The month bought on day 100, as signed on a day.
     private static func month(
         _ signed: SignedHistory, _ day: Double, _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
     ) throws -> String {

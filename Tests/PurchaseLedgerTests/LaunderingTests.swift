@@ -5,7 +5,7 @@ import PurchaseLedger
 import ReceiptCoding
 import Testing
 
-/// Who presents documents again after an erasure has no more than without it.
+/// Tests that a customer who presents documents again after an erasure has no more than without it.
 @Suite struct LaunderingTests {
     private static let catalogue = Catalogue(
         products: [
@@ -13,12 +13,13 @@ import Testing
             "book": .init(entitlements: ["book"]), "coins": .init(entitlements: []),
         ], staleLeeway: .zero)
 
-    /// Documents of customer `a`, who is deleted on day 100; documents that arrive late, which no customer presents; and those
-    /// that customer `b` presents then.
+    /// Documents of customer `a`, who is deleted on day 100; documents that arrive late from the App Store; and those
+    /// that customer `b` then presents.
     struct Story: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var keepsEvidence = false
-        /// The names of the entitlements of `b` on day 110, and `b`'s consumables as `id -revoked`, with `used` if they may be.
+        /// The names of the entitlements of `b` on day 110, and its consumables as `id -revoked`, with `used` if
+        /// possibly used.
         var has: [String]
         var documents:
             @Sendable (SignedHistory) throws -> (

@@ -4,10 +4,10 @@ import AppStoreModel
 import PurchaseLedger
 import PurchaseLedgerTesting
 
-/// Where the ledger of a test is kept. None may make a difference.
+/// The storages for tests. The choice must not make a difference.
 enum TestStorage: CaseIterable {
     case memory
-    /// Every decision is made again.
+    /// Makes every decision twice.
     case unsteady
 
     func make() -> any LedgerStorage {
@@ -29,15 +29,13 @@ extension Ledger {
     }
 
     func snapshot(_ fill: (inout LedgerQuery) -> Void) async throws -> LedgerSnapshot {
-        var query = LedgerQuery()
-        fill(&query)
-        return try await storage.load(query)
+        try await storage.load(LedgerQuery(fill))
     }
 
     /// All events so far.
     func events() async throws -> EventPage { try await events(of: Facts.scope.bundleId, limit: 10_000) }
 
-    /// All events so far in words: their kind, transaction and, if wanted, the first id of the customer.
+    /// All events so far as text: kind, transaction and, on demand, the first id of the customer.
     func words(customers: Bool = true) async throws -> [String] {
         let page = try await events()
         return page.events.map { event in
@@ -67,11 +65,9 @@ extension Ledger {
         return page.items
     }
 
-    /// Replaces a chain, as no rule would.
+    /// Replaces a chain without applying any rules.
     func put(_ record: ChainRecord) async throws {
-        var query = LedgerQuery()
-        query.chains = [record.key]
-        try await storage.commit(query) { _ in
+        try await storage.commit(LedgerQuery { $0.chains = [record.key] }) { _ in
             var changes = LedgerChanges()
             changes.chains = [record]
             return .commit(changes, ())

@@ -7,6 +7,7 @@ import ReceiptCoding
 import TestData
 import Testing
 
+/// Tests what a ledger records, answers and publishes.
 @Suite struct LedgerTests {
     private static let catalogue = Catalogue(products: [
         "month": .init(entitlements: ["pro"], level: 2), "high": .init(entitlements: ["pro"], level: 1),
@@ -18,8 +19,8 @@ import Testing
         Ledger(catalogue, policy, in: TestStorage.unsteady.make())
     }
 
-    /// All events so far, in words.
-    private static func told(_ ledger: Ledger) async throws -> [String] {
+    /// All events so far, as text.
+    private static func published(_ ledger: Ledger) async throws -> [String] {
         try await ledger.words()
     }
 
@@ -27,7 +28,7 @@ import Testing
         try await ledger.holdings(of: customer, in: Facts.scope, at: Facts.day(day))?.entitlements.map(\.name)
     }
 
-    @Test func `a purchase with an account token is that customer's, and told once`() async throws {
+    @Test func `a purchase with an account token belongs to that customer, and is published once`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let token = "0D6E5C0A-6A52-4A0B-9D4B-0F1F4E3A9B11"
         let transaction = try signed.transaction { $0.appAccountToken = token }
@@ -40,15 +41,16 @@ import Testing
         #expect(try await Self.names(ledger, token, 40) == [])
         #expect(try await Self.names(ledger, "nobody", 1) == nil)
         #expect(
-            try await Self.told(ledger)
+            try await Self.published(ledger)
                 == ["purchase.linked \(token.lowercased())", "subscription.started 1 \(token.lowercased())"])
         let kept = try await ledger.document(evidence.provenance)
         #expect(kept?.document == Array(transaction.utf8))
-        // The digest that its signature was checked with is the one that whoever has the document comes to.
+        // The digest from checking the signature is the one that any holder of the document computes.
         #expect(evidence.id == EvidenceID(Array(transaction.utf8), .transaction))
     }
 
-    @Test func `a life is told as it went, and what time alone changes is told once, also after downtime`() async throws
+    @Test func `the life of a subscription is published in order, and changes by time once, even after downtime`()
+        async throws
     {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         func notify(
@@ -69,7 +71,7 @@ import Testing
             "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_ENABLED", day: 41, second, signed.renewal(signed: 41))
         try await notify(
             "DID_FAIL_TO_RENEW", "GRACE_PERIOD", day: 60, second, signed.renewal(signed: 60, retry: true, grace: 76))
-        // Nobody is there from day 61 to day 200.
+        // The server is down from day 61 to day 200.
         #expect(try await ledger.publishDueChanges(at: Facts.day(200)) == 1)
         #expect(try await ledger.publishDueChanges(at: Facts.day(201)) == 0)
         let third = try signed.transaction("3", signed: 202, from: 202, until: 232)
@@ -81,9 +83,9 @@ import Testing
         try await notify(
             "REFUND_REVERSED", day: 212, signed.transaction("3", signed: 212, from: 202, until: 232),
             signed.renewal(signed: 212))
-        let told = try await Self.told(ledger)
+        let published = try await Self.published(ledger)
         #expect(
-            told == [
+            published == [
                 "subscription.started 1", "subscription.renewed 2",
                 // On day 30: the renewal info of day 29.5 says nothing about the period that began then.
                 "subscription.updated 2", "subscription.renewalDisabled 2", "subscription.renewalEnabled 2",
@@ -94,7 +96,7 @@ import Testing
             ])
     }
 
-    @Test func `word of a refund of an old period ends nothing`() async throws {
+    @Test func `a refund of an old period ends nothing`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let evidence = [
             try await signed.evidence(transaction: signed.transaction("2", signed: 30, from: 30, until: 60)),
@@ -103,14 +105,14 @@ import Testing
         ]
         _ = try await ledger.record(evidence, claimedBy: "anna", at: Facts.day(35))
         #expect(try await Self.names(ledger, "anna", 40) == ["pro"])
-        #expect(try await Self.told(ledger).last == "purchase.refunded 1 anna")
+        #expect(try await Self.published(ledger).last == "purchase.refunded 1 anna")
     }
 
     @Test(
         arguments: [
             (.transfer, [], ["pro"], []), (.keep, ["pro"], [], [Facts.key]), (.share, ["pro"], ["pro"], []),
         ] as [(ClaimPolicy, [String], [String], Set<ChainKey>)])
-    func `two customers who present one purchase are dealt with by the policy`(
+    func `the policy decides between two customers who present one purchase`(
         policy: ClaimPolicy, anna: [String], bert: [String], kept: Set<ChainKey>
     ) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger(policy))
@@ -120,14 +122,16 @@ import Testing
         #expect(recorded.kept == kept)
         #expect(try await Self.names(ledger, "anna", 2) == anna)
         #expect(try await Self.names(ledger, "bert", 2) == bert)
-        // Presenting it once more changes nothing.
-        let events = try await Self.told(ledger)
+        // To present it once more changes nothing.
+        let events = try await Self.published(ledger)
         _ = try await ledger.record([evidence], claimedBy: policy == .keep ? "anna" : "bert", at: Facts.day(2))
-        #expect(try await Self.told(ledger) == events)
+        #expect(try await Self.published(ledger) == events)
     }
 
     @Test(arguments: [true, false])
-    func `two ids of one person become one customer, and a deleted one is nobody`(keepsEvidence: Bool) async throws {
+    func `two ids of one person become one customer, and a deleted customer is unknown`(
+        keepsEvidence: Bool
+    ) async throws {
         let signed = try SignedHistory()
         var ledger = Self.ledger()
         ledger.rules.keepsEvidence = keepsEvidence
@@ -142,7 +146,7 @@ import Testing
             #expect(try await Self.names(ledger, id, 2) == ["book", "pro"])
         }
         let deleted = try await ledger.delete("guest", in: Facts.scope, at: Facts.day(3))
-        #expect(deleted == Ledger.Deleted(purchases: 2, forgottenDocuments: keepsEvidence ? 0 : 2, keptDocuments: 0))
+        #expect(deleted == DeletionReport(purchases: 2, erasedDocuments: keepsEvidence ? 0 : 2, keptDocuments: 0))
         #expect(try await Self.names(ledger, "anna", 4) == nil)
         #expect(try await ledger.delete("anna", in: Facts.scope, at: Facts.day(3)) == nil)
         let count = try await ledger.documents().count
@@ -150,7 +154,7 @@ import Testing
     }
 
     @Test(arguments: ["TEST", "FROM_THE_FUTURE"])
-    func `a notification about no purchase is kept and told`(type: String) async throws {
+    func `a notification about no purchase is stored and published`(type: String) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let token = try signed.notification(type, subtype: type == "TEST" ? nil : "NEW", signed: 1)
         let evidence = try await signed.evidence(notification: token)
@@ -162,7 +166,7 @@ import Testing
     }
 
     @Test(arguments: 0..<UInt64(10))
-    func `the same documents in any order, one by one or together, make the same answers`(seed: UInt64) async throws {
+    func `documents in any order, one by one or together, lead to the same answers`(seed: UInt64) async throws {
         let signed = try SignedHistory()
         var purchase = InAppPurchase()
         (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("1", "1", "month")
@@ -203,7 +207,7 @@ import Testing
         ("7E3FB204-2A7D-41E6-B58F-0C6B8E6F4A31", "7e3fb204-2a7d-41e6-b58f-0c6b8e6f4a31", true),
         ("Anna", "Anna", true), ("Anna", "anna", false), ("", "", false),
     ])
-    func `an account is a UUID in large or small letters, or any other text to the letter`(
+    func `an account is a UUID in large or small letters, or any other text byte for byte`(
         token: String, id: String, isFound: Bool
     ) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
@@ -212,7 +216,7 @@ import Testing
         #expect(try await Self.names(ledger, id, 1) == (isFound ? ["pro"] : nil))
     }
 
-    @Test func `word of an old period that names another account moves the purchase to nobody else`() async throws {
+    @Test func `a document about an old period that names another account does not move the purchase`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let latest = try signed.transaction("2", signed: 30, from: 30, until: 60) { $0.appAccountToken = "bert" }
         let refunded = try signed.transaction(signed: 40) {
@@ -226,7 +230,7 @@ import Testing
         #expect(try await Self.names(ledger, "anna", 41) == [])
     }
 
-    @Test func `the end of what time alone ends is told, once`() async throws {
+    @Test func `an end by time alone is published once`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let season = try signed.transaction(
             "7", original: "7", product: "season", until: nil, type: .nonRenewingSubscription)
@@ -235,13 +239,13 @@ import Testing
         }
         for day in [1.0, 30, 30.5, 89, 90, 91] { _ = try await ledger.publishDueChanges(at: Facts.day(day)) }
         #expect(
-            try await Self.told(ledger) == [
+            try await Self.published(ledger) == [
                 "subscription.started 1", "purchase.made 7", "subscription.stale 1", "purchase.accessEnded 1",
                 "purchase.accessEnded 7",
             ])
     }
 
-    @Test func `renewal info says nothing of a purchase until a transaction of it is known`() async throws {
+    @Test func `renewal info alone publishes nothing until a transaction is known`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let verifier = signed.verifier
         let transaction = try await verifier.verify(
@@ -251,10 +255,10 @@ import Testing
         for document in [Evidence(renewal, boundBy: transaction), Evidence(transaction)] {
             _ = try await ledger.record([#require(document)], at: Facts.day(0))
         }
-        #expect(try await Self.told(ledger) == ["subscription.started 1"])
+        #expect(try await Self.published(ledger) == ["subscription.started 1"])
     }
 
-    @Test func `a refund under one of a purchase's two ids takes it back, and nothing of it expires`() async throws {
+    @Test func `a refund under one of a purchase's two ids revokes it, and nothing expires`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         for (id, refunded) in [("5", nil), ("6", Facts.day(2))] {
             let token = try signed.transaction(
@@ -265,7 +269,7 @@ import Testing
         #expect(try await ledger.events().events.map(\.after?.status) == [.active, .revoked])
     }
 
-    @Test func `a receipt's silence about the refund of a consumable is no word of its reversal`() async throws {
+    @Test func `a receipt without the refund of a consumable does not reverse it`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let token = try signed.transaction(
             "5", original: "5", product: "coins", until: nil, type: .consumable
@@ -284,7 +288,7 @@ import Testing
         #expect(holdings?.consumables.map(\.revokedQuantity) == [5])
     }
 
-    @Test func `a sandbox purchase entitles nobody in production`() async throws {
+    @Test func `a sandbox purchase entitles to nothing in production`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let sandbox = try signed.transaction {
             $0.environment = Open(.sandbox)
@@ -297,12 +301,12 @@ import Testing
     }
 }
 
-/// How answers name documents.
+/// Tests the names of documents in answers.
 @Suite struct ProvenanceTextTests {
     private static let name = EvidenceID([1, 2, 3])
 
     @Test(arguments: [1_749_923_628_492, 0, -1, nil])
-    func `a document's name says when it was signed and what it is`(milliseconds: Int64?) {
+    func `a document's name has its date and its digest`(milliseconds: Int64?) {
         let date = milliseconds.map(Timestamp.init(milliseconds:))
         let source = Provenance(Self.name, signed: date)
         #expect("\(source)" == "\(date.map { "\($0.milliseconds)" } ?? "undated")-\(Self.name)")
@@ -314,7 +318,7 @@ import Testing
         "", "-", "1-", "-\(name)", "\(name)", "1-2-\(name)", "one-\(name)", "1.5-\(name)", "1-\(name)0", " 1-\(name)",
         "99999999999999999999-\(name)", "+5-\(name)", "05-\(name)", "undated", "Undated-\(name)",
     ])
-    func `anything else names no document`(text: String) {
+    func `any other text is not the name of a document`(text: String) {
         #expect(Provenance(text) == nil)
     }
 }

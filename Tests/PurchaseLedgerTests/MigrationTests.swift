@@ -14,7 +14,7 @@ import Testing
             storage: MemoryLedgerStorage(), rules: LedgerRules(catalogues: [Facts.scope.bundleId: catalogue]))
     }
 
-    /// A life before the migration, the migration, and a renewal after it.
+    /// Periods before the migration, the migration, and a renewal after it.
     private static func life(_ signed: SignedHistory, refunded: Bool = false) throws -> [SignedHistory.Document] {
         let migrated = try signed.transaction("1", original: "100", signed: 10) {
             $0.previousOriginalTransactionId = "1"
@@ -61,7 +61,7 @@ import Testing
         #expect(answer.holdings.subscriptions.values.map(\.status) == [.revoked])
     }
 
-    @Test func `the customer of the old chain has the new one, and events say so`() async throws {
+    @Test func `the customer of the old chain owns the new one, by events too`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let life = try Self.life(signed)
         _ = try await ledger.record([signed.evidence(life[0])], claimedBy: "customer", at: Facts.day(1))
@@ -84,7 +84,7 @@ import Testing
         }
         _ = try await ledger.delete("customer", in: Facts.scope, at: Facts.day(12))
         #expect(try await storage.scanDocuments(after: nil, limit: 10).items.isEmpty)
-        // What was signed before says nothing any more.
+        // Documents signed before the erasure say nothing any more.
         for document in try Self.life(signed) {
             _ = try await ledger.record([signed.evidence(document)], at: Facts.day(13))
         }
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `a customer in grace stays in it`() async throws {
+    @Test func `a grace period continues after a migration`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let failed = try signed.notification(
             "DID_FAIL_TO_RENEW", subtype: "GRACE_PERIOD", signed: 30, transaction: signed.transaction(signed: 30),
@@ -112,7 +112,7 @@ import Testing
         }
         let holdings = try await ledger.holdings(of: "customer", in: Facts.scope, at: Facts.day(33))
         #expect(holdings?.subscriptions["100"]?.status == .billingGrace)
-        // Renewal info under the old id is said of the new one too.
+        // Renewal info under the old id counts for the new chain.
         let disabled = try signed.notification(
             "DID_CHANGE_RENEWAL_STATUS", signed: 34, transaction: signed.transaction(signed: 34),
             renewal: signed.renewal(signed: 34, renews: false))
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func `a migration that an erased document proves is published all the same`() async throws {
+    @Test func `a migration that an erased document proves is published`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let link = try Self.link(signed, "1", "100")
         _ = try await ledger.record([signed.evidence(transaction: link)], claimedBy: "a", at: Facts.day(11))
@@ -176,7 +176,7 @@ import Testing
         #expect(try await other.publishDueChanges(at: Facts.day(31)) == 1, "its end is due")
     }
 
-    @Test func `an erased document under the old id says nothing although the new chain is another's by now`()
+    @Test func `an erased document under the old id says nothing even if another customer owns the new chain`()
         async throws
     {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())

@@ -5,16 +5,15 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// Arrival order, duplicates and delay change nothing.
+/// Tests that arrival order, duplicates and delays change nothing.
 @Suite struct OrderTests {
-    /// One thing that a document says.
+    /// One fact in a document.
     enum Saying: Hashable {
         case transaction(TransactionStatement)
         case renewal(RenewalFact)
     }
 
-    /// What the App Store might sign about one customer's subscription and purchases, some of it contradictory, some of it
-    /// signed at the same instant.
+    /// Facts about one customer's subscription and purchases, some contradictory, some signed at the same instant.
     private static func history(_ random: inout SeededRandom, length: Int) -> [Saying] {
         (0..<length).map { _ in
             let signed = Double(Int.random(in: 0..<40, using: &random)) / 2
@@ -98,7 +97,7 @@ import Testing
         }
     }
 
-    @Test func `a receipt that is newer speaks for itself, and the signed transaction for the rest`() {
+    @Test func `a newer receipt decides, and the signed transaction completes it`() {
         var receipt = Facts.transaction(signed: 10, until: 35)
         receipt.source = .receipt
         receipt.subscriptionGroup = nil

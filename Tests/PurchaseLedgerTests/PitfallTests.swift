@@ -8,29 +8,29 @@ import Synchronization
 import TestData
 import Testing
 
-// The pitfalls 1 to 45 of the fact sheet about purchase backends (3.3), by their numbers, and the faults that it found in
-// other servers (1d, 1e), by what is said there. Those that need HTTP or verifyReceipt are in PitfallRoutesTests: 6, 7, 15,
-// 22 to 25, 27, 30, 31, 43, 44, 45.
+// The pitfalls 1 to 45 of the fact sheet about purchase backends (3.3), by number, and the faults that it found in
+// other servers (1d, 1e). Those that need HTTP or verifyReceipt are in PitfallRoutesTests: 6, 7, 15, 22 to 25, 27, 30,
+// 31, 43, 44, 45.
 //
-// What is left out, since nothing here could get it wrong yet:
+// Left out, because no code here could get it wrong:
 //  26 history of version 1 without finished consumables, 37 an extension in sandbox that rounds to zero as a request, 38 error
-//     4040001: all about calling Apple's API, which this server does not do. What it would be told of 37 is below.
+//     4040001: all about calling Apple's API, which this server does not do. The facts of 37 are tested below.
 //  33 Ask to Buy: nothing is signed until the parent agrees.
 //  39 one notification URL an environment: a matter of deployment.
 //  41 credentials of outgoing webhooks: there are none; events are fetched.
 //  43 in part: there is no catch-up that one event could block.
 //  5, 28, 29, 32 in part: no reconciliation, no prices in any answer, no client; below is what touches the ledger.
 
-/// What is signed in a story, and what it amounts to: recorded in the order of signing, and in the opposite one.
+/// A story: signed documents, and the expected outcome if they are recorded in order of signing and in reverse.
 struct Story: Sendable, CustomTestStringConvertible {
     typealias Status = SubscriptionState.Status
 
     var testDescription: String
-    /// When it is looked at.
+    /// The day of the answer.
     var day: Double
     /// By original transaction id.
     var statuses: [String: Status]
-    /// Names and products, of the one customer that presents all of it.
+    /// Entitlements by name and product, of the one customer that presents all documents.
     var entitled: [String]
     var documents: @Sendable (SignedHistory) throws -> [SignedHistory.Document]
 
@@ -48,16 +48,16 @@ struct Story: Sendable, CustomTestStringConvertible {
 
 extension SignedHistory {
     /// A notification about a transaction, both signed on one day.
-    fileprivate func told(
+    fileprivate func notified(
         _ type: String, _ subtype: String? = nil, _ day: Double, _ transaction: String, _ renewal: String? = nil
     ) throws -> Document {
         .notification(
             try notification(type, subtype: subtype, signed: day, transaction: transaction, renewal: renewal))
     }
 
-    /// The first period and that it will renew.
+    /// The first period, which will renew.
     fileprivate func bought() throws -> Document {
-        try told("SUBSCRIBED", "INITIAL_BUY", 0, transaction(), renewal(signed: 0))
+        try notified("SUBSCRIBED", "INITIAL_BUY", 0, transaction(), renewal(signed: 0))
     }
 
     /// The second period.
@@ -65,7 +65,9 @@ extension SignedHistory {
         try transaction("2", signed: signed, from: 30, until: 60)
     }
 
-    fileprivate func renewed() throws -> Document { try told("DID_RENEW", nil, 29.5, second(), renewal(signed: 29.5)) }
+    fileprivate func renewed() throws -> Document {
+        try notified("DID_RENEW", nil, 29.5, second(), renewal(signed: 29.5))
+    }
 
     /// The first period as it was refunded on a day.
     fileprivate func refunded(_ day: Double) throws -> String {
@@ -86,8 +88,8 @@ extension SignedHistory {
         Ledger(catalogue, policy, in: storage)
     }
 
-    /// All events so far, in words.
-    private static func told(_ ledger: Ledger) async throws -> [String] {
+    /// All events so far, as text.
+    private static func published(_ ledger: Ledger) async throws -> [String] {
         try await ledger.words(customers: false)
     }
 
@@ -108,7 +110,7 @@ extension SignedHistory {
         ) { signed in
             try [signed.bought()]
                 + (0..<3).map {
-                    try signed.told("CONSUMPTION_REQUEST", nil, 5 + Double($0) / 3, signed.transaction(signed: 5))
+                    try signed.notified("CONSUMPTION_REQUEST", nil, 5 + Double($0) / 3, signed.transaction(signed: 5))
                 }
         },
         Story(
@@ -117,10 +119,10 @@ extension SignedHistory {
         ) { signed in
             try [
                 signed.bought(),
-                signed.told(
+                signed.notified(
                     "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_ENABLED", 5, signed.transaction(signed: 5),
                     signed.renewal(signed: 5)),
-                signed.told(
+                signed.notified(
                     "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", 6, signed.transaction(signed: 6),
                     signed.renewal(signed: 6, renews: false)),
             ]
@@ -130,8 +132,8 @@ extension SignedHistory {
             ["1": .revoked], []
         ) { signed in
             try [
-                signed.bought(), signed.told("REFUND", nil, 10, signed.refunded(10)),
-                signed.told("DID_RENEW", nil, 20, signed.transaction(signed: 9), signed.renewal(signed: 9)),
+                signed.bought(), signed.notified("REFUND", nil, 10, signed.refunded(10)),
+                signed.notified("DID_RENEW", nil, 20, signed.transaction(signed: 9), signed.renewal(signed: 9)),
             ]
         },
         Story(
@@ -168,7 +170,7 @@ extension SignedHistory {
         ) { signed in
             try [
                 signed.bought(), .transaction(signed.transaction(signed: 10) { $0.isUpgraded = true }),
-                signed.told(
+                signed.notified(
                     "DID_CHANGE_RENEWAL_PREF", "UPGRADE", 10,
                     signed.transaction("2", product: "high", signed: 10, from: 10, until: 40),
                     signed.renewal(signed: 10)),
@@ -202,7 +204,7 @@ extension SignedHistory {
             }
             return try [
                 signed.bought(), .transaction(news(signed: 5, nil)),
-                signed.told("REFUND", nil, 10, news(signed: 10, Facts.day(10))),
+                signed.notified("REFUND", nil, 10, news(signed: 10, Facts.day(10))),
             ]
         },
     ]
@@ -212,15 +214,15 @@ extension SignedHistory {
             "pitfall 12: a refund of an old period does not end the current one", day: 40, ["1": .active],
             ["pro month"]
         ) { signed in
-            try [signed.bought(), signed.renewed(), signed.told("REFUND", nil, 35, signed.refunded(35))]
+            try [signed.bought(), signed.renewed(), signed.notified("REFUND", nil, 35, signed.refunded(35))]
         },
         Story(
             "pitfall 13: once a refund is reversed, its fields are gone and the period counts again", day: 22,
             ["1": .active], ["pro month"]
         ) { signed in
             try [
-                signed.bought(), signed.told("REFUND", nil, 10, signed.refunded(10)),
-                signed.told("REFUND_REVERSED", nil, 20, signed.transaction(signed: 20)),
+                signed.bought(), signed.notified("REFUND", nil, 10, signed.refunded(10)),
+                signed.notified("REFUND_REVERSED", nil, 20, signed.transaction(signed: 20)),
             ]
         },
         Story(
@@ -233,9 +235,9 @@ extension SignedHistory {
                 ) { $0.revocationDate = revoked }
             }
             return try [
-                signed.told("ONE_TIME_CHARGE", nil, 0, book(signed: 0)),
-                signed.told("REFUND", nil, 10, book(signed: 10, Facts.day(10))),
-                signed.told("REFUND_REVERSED", nil, 20, book(signed: 20)),
+                signed.notified("ONE_TIME_CHARGE", nil, 0, book(signed: 0)),
+                signed.notified("REFUND", nil, 10, book(signed: 10, Facts.day(10))),
+                signed.notified("REFUND_REVERSED", nil, 20, book(signed: 20)),
             ]
         },
         Story(
@@ -244,8 +246,9 @@ extension SignedHistory {
         ) { signed in
             try [
                 signed.bought(), signed.renewed(),
-                signed.told("CONSUMPTION_REQUEST", nil, 40, signed.transaction(signed: 40), signed.renewal(signed: 40)),
-                signed.told("REFUND_DECLINED", nil, 41, signed.transaction(signed: 41)),
+                signed.notified(
+                    "CONSUMPTION_REQUEST", nil, 40, signed.transaction(signed: 40), signed.renewal(signed: 40)),
+                signed.notified("REFUND_DECLINED", nil, 41, signed.transaction(signed: 41)),
             ]
         },
         Story(
@@ -259,8 +262,8 @@ extension SignedHistory {
                 }
             }
             return try [
-                signed.bought(), signed.told("SUBSCRIBED", "INITIAL_BUY", 1, shared(signed: 1)),
-                signed.told("REVOKE", nil, 10, shared(signed: 10, Facts.day(10))),
+                signed.bought(), signed.notified("SUBSCRIBED", "INITIAL_BUY", 1, shared(signed: 1)),
+                signed.notified("REVOKE", nil, 10, shared(signed: 10, Facts.day(10))),
             ]
         },
         Story(
@@ -273,7 +276,7 @@ extension SignedHistory {
                     signed.transaction("9", original: "9", signed: 1, from: 1, until: 31) {
                         $0.inAppOwnershipType = Open(.familyShared)
                     }),
-                signed.told("REFUND", nil, 10, signed.refunded(10)),
+                signed.notified("REFUND", nil, 10, signed.refunded(10)),
             ]
         },
     ]
@@ -285,7 +288,7 @@ extension SignedHistory {
         Story("pitfall 16: after grace it does not", day: 50, ["1": .billingRetry], []) { signed in
             try [
                 signed.bought(), graceEntered(signed),
-                signed.told(
+                signed.notified(
                     "GRACE_PERIOD_EXPIRED", nil, 46, signed.transaction(signed: 46),
                     signed.renewal(signed: 46, retry: true, grace: 46)),
             ]
@@ -296,7 +299,7 @@ extension SignedHistory {
         ) { signed in
             try [
                 signed.bought(), graceEntered(signed),
-                signed.told(
+                signed.notified(
                     "DID_RENEW", "BILLING_RECOVERY", 33, signed.second(signed: 33), signed.renewal(signed: 33)),
             ]
         },
@@ -306,17 +309,17 @@ extension SignedHistory {
         ) { signed in
             try [
                 signed.bought(),
-                signed.told(
+                signed.notified(
                     "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", 29.5, signed.transaction(signed: 29.5),
                     signed.renewal(signed: 29.5, renews: false)),
-                signed.told("DID_RENEW", nil, 29.8, signed.second(), signed.renewal(signed: 29.8, renews: false)),
+                signed.notified("DID_RENEW", nil, 29.8, signed.second(), signed.renewal(signed: 29.8, renews: false)),
             ]
         },
         Story(
             "pitfall 17: and no more than one", day: 60, ["1": .expired], []
         ) { signed in
             let renewal = try signed.renewal(signed: 29.8, renews: false) { $0.renewalDate = Facts.day(60) }
-            return try [signed.bought(), signed.told("DID_RENEW", nil, 29.8, signed.second(), renewal)]
+            return try [signed.bought(), signed.notified("DID_RENEW", nil, 29.8, signed.second(), renewal)]
         },
         Story(
             "pitfall 21: who comes back after a lapse has the same original id, and is active again", day: 110,
@@ -324,10 +327,10 @@ extension SignedHistory {
         ) { signed in
             try [
                 signed.bought(),
-                signed.told(
+                signed.notified(
                     "EXPIRED", "VOLUNTARY", 30, signed.transaction(signed: 30),
                     signed.renewal(signed: 30, renews: false, retry: false)),
-                signed.told(
+                signed.notified(
                     "SUBSCRIBED", "RESUBSCRIBE", 100,
                     signed.transaction("7", product: "high", signed: 100, from: 100, until: 130),
                     signed.renewal(signed: 100)),
@@ -340,11 +343,12 @@ extension SignedHistory {
             try [signed.bought(), priceRise(signed, "PENDING", 20, .pending)]
         },
         Story(
-            "pitfall 34: consent that was never given is told with the end, and is one", day: 31, ["1": .expired], []
+            "pitfall 34: consent that was never given is published with the end, and is one", day: 31, ["1": .expired],
+            []
         ) { signed in
             try [
                 signed.bought(), priceRise(signed, "PENDING", 20, .pending),
-                signed.told(
+                signed.notified(
                     "EXPIRED", "PRICE_INCREASE", 30, signed.transaction(signed: 30),
                     signed.renewal(signed: 30, retry: false) {
                         $0.expirationIntent = Open(.noConsentToPriceIncrease)
@@ -363,7 +367,7 @@ extension SignedHistory {
                     $0.offerType = Open(.offerCode)
                     $0.offerIdentifier = "spring"
                 }
-                return [try signed.told(type, subtype, 0, transaction, signed.renewal(signed: 0))]
+                return [try signed.notified(type, subtype, 0, transaction, signed.renewal(signed: 0))]
             }
         } + [
             Story(
@@ -371,7 +375,7 @@ extension SignedHistory {
             ) { signed in
                 try [
                     signed.bought(),
-                    signed.told(
+                    signed.notified(
                         "RENEWAL_EXTENDED", nil, 10, signed.transaction(signed: 10), signed.renewal(signed: 10)),
                 ]
             },
@@ -379,7 +383,7 @@ extension SignedHistory {
                 "pitfall 40: a notification of a type that nobody knows is taken at what is signed inside", day: 40,
                 ["1": .active], ["pro month"]
             ) { signed in
-                try [signed.bought(), signed.told("FROM_THE_FUTURE", "AND_MORE", 29.5, signed.second())]
+                try [signed.bought(), signed.notified("FROM_THE_FUTURE", "AND_MORE", 29.5, signed.second())]
             },
             Story(
                 "pitfall 40: unknown words in a transaction are no fault of it", day: 5, ["1": .active], ["pro month"]
@@ -415,25 +419,27 @@ extension SignedHistory {
         ) { signed in
             try [
                 signed.bought(),
-                signed.told("EXPIRED", "VOLUNTARY", 29.5, signed.second(), signed.renewal(signed: 29.5)),
+                signed.notified("EXPIRED", "VOLUNTARY", 29.5, signed.second(), signed.renewal(signed: 29.5)),
             ]
         },
         Story("1e: the type sets no state: DID_RENEW with a refunded period", day: 12, ["1": .revoked], []) { signed in
-            try [signed.bought(), signed.told("DID_RENEW", nil, 10, signed.refunded(10), signed.renewal(signed: 10))]
+            try [
+                signed.bought(), signed.notified("DID_RENEW", nil, 10, signed.refunded(10), signed.renewal(signed: 10)),
+            ]
         },
         Story("1e: the type sets no state: REFUND of a period that was not", day: 12, ["1": .active], ["pro month"]) {
             signed in
-            try [signed.bought(), signed.told("REFUND", nil, 10, signed.transaction(signed: 10))]
+            try [signed.bought(), signed.notified("REFUND", nil, 10, signed.transaction(signed: 10))]
         },
         Story(
             "1d: AUTO_RENEW_DISABLED and then ENABLED, about one transaction", day: 31, ["1": .stale], []
         ) { signed in
             try [
                 signed.bought(),
-                signed.told(
+                signed.notified(
                     "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", 5, signed.transaction(signed: 5),
                     signed.renewal(signed: 5, renews: false)),
-                signed.told(
+                signed.notified(
                     "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_ENABLED", 6, signed.transaction(signed: 6),
                     signed.renewal(signed: 6)),
             ]
@@ -443,7 +449,7 @@ extension SignedHistory {
         ) { signed in
             try [
                 signed.bought(), graceEntered(signed),
-                signed.told(
+                signed.notified(
                     "EXPIRED", "VOLUNTARY", 30.5, signed.transaction(signed: 30.5),
                     signed.renewal(signed: 30.5, renews: false, retry: false)),
             ]
@@ -451,7 +457,7 @@ extension SignedHistory {
     ]
 
     private static func graceEntered(_ signed: SignedHistory) throws -> SignedHistory.Document {
-        try signed.told(
+        try signed.notified(
             "DID_FAIL_TO_RENEW", "GRACE_PERIOD", 30, signed.transaction(signed: 30),
             signed.renewal(signed: 30, retry: true, grace: 46))
     }
@@ -459,7 +465,7 @@ extension SignedHistory {
     private static func priceRise(
         _ signed: SignedHistory, _ subtype: String, _ day: Double, _ status: PriceIncreaseStatus
     ) throws -> SignedHistory.Document {
-        try signed.told(
+        try signed.notified(
             "PRICE_INCREASE", subtype, day, signed.transaction(signed: day),
             signed.renewal(signed: day) { $0.priceIncreaseStatus = Open(status) })
     }
@@ -473,7 +479,7 @@ extension SignedHistory {
         return purchase
     }
 
-    @Test(arguments: stories) func `a pitfall that is a story is told forwards and backwards`(
+    @Test(arguments: stories) func `a pitfall that is a story ends the same forwards and backwards`(
         _ story: Story
     ) async throws {
         let signed = try SignedHistory()
@@ -487,7 +493,7 @@ extension SignedHistory {
             let found = try await ledger.holdings(of: "anna", in: Facts.scope, at: Facts.day(story.day))
             #expect(found?.subscriptions.mapValues(\.status) == story.statuses)
             #expect(found?.entitlements.map { "\($0.name) \($0.productId)" } == story.entitled)
-            // Nothing that arrived is lost, whatever came of it.
+            // No document is lost, whatever its outcome.
             let sources = evidence.map(\.provenance)
             let kept = try await ledger.documents(sources)
             #expect(sources.map { kept[$0]?.document } == evidence.map(\.document))
@@ -497,7 +503,7 @@ extension SignedHistory {
     // MARK: - Repetition and loss
 
     @Test(arguments: ["DID_RENEW", "CONSUMPTION_REQUEST", "TEST", "FROM_THE_FUTURE"])
-    func `pitfall 1: six deliveries of one notification are told as one`(type: String) async throws {
+    func `pitfall 1: six deliveries of one notification are published as one`(type: String) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let token = try signed.notification(type, signed: 1, transaction: type == "TEST" ? nil : signed.transaction())
         let evidence = try await signed.evidence(notification: token)
@@ -505,20 +511,20 @@ extension SignedHistory {
         for delivery in 0..<6 {
             let recorded = try await ledger.record([evidence], at: Facts.day(1 + Double(delivery)))
             #expect([recorded.new, recorded.known] == (delivery == 0 ? [1, 0] : [0, 1]))
-            events.append(try await Self.told(ledger))
+            events.append(try await Self.published(ledger))
         }
         #expect(events[0].isEmpty == false)
         #expect(Set(events).count == 1)
     }
 
-    @Test func `pitfall 1: a notification that is signed anew for another delivery is told as one too`() async throws {
+    @Test func `pitfall 1: a notification that is signed again for another delivery is published once`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         var events: [[String]] = []
         for _ in 0..<3 {
-            // The same words, but an ECDSA signature is another one every time.
+            // The same payload, but each ECDSA signature is different.
             let evidence = try await signed.evidence(signed.bought())
             #expect(try await ledger.record([evidence], claimedBy: "anna", at: Facts.day(1)).new == 1)
-            events.append(try await Self.told(ledger))
+            events.append(try await Self.published(ledger))
         }
         #expect(Set(events) == [["purchase.linked", "subscription.started 1"]])
         #expect(try await Self.names(ledger, "anna", 1) == ["pro"])
@@ -532,15 +538,15 @@ extension SignedHistory {
         let evidence = try await signed.evidence(signed.bought())
         _ = try await ledger.record([evidence], at: Facts.day(0))
         _ = try await ledger.publishDueChanges(at: Facts.day(daysLater))
-        let events = try await Self.told(ledger)
+        let events = try await Self.published(ledger)
         let recorded = try await ledger.record([evidence], at: Facts.day(daysLater))
         #expect([recorded.new, recorded.known] == [0, 1])
-        #expect(try await Self.told(ledger) == events)
+        #expect(try await Self.published(ledger) == events)
     }
 
     private struct Crashed: Error {}
 
-    /// A storage of which one commit crashes: with nothing committed, or with all of it but no answer.
+    /// A storage of which one commit crashes: with nothing committed, or after everything was committed.
     private static func crashing(atCommit number: Int, isBefore: Bool) -> some LedgerStorage {
         let commits = Counter()
         var storage = InterceptedStorage(before: { commits.value.withLock { $0 += 1 } })
@@ -554,13 +560,13 @@ extension SignedHistory {
     }
 
     @Test
-    func `pitfall 8: a crash anywhere in recording loses nothing and tells nothing twice, once Apple sends again`()
+    func `pitfall 8: after a crash anywhere in recording, a retry by Apple completes it and publishes nothing twice`()
         async throws
     {
         let signed = try SignedHistory()
         var evidence: [Evidence] = []
         for document in try [
-            signed.bought(), signed.renewed(), signed.told("REFUND", nil, 35, signed.refunded(35)),
+            signed.bought(), signed.renewed(), signed.notified("REFUND", nil, 35, signed.refunded(35)),
             .notification(signed.notification("TEST", signed: 36)),
         ] { evidence.append(try await signed.evidence(document)) }
         let expected = Self.ledger()
@@ -577,24 +583,24 @@ extension SignedHistory {
                         _ = try await ledger.record([document], claimedBy: "anna", at: Facts.day(40))
                     }
                 }
-                #expect(try await Self.told(ledger) == Self.told(expected), "commit \(number), \(isBefore)")
+                #expect(try await Self.published(ledger) == Self.published(expected), "commit \(number), \(isBefore)")
                 #expect(try await Self.names(ledger, "anna", 40) == ["pro"], "commit \(number), \(isBefore)")
             }
         }
         #expect(crashes >= 2 * evidence.count)
     }
 
-    @Test func `1d: a refund of an old period is in the ledger and told, though it ends nothing`() async throws {
+    @Test func `1d: a refund of an old period is recorded and published, although it ends nothing`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         for document in try [
-            signed.bought(), signed.renewed(), signed.told("REFUND", nil, 35, signed.refunded(35)),
+            signed.bought(), signed.renewed(), signed.notified("REFUND", nil, 35, signed.refunded(35)),
         ] { _ = try await ledger.record([signed.evidence(document)], at: Facts.day(35)) }
         let chain = try await ledger.chain(Facts.key)
         #expect(chain?.purchases.map { $0.revocation?.date } == [Facts.day(35), nil])
-        #expect(try await Self.told(ledger).last == "purchase.refunded 1")
+        #expect(try await Self.published(ledger).last == "purchase.refunded 1")
     }
 
-    @Test func `pitfall 4 and 36: a period that comes under a second id is not told as another renewal`() async throws {
+    @Test func `pitfall 4 and 36: a period under a second id is not published as another renewal`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         var documents = [try signed.bought()]
         for id in ["2", "3"] {
@@ -603,7 +609,7 @@ extension SignedHistory {
                     try signed.transaction(id, signed: 30, from: 30, until: 60) { $0.webOrderLineItemId = "77" }))
         }
         for document in documents { _ = try await ledger.record([signed.evidence(document)], at: Facts.day(31)) }
-        #expect(try await Self.told(ledger).filter { $0.hasPrefix("subscription.renewed") }.count == 1)
+        #expect(try await Self.published(ledger).filter { $0.hasPrefix("subscription.renewed") }.count == 1)
         let lines = try await ledger.chain(Facts.key)?.purchases.map(\.webOrderLineItemId)
         #expect(lines == [nil, "77", "77"])
     }
@@ -612,7 +618,7 @@ extension SignedHistory {
         seed: UInt64
     ) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
-        // A receipt is sorted by its encoding, in which the id comes first: so these stand in any order of their dates.
+        // A receipt is sorted by its encoding, in which the id comes first, and therefore not by date.
         var random = SeededRandom(seed: seed)
         let ids = (0..<5).map { "1\($0)" }.shuffled(using: &random)
         let purchases = ids.enumerated().map { index, id in
@@ -625,7 +631,7 @@ extension SignedHistory {
         #expect(found?.entitlements.map(\.until) == [Facts.day(150)])
     }
 
-    @Test func `pitfall 28 and 29: prices are kept as signed, the one paid apart from the one to come`() async throws {
+    @Test func `pitfall 28 and 29: prices are kept as signed, the paid one apart from the next one`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let transaction = try signed.transaction {
             $0.price = 990
@@ -636,7 +642,7 @@ extension SignedHistory {
             $0.renewalPrice = 9990
             $0.currency = "EUR"
         }
-        let document = try signed.told("SUBSCRIBED", "INITIAL_BUY", 0, transaction, renewal)
+        let document = try signed.notified("SUBSCRIBED", "INITIAL_BUY", 0, transaction, renewal)
         _ = try await ledger.record([signed.evidence(document)], at: Facts.day(0))
         let chain = try await ledger.chain(Facts.key)
         let names = [chain?.purchases.first?.provenance, chain?.renewal?.provenance].compactMap { $0 }
@@ -646,9 +652,9 @@ extension SignedHistory {
         #expect(payloads.map { $0["renewalPrice"]?.integer } == [nil, 9990])
     }
 
-    // MARK: - Whose it is
+    // MARK: - Owners
 
-    @Test func `pitfall 18: purchaser and family member are customers of their own, each with an own purchase`()
+    @Test func `pitfall 18: purchaser and family member are two customers, each with a purchase`()
         async throws
     {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
@@ -663,7 +669,7 @@ extension SignedHistory {
         _ = try await ledger.record([signed.evidence(transaction: shared(1))], claimedBy: "bert", at: Facts.day(1))
         #expect(try await Self.names(ledger, "bert", 2) == ["pro"])
         _ = try await ledger.record(
-            [signed.evidence(signed.told("REVOKE", nil, 10, shared(10) { $0.revocationDate = Facts.day(10) }))],
+            [signed.evidence(signed.notified("REVOKE", nil, 10, shared(10) { $0.revocationDate = Facts.day(10) }))],
             at: Facts.day(10))
         #expect(try await Self.names(ledger, "bert", 11) == [])
         #expect(try await Self.names(ledger, "anna", 11) == ["pro"])
@@ -683,12 +689,12 @@ extension SignedHistory {
         }
         _ = try await ledger.record([evidence], claimedBy: "bert", at: Facts.day(1))
         #expect(try await Self.names(ledger, "bert", 1) == ["pro"])
-        // The token's owner had it for an older reason, which does not come back with the next document.
+        // The owner by token lost it. The next document does not bring that back.
         _ = try await ledger.record([signed.evidence(signed.renewed())], at: Facts.day(30))
         #expect(try await Self.names(ledger, "bert", 31) == ["pro"])
     }
 
-    @Test func `pitfall 19: whose purchase it is, the newest signed transaction says, also where a receipt is newer`()
+    @Test func `pitfall 19: the newest signed transaction decides about the owner, even if a receipt is newer`()
         async throws
     {
         let signed = try SignedHistory()
@@ -713,7 +719,7 @@ extension SignedHistory {
     @Test(arguments: [
         (ClaimPolicy.transfer, [], ["pro"]), (.keep, ["pro"], []), (.share, ["pro"], ["pro"]),
     ])
-    func `pitfall 20: a purchase that is restored on a second account is whose the policy says`(
+    func `pitfall 20: the policy decides about a purchase that is restored on a second account`(
         policy: ClaimPolicy, anna: [String], bert: [String]
     ) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger(policy: policy))
@@ -726,7 +732,7 @@ extension SignedHistory {
         #expect(try await Self.names(ledger, "bert", 40) == bert)
     }
 
-    @Test func `pitfall 21: every transaction of a chain leads to it, also after a lapse and by another product`()
+    @Test func `pitfall 21: every transaction of a chain leads to it, even after a lapse and of another product`()
         async throws
     {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
@@ -739,7 +745,7 @@ extension SignedHistory {
         #expect(transactions.map { keys[$0] } == [Facts.key, Facts.key, nil])
     }
 
-    @Test func `pitfall 23: one id in both environments is two purchases, of which each counts in its own`()
+    @Test func `pitfall 23: one id in both environments is two purchases, one in each`()
         async throws
     {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
@@ -758,7 +764,7 @@ extension SignedHistory {
     }
 
     @Test(arguments: [false, true])
-    func `1d: consent that was given is given, also where the question arrives after it`(
+    func `1d: consent stays given, even if the question arrives after it`(
         isLate: Bool
     ) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
@@ -771,7 +777,7 @@ extension SignedHistory {
         #expect(chain?.subscription(at: Facts.day(24))?.priceIncreaseStatus == .agreed)
     }
 
-    @Test func `pitfall 34: why it ended, and that consent is pending, are told as such`() async throws {
+    @Test func `pitfall 34: an answer says why a subscription ended, and that consent is pending`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         func state(_ day: Double) async throws -> SubscriptionState? {
             try await ledger.chain(Facts.key)?.subscription(at: Facts.day(day))
@@ -781,7 +787,7 @@ extension SignedHistory {
         }
         #expect(try await state(21)?.priceIncreaseStatus == .pending)
         #expect(try await state(21)?.willRenew == true)
-        let ended = try signed.told(
+        let ended = try signed.notified(
             "EXPIRED", "PRICE_INCREASE", 30, signed.transaction(signed: 30),
             signed.renewal(signed: 30, renews: false, retry: false) {
                 $0.expirationIntent = Open(.noConsentToPriceIncrease)

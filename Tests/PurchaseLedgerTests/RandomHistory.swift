@@ -4,8 +4,9 @@ import AppStoreModel
 import PurchaseLedger
 import TestData
 
-/// What may happen to a ledger, at random: documents about two subscriptions, one of which gets another id, and things that were bought once, some of them
-/// contradictory, in any order, doubled and late; claims, aliases, deletions; and clocks that are set back.
+/// Random steps of a ledger: documents about two subscriptions, one of which gets another id, and about other
+/// purchases, some contradictory, in any order, duplicated and late; claims, aliases and deletions; and clocks that are
+/// set back.
 struct RandomHistory {
     static let catalogue = Catalogue(products: [
         "month": .init(entitlements: ["pro"], level: 2), "high": .init(entitlements: ["pro"], level: 1),
@@ -25,7 +26,7 @@ struct RandomHistory {
     private(set) var now = Facts.day(-1)
     /// Whether no step was at a later time.
     private(set) var isLatest = true
-    /// What happened so far.
+    /// The steps so far, as text.
     private(set) var trace: String
     private var latest = Facts.day(-1)
     private var random: SeededRandom
@@ -110,7 +111,7 @@ struct RandomHistory {
         return Evidence(
             kind, Array("e30.\(number).".utf8), Facts.scope, chance(20) ? nil : Facts.day(signed),
             notification: kind == .notification ? about : nil,
-            // Receipts have no word for that.
+            // Receipts do not say it.
             predecessors: kind != .receipt && subscription == "3" ? ["3": "2"] : [:]
         ) { provenance in
             (

@@ -5,7 +5,7 @@ import AppStoreTrust
 import PurchaseLedger
 import Testing
 
-/// Everything can be derived from the documents again.
+/// Tests that all facts can be derived from the documents again.
 @Suite struct RebuildTests {
     private static func ledger() async throws -> (Ledger, SignedHistory) {
         let signed = try SignedHistory()
@@ -25,17 +25,18 @@ import Testing
         return (ledger, signed)
     }
 
-    @Test func `what was derived comes out the same, and nothing is written`() async throws {
+    @Test func `a rebuild without differences writes nothing`() async throws {
         let (ledger, signed) = try await Self.ledger()
         let events = try await ledger.events().events
         let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(32))
-        // The notification and the two tokens in it are documents of their own. The test notification is about no chain.
+        // The notification and the two tokens in it are documents of their own. The test notification is about no
+        // chain.
         #expect(rebuilt.documents == 5)
         #expect(rebuilt.faults == [] && rebuilt.differing == [])
         #expect(try await ledger.events().events == events)
     }
 
-    @Test func `facts that no document says are put right, and told of`() async throws {
+    @Test func `facts without a document are corrected and published`() async throws {
         let (ledger, signed) = try await Self.ledger()
         let before = try await ledger.chain(Facts.key)
         let invented = ChainKey("99", in: Facts.scope)
@@ -53,7 +54,7 @@ import Testing
         #expect(again.differing == [])
     }
 
-    @Test func `where a document does not verify, nothing is changed`() async throws {
+    @Test func `if a document does not verify, nothing is changed`() async throws {
         let (ledger, signed) = try await Self.ledger()
         try await Self.removeFacts(of: Facts.key, in: ledger)
         var verifier = signed.verifier
@@ -76,11 +77,11 @@ import Testing
         }
     }
 
-    /// What a rebuild does while some documents about the chain that it corrects arrive, one at each of its attempts.
+    /// Rebuilds while documents about the chain to correct arrive, one at each attempt.
     private static func rebuild(
         _ ledger: Ledger, _ signed: SignedHistory, arriving count: Int
     ) async throws
-        -> Ledger.Rebuilt
+        -> RebuildReport
     {
         var documents: [Evidence] = []
         for number in 0..<count {
@@ -102,7 +103,7 @@ import Testing
         #expect(try await ledger.rebuild(by: signed.verifier, at: Facts.day(34)).differing == [])
     }
 
-    @Test func `documents that arrive again and again meanwhile end it`() async throws {
+    @Test func `a rebuild fails if documents arrive at every attempt`() async throws {
         let (ledger, signed) = try await Self.ledger()
         try await Self.removeFacts(of: Facts.key, in: ledger)
         let error = await #expect(throws: LedgerStorageError.self) {
@@ -111,7 +112,7 @@ import Testing
         #expect(error?.code == .unavailable)
     }
 
-    /// Takes all facts from a chain, and nothing else.
+    /// Removes all facts of a chain, and nothing else.
     private static func removeFacts(of key: ChainKey, in ledger: Ledger) async throws {
         var record = try #require(try await ledger.snapshot { $0.chains = [key] }.chains[key])
         record.chain = Chain(key)

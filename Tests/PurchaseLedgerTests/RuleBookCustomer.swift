@@ -11,7 +11,7 @@ struct RuleBookCustomer: Decodable {
     struct Document: Decodable {
         enum Kind: String, Decodable {
             case notification
-            /// As history shows them, or one from a device.
+            /// All transactions as in the history, or one from a device.
             case transactions
             /// A transaction with its renewal info.
             case status
@@ -41,7 +41,7 @@ struct RuleBookCustomer: Decodable {
         var webOrderLineItemId: Int64?
     }
 
-    /// Either a document arrives, or somebody asks.
+    /// A document that arrives, or a question.
     struct Step: Decodable {
         var deliver: Int?
         var at: Timestamp?
@@ -62,14 +62,14 @@ struct RuleBookCustomer: Decodable {
     var customer: Int
     var catalogue: Products
     var documents: [Document]
-    /// Each from the beginning.
+    /// The ways to deliver the documents, each from the beginning.
     var plans: [[Step]]
 }
 
 // MARK: - Answers
 
 extension RuleBookCustomer {
-    /// What a customer has, in the words of `rulebook.py`.
+    /// An answer in the terms of `rulebook.py`.
     struct Answer: Encodable {
         struct Subscription: Encodable {
             var status: String
@@ -100,9 +100,10 @@ extension RuleBookCustomer {
         var nextChange: Timestamp?
     }
 
-    /// Delivers each plan to a ledger of its own, and asks.
+    /// Delivers each plan to a ledger of its own, and asks the questions.
     ///
-    /// - Parameter history: Signs documents as long as its certificates hold; evidence of others is made without a signature.
+    /// - Parameter history: Signs documents while its certificates are valid. Other evidence is made without a
+    ///   signature.
     func answers(signing history: SignedHistory?) async throws -> [[Answer]] {
         var evidence: [[Evidence]] = []
         for document in documents { evidence.append(try await document.evidence(signing: history)) }
@@ -159,7 +160,7 @@ extension Catalogue {
 extension RuleBookCustomer.Document {
     /// The evidence that arrives with the document.
     func evidence(signing history: SignedHistory?) async throws -> [Evidence] {
-        // For how long signers' certificates hold.
+        // While signers' certificates are valid.
         if let history, signedDate < Facts.day(700) { return try await signed(by: history) }
         switch kind {
         case .transactions: return try (transactions ?? []).map { try Evidence(unsigned: $0) }
@@ -190,7 +191,7 @@ extension RuleBookCustomer.Document {
             payload.data?.signedRenewalInfo = try renewal.map(history.sign)
             return [try await history.evidence(notification: history.sign(payload))]
         case .receipt:
-            // In days, which are cut off after the millisecond.
+            // In days, truncated to milliseconds.
             let created = (Double(signedDate.milliseconds - Facts.day(0).milliseconds) + 0.5) / 86_400_000
             let purchases = try #require(purchases).map(InAppPurchase.init)
             return [try await history.evidence(receipt: purchases, created: created)]
@@ -226,7 +227,7 @@ extension RuleBookCustomer.Document {
 }
 
 extension Evidence {
-    /// A name for each content: with a last dot, up to which a token is signed.
+    /// Distinct bytes for each content, with the last dot of a token.
     fileprivate static func document(_ payload: some Encodable) throws -> [UInt8] {
         Array(try JSONValue(encoding: payload).compactText.utf8) + Array(".".utf8)
     }

@@ -6,11 +6,11 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// The ledger beside the rule book in `Tests/RuleBook`: a second reading of Apple's rules, in another language and without any
-/// code of ours. `world.py` lives through customers' histories and signs them, the ledger answers, `rulebook.py` judges.
-/// Where they differ, it says how to have that customer again.
+/// Tests the ledger against the rule book in `Tests/RuleBook`, a second reading of Apple's rules in Python. `world.py`
+/// makes customers' histories, the ledger answers, and `rulebook.py` judges. For each difference it prints how to
+/// reproduce that customer.
 @Suite struct RuleBookTests {
-    /// With `QUITTANCE_SOAK` in the environment many more customers, and of another world if `QUITTANCE_SEED` names one.
+    /// The environment variable `QUITTANCE_SOAK` makes many more customers, `QUITTANCE_SEED` those of another world.
     private static let isSoak = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] != nil
     private static let seed = (isSoak ? ProcessInfo.processInfo.environment["QUITTANCE_SEED"] : nil) ?? "1"
     private static let customers = isSoak ? 2000 : 150
@@ -22,13 +22,13 @@ import Testing
     }
 
     @Test(.enabled(if: Python.isThere, Python.whyNot))
-    func `the ledger answers as the rule book does`() async throws {
+    func `the ledger answers like the rule book`() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("rule-book-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let world = folder.appendingPathComponent("world.jsonl")
         let answers = folder.appendingPathComponent("answers.jsonl")
 
-        // Each kind of event is there, in the long form each a good many times.
+        // Every kind of event occurs, and often in the long form.
         let made = try Python.run(
             "world.py",
             [
@@ -43,7 +43,7 @@ import Testing
         if judged.status == 0 { try FileManager.default.removeItem(at: folder) }
     }
 
-    /// Asks the ledger all that a world asks, and writes its answers, a line for each customer.
+    /// Asks the ledger all questions of a world, and writes its answers, one line for each customer.
     private static func answer(_ world: URL, into file: URL) async throws {
         try Data().write(to: file)
         let output = try FileHandle(forWritingTo: file)
@@ -58,7 +58,7 @@ import Testing
     }
 }
 
-/// Python, if the machine has it.
+/// The Python interpreter, if the machine has one.
 private enum Python {
     static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .appendingPathComponent("../RuleBook").standardizedFileURL

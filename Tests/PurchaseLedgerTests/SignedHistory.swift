@@ -7,10 +7,10 @@ import PurchaseLedger
 import ReceiptCoding
 import Testing
 
-/// What the App Store signs, by a certificate authority of ours, and verified as evidence. Days as in ``Facts``.
+/// Documents signed by our own certificate authority, and verified as evidence. Days as in ``Facts``.
 struct SignedHistory {
     private static let authority = Result { try CertificateAuthority(from: Facts.day(-10)) }
-    /// The certificates are issued once, which takes longer than signing.
+    /// The certificates, issued once: that takes longer than signing.
     private static let plan = Result { try TokenPlan("", by: authority.get().tokens) }
 
     let verifier: AppStoreVerifier

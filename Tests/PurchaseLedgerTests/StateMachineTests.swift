@@ -4,12 +4,13 @@ import AppStoreModel
 import PurchaseLedger
 import Testing
 
-/// The table of states and events of the fact sheet about signed transactions: from every state, what the App Store signs with
-/// each event leads where the table says. The first period ends on day 30; events come on day 31, or 15 while it runs.
+/// Tests the table of states and events in the fact sheet about signed transactions: the documents of each event lead
+/// from every state to the one in the table. The first period ends on day 30. Events come on day 31, or on day 15 while
+/// it runs.
 @Suite struct StateMachineTests {
     typealias Status = SubscriptionState.Status
 
-    /// What has been signed so far, by the state that it amounts to, and the day on which it is looked at.
+    /// The documents signed so far, by the state they lead to, and the day of the answer.
     struct State {
         var name: String
         var status: Status
@@ -40,8 +41,7 @@ import Testing
                 [Facts.renewal(signed: 10, renews: false)]), day: 15),
     ]
 
-    /// What the App Store signs with an event on a day, and where it leads from each state; a state that is not named the
-    /// event does not happen in.
+    /// The documents of an event on a day, and where it leads from each state in which it can happen.
     struct Event: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var transactions: @Sendable (Double) -> [TransactionStatement]
@@ -119,7 +119,7 @@ import Testing
             for transaction in event.transactions(state.day) { chain.merge(transaction) }
             if let renewal = event.renewal(state.day) { chain.merge(renewal) }
             #expect(chain.subscription(at: Facts.day(state.day))?.status == outcome, "from \(state.name)")
-            // The same event, told late: nothing that is newer is moved back.
+            // The same event, delivered late: it does not revert anything newer.
             var late = Chain(Facts.key)
             for transaction in event.transactions(state.day) { late.merge(transaction) }
             if let renewal = event.renewal(state.day) { late.merge(renewal) }
@@ -130,11 +130,11 @@ import Testing
     }
 
     @Test(arguments: [(30.0, Status.stale), (45, .stale)])
-    func `the clock alone passes the end, and nothing was heard`(day: Double, status: Status) {
+    func `a period ends by the clock alone, and nothing arrived`(day: Double, status: Status) {
         #expect(Self.states[0].chain.subscription(at: Facts.day(day))?.status == status)
     }
 
-    @Test func `the clock alone passes the end of grace`() {
+    @Test func `a grace period ends by the clock alone`() {
         #expect(Self.states[1].chain.subscription(at: Facts.day(46))?.status == .billingRetry)
     }
 
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    @Test func `a subscription whose every period was upgraded still says what renews`() {
+    @Test func `a subscription with only upgraded periods still has the product that renews`() {
         var renewal = Facts.renewal(signed: 10)
         renewal.autoRenewProductId = "high"
         let chain = Facts.chain([Facts.transaction(signed: 10) { $0.isUpgraded = true }], [renewal])

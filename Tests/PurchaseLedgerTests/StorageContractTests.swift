@@ -4,6 +4,7 @@ import PurchaseLedger
 import PurchaseLedgerTesting
 import Testing
 
+/// Tests the storages of this package without a database against the contract.
 @Suite struct StorageContractTests {
     @Test func `the storage in memory meets the contract`() async throws {
         try await LedgerStorageContract {
@@ -12,7 +13,7 @@ import Testing
         }.run()
     }
 
-    @Test func `a storage that runs decisions again meets the contract`() async throws {
+    @Test func `a storage that runs decisions twice meets the contract`() async throws {
         try await LedgerStorageContract {
             let storage = MemoryLedgerStorage()
             return (UnsteadyStorage(around: storage), UnsteadyStorage(around: storage))

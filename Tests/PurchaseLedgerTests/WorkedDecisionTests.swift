@@ -4,7 +4,8 @@ import AppStoreModel
 import PurchaseLedger
 import Testing
 
-/// The worked decisions of the fact sheet about signed transactions, by their numbers. A period ends on day 30, grace on day 46.
+/// Tests the worked decisions of the fact sheet about signed transactions, by number. A period ends on day 30, grace on
+/// day 46.
 @Suite struct WorkedDecisionTests {
     typealias Status = SubscriptionState.Status
 
@@ -13,10 +14,10 @@ import Testing
         var chains: [Chain]
         var now: Timestamp
         var status: Status?
-        /// The product that is entitled to, or none.
+        /// The product that grants the entitlement; `nil` for none.
         var product: String?
         var until: Timestamp?
-        /// Whether it renews, if that is looked at.
+        /// Whether it renews; `nil` if not tested.
         var willRenew: Bool??
 
         init(
@@ -154,13 +155,13 @@ import Testing
             ], at: Facts.day(45), .active, product: "month", until: Facts.day(60)),
     ]
 
-    /// The first period with the plan for a year, as it is known from its start.
+    /// The first period with the plan for a year, known since its start.
     private static func year(_ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }) -> TransactionStatement
     {
         Facts.transaction(product: "high", until: 365, change)
     }
 
-    /// The month that was bought on day 100, and renewal info about it.
+    /// The month bought on day 100, with renewal info.
     private static let month = Facts.transaction("2", signed: 100, from: 100, until: 130) {
         $0.transactionReason = Open(.purchase)
     }
@@ -304,7 +305,7 @@ import Testing
         #expect(entitlement?.name == decision.product.map { _ in "pro" })
         #expect(entitlement?.productId == decision.product)
         #expect(entitlement?.until == decision.until)
-        // What changes by itself changes when it was announced, and not before.
+        // A change by time comes at the announced instant, and not before.
         guard let next = holdings.nextChange else { return }
         let before = Timestamp(milliseconds: next.milliseconds - 1)
         #expect(Holdings(decision.chains, catalogue: Self.catalogue, at: before).entitlements == holdings.entitlements)
@@ -317,7 +318,7 @@ import Testing
             (3, .familyRevoke, nil, 3), (10, .refundProrated, 99_999, 9), (2, .refundProrated, -1, 0),
             (2, .refundProrated, 1_000_000, 2),
         ] as [(Int, RevocationType, Int?, Int)])
-    func `22: a refund of consumables takes back whole ones`(
+    func `22: a refund of consumables revokes whole ones`(
         quantity: Int, type: RevocationType, percentage: Int?, taken: Int
     ) {
         let chain = Facts.chain([
@@ -335,7 +336,7 @@ import Testing
         #expect(holdings.unknownProducts == ["coins"])
     }
 
-    @Test func `a renewal that has not arrived counts for as long as the leeway says`() {
+    @Test func `a renewal that has not arrived counts during the leeway`() {
         var catalogue = Self.catalogue
         catalogue.staleLeeway = .seconds(3600)
         let chains = [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 0)])]
@@ -345,7 +346,7 @@ import Testing
         #expect(Holdings(chains, catalogue: catalogue, at: Facts.day(30.05)).entitlements.isEmpty)
     }
 
-    @Test func `what was bought once lasts, and a non-renewing subscription as long as the catalogue says`() {
+    @Test func `a non-consumable lasts, and a non-renewing subscription as long as in the catalogue`() {
         let catalogue = Catalogue(products: [
             "forever": .init(entitlements: ["book"]),
             "season": .init(entitlements: ["season"], duration: .seconds(90 * 86_400)),

@@ -24,7 +24,7 @@ struct CustomerBody: Encodable, Sendable {
     init(
         _ id: String, _ answer: Ledger.CustomerAnswer, in scope: LedgerScope, at now: Timestamp, for role: APIKey.Role
     ) {
-        let (isServer, account) = (role == .server, id.asAccount)
+        let (isServer, account) = (role == .server, id.normalizedCustomerID)
         self.id = id
         ids = isServer ? answer.ids : answer.ids.filter { $0.utf8.elementsEqual(account.utf8) }
         (bundleId, environment) = (scope.bundleId, scope.environment.rawValue)
@@ -111,7 +111,7 @@ struct SubmissionBody: Encodable, Sendable {
         var retryAt: Timestamp
     }
 
-    init(_ recorded: Ledger.Recorded, _ customer: CustomerBody) {
+    init(_ recorded: RecordResult, _ customer: CustomerBody) {
         self.recorded = recorded.new
         alreadyKnown = recorded.known
         keptByOthers = recorded.kept.map(\.originalTransactionId).sorted()
@@ -129,9 +129,9 @@ struct DeletionBody: Encodable, Sendable {
     var forgottenDocuments: Int
     var keptDocuments: Int
 
-    init(_ deleted: Ledger.Deleted) {
+    init(_ deleted: DeletionReport) {
         unlinkedPurchases = deleted.purchases
-        forgottenDocuments = deleted.forgottenDocuments
+        forgottenDocuments = deleted.erasedDocuments
         keptDocuments = deleted.keptDocuments
     }
 }

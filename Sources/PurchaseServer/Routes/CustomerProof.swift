@@ -105,8 +105,10 @@ extension CustomerProof {
             throw .customerToken("customerTokenRequired", "This app's client keys need it.")
         }
         let subject = try subject(of: token, for: bundleId, at: now)
-        // Compares bytes, as storages do: Swift's == compares by canonical equivalence.
-        guard subject.asAccount.utf8.elementsEqual(customer.asAccount.utf8) else { throw .otherCustomer }
+        // Byte by byte, as storages find ids: Swift's == takes texts that look alike for equal.
+        guard subject.normalizedCustomerID.utf8.elementsEqual(customer.normalizedCustomerID.utf8) else {
+            throw .otherCustomer
+        }
     }
 
     /// The customer that a token names, if the token is valid.

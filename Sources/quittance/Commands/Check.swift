@@ -91,14 +91,14 @@ struct Rebuild: AsyncParsableCommand {
 
     private func rebuild(
         _ composition: Composition, _ storage: SQLiteLedgerStorage
-    ) async throws -> Ledger.Rebuilt {
+    ) async throws -> RebuildReport {
         let verifier = try composition.verifier(checkingRevocation: false)
         let service = composition.service(storage, verifier)
         var progress = Progress("derived")
         return try await service.ledger.rebuild(by: verifier, at: composition.now()) { progress.report($0) }
     }
 
-    private func report(_ rebuilt: Ledger.Rebuilt) throws {
+    private func report(_ rebuilt: RebuildReport) throws {
         for fault in rebuilt.faults { Terminal.printError("quittance: \(fault.sentence)") }
         for key in rebuilt.differing {
             Terminal.printError(

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What an app does to its customers: it adds ids, and deletes customers.
+
+import AppStoreModel
+
+extension LedgerQuery {
+    /// Customers with their chains in all environments.
+    static func everything(of customers: Set<CustomerID>) -> LedgerQuery {
+        LedgerQuery { ($0.customers, $0.holdings) = (customers, Set(Environment.allCases)) }
+    }
+}
+
+extension LedgerDraft {
+    /// Adds an id to a customer. If it is the id of another customer, the two are merged.
+    ///
+    /// - Returns: False if the customer is not known.
+    mutating func addAlias(_ alias: CustomerID, to id: CustomerID, in scope: LedgerScope) -> Bool {
+        guard var customer = customer(id) else { return false }
+        customer.isEstablished = true
+        if let other = self.customer(alias) {
+            if other.customer != customer.customer { merge(other, into: &customer, scope) }
+        } else {
+            customer.ids.append(alias.id)
+        }
+        put(customer)
+        return true
+    }
+
+    /// Gives all ids and chains of `other` to a customer, after its own, and removes `other`. If both own a chain, a
+    /// claim prevails.
+    private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
+        let chains = chains(of: other.customer)
+        remove(other)
+        customer.ids += other.ids
+        put(customer)
+        for var record in chains {
+            let reason = record.owners.first { $0.customer == other.customer }?.reason ?? .claim
+            record.owners.removeAll { $0.customer == other.customer }
+            link(&record, to: customer.customer, reason)
+            if reason == .claim, let place = record.owners.firstIndex(where: { $0.customer == customer.customer }) {
+                record.owners[place].reason = .claim
+            }
+            put(record)
+        }
+        changes.events.append(LedgerEvent(.customersMerged, in: scope, at: now, customer: customer.customer))
+    }
+}
+
+/// What was erased with a customer.
+public struct DeletionReport: Hashable, Sendable {
+    /// The purchases that the customer owned, in all environments.
+    public var purchases: Int
+    /// The documents that were erased with them.
+    public var erasedDocuments: Int
+    /// The documents about them that stay because they are about purchases of others too. Zero if the ledger keeps
+    /// evidence.
+    public var keptDocuments: Int
+
+    public init(purchases: Int, erasedDocuments: Int = 0, keptDocuments: Int = 0) {
+        self.purchases = purchases
+        self.erasedDocuments = erasedDocuments
+        self.keptDocuments = keptDocuments
+    }
+}
+
+extension LedgerDraft {
+    /// Erases a customer and, unless the ledger keeps evidence, the chains that no one else owns.
+    ///
+    /// - Returns: `nil` if the customer is not known.
+    mutating func erase(_ id: CustomerID, in scope: LedgerScope) -> DeletionReport? {
+        guard let customer = customer(id) else { return nil }
+        let records = chains(of: customer.customer)
+        remove(customer)
+        var (erased, accounts): (Set<ChainKey>, Set<CustomerID>) = ([], [])
+        for var record in records {
+            guard record.owners.count == 1 else {
+                record.owners.removeAll { $0.customer == customer.customer }
+                put(record)
+                continue
+            }
+            unlink(&record, from: customer.customer)
+            guard !rules.keepsEvidence else {
+                // A consumable that was used stays used for the next owner.
+                record.chain.residue = record.chain.residueOfErasure
+                put(record)
+                continue
+            }
+            erased.insert(record.key)
+            if let account = record.chain.account { accounts.insert(account) }
+            erase(record)
+        }
+        for account in accounts.sorted(by: { $0.id < $1.id }) { removeIfUnused(account) }
+        changes.events.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer.customer))
+        return report(purchases: records.count, erased)
+    }
+
+    private mutating func report(purchases: Int, _ erased: Set<ChainKey>) -> DeletionReport {
+        let documents = erased.reduce(into: Set()) { $0.formUnion(evidence($1)) }
+        let count = documents.count { $0.chains.isSubset(of: erased) }
+        return DeletionReport(
+            purchases: purchases, erasedDocuments: count, keptDocuments: documents.count - count)
+    }
+
+    /// Removes a customer that existed only because an erased purchase named its account.
+    private mutating func removeIfUnused(_ account: CustomerID) {
+        guard let customer = customer(account), !customer.isEstablished, customer.ids == [account.id],
+            chains(of: customer.customer).isEmpty
+        else { return }
+        remove(customer)
+    }
+}

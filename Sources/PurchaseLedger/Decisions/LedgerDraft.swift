@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// A decision in progress: the loaded records with the changes decided so far.
+///
+/// A draft is a value without storage or clock. If it needs something that was not loaded, it notes that and continues
+/// with nothing; then ``decision(_:)`` asks to load it, and the whole decision is made again.
+struct LedgerDraft {
+    let rules: LedgerRules
+    let now: Timestamp
+    private let loaded: LedgerSnapshot
+    /// ``loaded`` with the changes decided so far.
+    private var state: LedgerSnapshot
+    /// What was decided, except records: ``decision(_:)`` adds those that differ from the loaded ones.
+    var changes = LedgerChanges()
+    private var missing = LedgerQuery()
+
+    init(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) {
+        (loaded, state) = (snapshot, snapshot)
+        self.rules = rules
+        self.now = now
+    }
+
+    /// The decision: what to commit, or what to load first.
+    func decision<Output: Sendable>(_ output: Output) -> LedgerDecision<Output> {
+        guard missing == LedgerQuery() else { return .load(missing) }
+        var changes = changes
+        changes.chains = state.chains.values.filter { $0 != loaded.chains[$0.key] }
+        changes.customers = state.customers.values.filter { $0 != loaded.customers[$0.customer] }
+        changes.erasedCustomers = Set(loaded.customers.keys.filter { state.customers[$0] == nil })
+        return .commit(changes, output)
+    }
+}
+
+// MARK: - Documents
+
+extension LedgerDraft {
+    /// The documents that are evidence for a chain.
+    mutating func evidence(_ key: ChainKey) -> [DocumentReference] {
+        if !loaded.query.evidence.contains(key) { missing.evidence.insert(key) }
+        return loaded.evidence[key] ?? []
+    }
+
+    func isStored(_ document: Evidence) -> Bool { state.names.contains(document.provenance) }
+
+    /// Stores a document, after the tokens in it, as evidence for some of its chains.
+    mutating func store(_ document: Evidence, for keys: Set<ChainKey>) {
+        for part in document.parts where !isStored(part) {
+            let isAboutAll = part.chains == document.chains
+            store(part, for: isAboutAll ? keys : keys.intersection(part.chains.map { resolved($0) }))
+        }
+        state.names.insert(document.provenance)
+        changes.documents.append(NewDocument(document, for: keys, receivedAt: now))
+    }
+
+    /// Makes the documents of one chain evidence for another one.
+    mutating func moveEvidence(from old: ChainKey, to new: ChainKey) {
+        for (key, target) in changes.movedEvidence where target == old { changes.movedEvidence[key] = new }
+        changes.movedEvidence[old] = new
+    }
+}
+
+// MARK: - Chains
+
+extension LedgerDraft {
+    /// The record of a chain; an empty one if the chain is new.
+    mutating func record(_ key: ChainKey) -> ChainRecord {
+        if let record = state.chains[key] { return record }
+        if !loaded.query.chains.contains(key) { missing.chains.insert(key) }
+        return ChainRecord(key)
+    }
+
+    mutating func put(_ record: ChainRecord) { state.chains[record.key] = record }
+
+    /// The loaded chains that a customer owns, ordered by key.
+    func chains(of customer: Customer) -> [ChainRecord] { state.chains(of: customer) }
+
+    /// Replaces a chain by a tombstone with the residue that must stay known.
+    mutating func erase(_ record: ChainRecord) {
+        var erased = ChainRecord(record.key)
+        erased.chain.residue = record.chain.residueOfErasure
+        erased.chain.predecessors = record.chain.predecessors
+        erased.erasedAt = now
+        erased.lastEventAt = record.lastEventAt
+        put(erased)
+        changes.erasedChains.insert(record.key)
+        for name in record.chain.predecessors {
+            var earlier = self.record(ChainKey(name, in: record.key.scope))
+            earlier.erasedAt = now
+            put(earlier)
+        }
+    }
+}
+
+// MARK: - Customers
+
+extension LedgerDraft {
+    /// The customer with an id; `nil` if there is none.
+    mutating func customer(_ id: CustomerID) -> CustomerRecord? {
+        if !loaded.query.customers.contains(id) { missing.customers.insert(id) }
+        return state.customer(id)
+    }
+
+    func customer(_ customer: Customer) -> CustomerRecord? { state.customers[customer] }
+
+    /// The customer with an id, a new one if there is none; `nil` if the id was not loaded.
+    mutating func findOrAddCustomer(_ id: CustomerID) -> Customer? {
+        if let known = customer(id) { return known.customer }
+        guard let number = loaded.newNumbers[id] else { return nil }
+        let record = CustomerRecord(Customer(number: number, bundleId: id.bundleId), ids: [id.id])
+        put(record)
+        return record.customer
+    }
+
+    mutating func put(_ record: CustomerRecord) {
+        state.customers[record.customer] = record
+        for id in record.ids { state.ids[CustomerID(id, of: record.customer.bundleId)] = record.customer }
+    }
+
+    mutating func remove(_ record: CustomerRecord) {
+        state.customers[record.customer] = nil
+        for id in record.ids { state.ids[CustomerID(id, of: record.customer.bundleId)] = nil }
+    }
+
+    /// Notes that a customer exists in its own right.
+    mutating func establish(_ customer: Customer) {
+        guard var record = state.customers[customer], !record.isEstablished else { return }
+        record.isEstablished = true
+        put(record)
+    }
+
+    /// Makes a customer an owner of a chain.
+    mutating func link(_ record: inout ChainRecord, to customer: Customer, _ reason: LinkReason) {
+        guard !record.isOwned(by: customer) else { return }
+        record.owners.append(ChainRecord.Owner(customer, reason))
+        var event = LedgerEvent(.linked, in: record.key.scope, at: now, customer: customer, detail: reason.rawValue)
+        event.after = record.report?.state
+        append(event, about: &record)
+    }
+
+    /// Takes a chain from a customer.
+    mutating func unlink(_ record: inout ChainRecord, from customer: Customer) {
+        guard record.isOwned(by: customer) else { return }
+        record.owners.removeAll { $0.customer == customer }
+        var event = LedgerEvent(.unlinked, in: record.key.scope, at: now, customer: customer)
+        event.before = record.report?.state
+        append(event, about: &record)
+    }
+}
+
+// MARK: - Events
+
+extension LedgerDraft {
+    /// Publishes an event about a chain. Events of one chain never go back in time, even if the clock does.
+    mutating func append(_ event: LedgerEvent, about record: inout ChainRecord) {
+        var event = event
+        event.recordedAt = max(now, record.lastEventAt ?? now)
+        event.originalTransactionId = record.key.originalTransactionId
+        record.lastEventAt = event.recordedAt
+        changes.events.append(event)
+    }
+
+    /// Publishes an event about a chain to each of its owners, or once if it has none.
+    mutating func append(toOwners event: LedgerEvent, about record: inout ChainRecord) {
+        guard !record.owners.isEmpty else { return append(event, about: &record) }
+        for owner in record.owners {
+            var event = event
+            event.customer = owner.customer
+            append(event, about: &record)
+        }
+    }
+
+    /// Publishes how a chain differs from what was published last.
+    ///
+    /// - Parameters:
+    ///   - instant: The instant at which the chain is evaluated.
+    ///   - effectiveAt: When the change took effect.
+    mutating func publish(_ record: inout ChainRecord, asOf instant: Timestamp, effectiveAt: Timestamp) {
+        // Renewal info alone does not say what was bought. There is nothing to publish, and no reason to look again.
+        guard !record.chain.transactions.isEmpty else {
+            record.report?.nextChange = nil
+            return
+        }
+        let old = record.report
+        let new = ChainReport(record.chain, rules.catalogue(record.key.scope), at: instant)
+        record.report = new
+        for change in new.changes(since: old, record.chain) {
+            var event = LedgerEvent(change.kind, in: record.key.scope, at: now)
+            event.effectiveAt = effectiveAt
+            (event.transactionId, event.productId) = (change.transactionId, change.productId)
+            (event.before, event.after) = (old?.state, new.state)
+            append(toOwners: event, about: &record)
+        }
+    }
+
+    /// Publishes what a chain is now.
+    mutating func publishNow(_ key: ChainKey) {
+        var record = record(key)
+        publish(&record, asOf: now, effectiveAt: now)
+        put(record)
+    }
+
+    /// As ``publishDue(_:before:)``, for a stored chain.
+    mutating func publishDue(_ key: ChainKey) {
+        guard var record = state.chains[key] else { return }
+        publishDue(&record)
+        put(record)
+    }
+
+    /// Publishes the changes that time brought to a chain up to now, one after another.
+    ///
+    /// - Parameter end: Changes at or after this instant are left out.
+    mutating func publishDue(_ record: inout ChainRecord, before end: Timestamp = .distantFuture) {
+        guard let due = record.report?.nextChange, due <= now else { return }
+        noteCatalogue(of: record)
+        while let instant = record.report?.nextChange, instant <= now, instant < end {
+            publish(&record, asOf: instant, effectiveAt: instant)
+            // Each instant is later than the one before it. If it were not, this would never end.
+            if let next = record.report?.nextChange, next <= instant { record.report?.nextChange = nil }
+        }
+    }
+
+    /// If the app of a chain has no catalogue, notes that its chains must be evaluated again once it has one.
+    mutating func noteCatalogue(of record: ChainRecord) {
+        let bundleId = record.key.scope.bundleId
+        if rules.catalogues[bundleId] == nil { changes.catalogues[bundleId] = [] }
+    }
+}

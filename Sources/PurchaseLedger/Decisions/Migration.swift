@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A subscription to which the App Store gave another original transaction id, as the notification MIGRATION announces.
+//
+// A signed transaction then names the earlier id (`previousOriginalTransactionId`), which proves that both chains are
+// one. All facts of the old chain move to the new one, whichever document arrives first. The old record keeps the new
+// id and its tombstone.
+
+import AppStoreModel
+
+extension LedgerDraft {
+    /// The chain to which a chain was migrated, or the chain itself.
+    mutating func resolved(_ key: ChainKey) -> ChainKey { resolved(record(key)) }
+
+    /// As ``resolved(_:)-(ChainKey)``. A successor has no successor of its own.
+    mutating func resolved(_ record: ChainRecord) -> ChainKey {
+        guard let successor = record.successor else { return record.key }
+        return self.record(ChainKey(successor, in: record.key.scope)).key
+    }
+
+    /// Migrates the chains that a document proves to be earlier names of others.
+    ///
+    /// - Returns: The chains that now have their facts.
+    mutating func migrate(_ document: Evidence) -> Set<ChainKey> {
+        guard !document.predecessors.isEmpty else { return [] }
+        var migrated: Set<ChainKey> = []
+        for (name, previous) in document.predecessors.sorted(by: { $0.key < $1.key }) {
+            let old = resolved(ChainKey(previous, in: document.scope))
+            let new = resolved(ChainKey(name, in: document.scope))
+            guard old != new else { continue }
+            migrate(old, to: new)
+            migrated.remove(old)
+            migrated.insert(new)
+        }
+        return migrated
+    }
+
+    private mutating func migrate(_ old: ChainKey, to new: ChainKey) {
+        var (before, after) = (record(old), record(new))
+        publishDue(&before)
+        publishDue(&after)
+        after.chain.takeOver(before.chain)
+        after.ownerChanges = (before.ownerChanges + after.ownerChanges).suffix(OwnerChanges.limit)
+        for owner in before.owners { link(&after, to: owner.customer, owner.reason) }
+        publishMigration(&before, to: new)
+        put(before)
+        // All earlier names lead to the newest one directly.
+        for name in before.chain.predecessors.union([old.originalTransactionId]) {
+            let known = record(ChainKey(name, in: old.scope))
+            var moved = ChainRecord(known.key)
+            moved.successor = new.originalTransactionId
+            (moved.erasedAt, moved.lastEventAt) = (known.erasedAt, known.lastEventAt)
+            put(moved)
+        }
+        put(after)
+        moveEvidence(from: old, to: new)
+    }
+
+    private mutating func publishMigration(_ record: inout ChainRecord, to new: ChainKey) {
+        guard let report = record.report else { return }
+        var event = LedgerEvent(.subscriptionMigrated, in: new.scope, at: now)
+        (event.before, event.detail) = (report.state, new.originalTransactionId)
+        (event.transactionId, event.productId) = (report.transactionId, report.state.productId)
+        append(toOwners: event, about: &record)
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// Documents to record, and the customer who presents them.
+struct Recording: Sendable {
+    var documents: [Evidence]
+    /// The customer who presents the documents; `nil` if they come from the App Store.
+    var claimant: CustomerID?
+    /// Whether claims may change the owner of a chain only a few times a day.
+    var limitsClaims = false
+
+    /// What the documents may touch.
+    var query: LedgerQuery {
+        var query = LedgerQuery()
+        query.arriving = documents.flatMap { $0.parts + [$0] }
+        query.names = Set(query.arriving.map(\.provenance))
+        for document in documents {
+            query.chains.formUnion(document.chains)
+            query.chains.formUnion(document.predecessors.values.map { ChainKey($0, in: document.scope) })
+            query.customers.formUnion(document.accounts)
+        }
+        if let claimant {
+            query.customers.insert(claimant)
+            query.owners = true
+        }
+        return query
+    }
+}
+
+/// What became of recorded documents.
+public struct RecordResult: Hashable, Sendable {
+    /// How many documents were not stored yet.
+    public var new = 0
+    /// How many were stored already, byte for byte.
+    public var known = 0
+    /// The purchases that stay with another customer by the claim policy.
+    public var kept: Set<ChainKey> = []
+    /// Those of ``kept`` whose owner claims changed too often within a day, and when the same claim may succeed.
+    public var tooManyClaims: [ChainKey: Timestamp] = [:]
+}
+
+extension Evidence {
+    /// Merges what the document says about a chain.
+    func merge(into chain: inout Chain) {
+        for statement in statements { chain.merge(statement) }
+        for renewal in renewals { chain.merge(renewal) }
+    }
+
+    /// Whether a chain was erased after the document was signed.
+    fileprivate func isErased(in record: ChainRecord) -> Bool {
+        guard let erasedAt = record.erasedAt else { return false }
+        return signedDate.map { $0 <= erasedAt } ?? true
+    }
+}
+
+extension LedgerDraft {
+    /// Records documents: the documents, their facts, the owners of their chains and the events.
+    mutating func record(_ recording: Recording) -> RecordResult {
+        var result = RecordResult()
+        let claimant = recording.claimant.flatMap { findOrAddCustomer($0) }
+        if let claimant { establish(claimant) }
+        for document in recording.documents {
+            let migrated = migrate(document)
+            let keys = applicable(document, isClaimed: recording.claimant != nil)
+            // Nothing is left of a document if all of its chains were erased since it was signed.
+            let isErased = keys.isEmpty && !document.chains.isEmpty
+            let isNew = !isErased && !isStored(document)
+            if isNew { result.new += 1 } else { result.known += 1 }
+            // A stored document was recorded when it arrived. It matters again only if a customer presents it.
+            let isRecorded = isNew || claimant != nil && !isErased
+            if isRecorded {
+                store(document, for: Set(keys))
+                if isNew { publish(document) }
+                for account in document.accounts { _ = findOrAddCustomer(account) }
+                for key in keys { record(document, about: key, recording, claimant, &result) }
+            }
+            for key in migrated.subtracting(isRecorded ? keys : []).sorted() { publishNow(key) }
+        }
+        return result
+    }
+
+    /// The chains that a document still applies to. Chains erased after it was signed are excluded unless a customer
+    /// presents it. Of what it says about those, only residue is kept.
+    private mutating func applicable(_ document: Evidence, isClaimed: Bool) -> [ChainKey] {
+        var (keys, known) = ([ChainKey](), Set<ChainKey>())
+        for named in document.chains {
+            var present = record(named)
+            let key = resolved(present)
+            let earlier = document.predecessors[named.originalTransactionId].map {
+                record(ChainKey($0, in: named.scope))
+            }
+            if !isClaimed, document.isErased(in: present) || earlier.map(document.isErased) ?? false {
+                keepResidue(of: document, in: key)
+                continue
+            }
+            // The document ends the erasure.
+            if present.erasedAt != nil {
+                present.erasedAt = nil
+                put(present)
+            }
+            if known.insert(key).inserted { keys.append(key) }
+        }
+        return keys
+    }
+
+    /// Keeps, of a late document about an erased chain, what it says about transactions that must not be credited
+    /// again.
+    private mutating func keepResidue(of document: Evidence, in key: ChainKey) {
+        let known = record(key)
+        var record = known
+        for statement in document.statements {
+            let isKept = record.chain.residue[statement.transactionId] != nil
+            if isKept || statement.revocation != nil || statement.isUpgraded { record.chain.mergeResidue(statement) }
+        }
+        if record != known { put(record) }
+    }
+
+    private mutating func record(
+        _ document: Evidence, about key: ChainKey, _ recording: Recording, _ claimant: Customer?,
+        _ result: inout RecordResult
+    ) {
+        var record = record(key)
+        let signed = min(document.signedDate ?? now, now)
+        publishDue(&record, before: signed)
+        document.merge(into: &record.chain)
+        // All documents together decide who owns a purchase, so that their order does not matter.
+        var whole = record.chain
+        if claimant != nil {
+            for other in recording.documents where other.scope == key.scope { other.merge(into: &whole) }
+        }
+        // Owners are linked first, so that a change is published to the customer it now concerns.
+        linkByToken(&record, whole)
+        if let claimant { claim(&record, whole, for: claimant, isLimited: recording.limitsClaims, &result) }
+        // A change by time after the signing is published after the document, as of its own instant.
+        if let due = record.report?.nextChange, signed < due, due <= now {
+            publish(&record, asOf: Timestamp(milliseconds: due.milliseconds - 1), effectiveAt: signed)
+            publishDue(&record)
+        } else {
+            publish(&record, asOf: now, effectiveAt: signed)
+        }
+        put(record)
+    }
+
+    /// Publishes a notification about no purchase, or of an unknown type, so that none is dropped unseen.
+    private mutating func publish(_ document: Evidence) {
+        guard let notification = document.notification,
+            document.statements.isEmpty || NotificationTypeV2(rawValue: notification.type) == nil
+        else { return }
+        let name = [notification.type, notification.subtype].compactMap { $0 }.joined(separator: "/")
+        var event = LedgerEvent(.notificationReceived, in: document.scope, at: now, detail: name)
+        event.effectiveAt = min(document.signedDate ?? now, now)
+        changes.events.append(event)
+    }
+}
+
+// MARK: - Owners
+
+extension LedgerDraft {
+    /// Links a chain to the customer whose id is the `appAccountToken` of its latest purchase, and to none if it has no
+    /// token.
+    ///
+    /// - Parameter chain: The facts that decide about the owner.
+    private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {
+        // An accepted claim stays.
+        guard !record.owners.contains(where: { $0.reason == .claim }) else { return }
+        let customer = chain.account.flatMap { findOrAddCustomer($0) }
+        guard record.owners.map(\.customer) != [customer].compactMap(\.self) else { return }
+        for owner in record.owners where owner.customer != customer { unlink(&record, from: owner.customer) }
+        if let customer { link(&record, to: customer, .appAccountToken) }
+    }
+
+    private mutating func claim(
+        _ record: inout ChainRecord, _ chain: Chain, for claimant: Customer, isLimited: Bool,
+        _ result: inout RecordResult
+    ) {
+        let key = record.key
+        let claim = Claim(
+            policy: rules.claimPolicy, claimant: claimant, owners: record.owners.map { party($0.customer) },
+            account: chain.account.flatMap { customer($0) }.map { party($0.customer) },
+            isEntitling: chain.isEntitling(rules.catalogue(key.scope), at: now))
+        switch claim.outcome {
+        case .unchanged: return
+        case .refused: result.kept.insert(key)
+        case .accepted(let losers):
+            if claim.changesOwner {
+                var changes = OwnerChanges(record.ownerChanges)
+                if isLimited, claim.isLimited, let retryAt = changes.nextAllowed(at: now) {
+                    result.kept.insert(key)
+                    result.tooManyClaims[key] = retryAt
+                    return
+                }
+                changes.add(now)
+                record.ownerChanges = changes.times
+            }
+            for loser in losers { unlink(&record, from: loser) }
+            link(&record, to: claimant, .claim)
+        }
+    }
+
+    private func party(_ customer: Customer) -> Claim.Party {
+        Claim.Party(customer, isEstablished: self.customer(customer)?.isEstablished ?? false)
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+public import AppStoreTrust
+package import Crypto
+public import ReceiptCoding
+
+/// A signed document that a verifier accepted, with what it says. The ledger stores ``Verified/document`` byte for
+/// byte.
+///
+/// Its public initializers require a ``Verified`` value, so that nothing unverified gets into a ledger.
+public struct Evidence: Hashable, Sendable {
+    /// The kinds of documents.
+    public enum Kind: String, CaseIterable, Sendable {
+        case transaction
+        case renewalInfo
+        case appTransaction
+        case notification
+        case receipt
+    }
+
+    public let id: EvidenceID
+    public let kind: Kind
+    public let scope: LedgerScope
+    /// When it was signed; `nil` if it does not say.
+    public let signedDate: Timestamp?
+    /// A token as it arrived, or a receipt in canonical form.
+    public let document: [UInt8]
+    /// What it says about transactions.
+    public let statements: [TransactionStatement]
+    /// What it says about renewals.
+    public let renewals: [RenewalFact]
+    /// The signed documents inside a notification. Each is verified by itself and is evidence of its own.
+    public let parts: [Evidence]
+    /// The `notificationUUID`, type and subtype of a notification, known or not.
+    public let notification: Notification?
+
+    /// The name under which it is stored, and to which its facts refer.
+    public var provenance: Provenance { Provenance(id, signed: signedDate) }
+
+    /// By original transaction id: the subscription's id before a migration (`previousOriginalTransactionId`).
+    let predecessors: [String: String]
+
+    /// The chains that it is about, each once, ordered by id.
+    public let chains: [ChainKey]
+
+    /// The accounts that it names, each once, ordered by id.
+    let accounts: [CustomerID]
+
+    /// How a notification calls itself.
+    public struct Notification: Hashable, Sendable {
+        public var uuid: String?
+        public var type: String
+        public var subtype: String?
+
+        public init(uuid: String?, type: String, subtype: String?) {
+            self.uuid = uuid
+            self.type = type
+            self.subtype = subtype
+        }
+    }
+
+    /// The parts of a token, so that a storage need not parse it again.
+    package let jws: JWS?
+
+    /// Makes evidence without a proof, for the initializers below and for tests of storages.
+    ///
+    /// - Parameters:
+    ///   - token: What verifying a token computed.
+    ///   - says: Returns the facts in the document, given its name.
+    package init(
+        _ kind: Kind, _ document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil, _ scope: LedgerScope,
+        _ signedDate: Timestamp?, parts: [Evidence] = [], notification: Notification? = nil,
+        predecessors: [String: String] = [:],
+        says: (Provenance) -> ([TransactionStatement], [RenewalFact])
+    ) {
+        let id = token.map { EvidenceID(digest: $0.digest) } ?? EvidenceID(document, kind)
+        self.id = id
+        self.kind = kind
+        self.scope = scope
+        // The beginning of time stands for no date, see ``Provenance``.
+        self.signedDate = signedDate == .distantPast ? nil : signedDate
+        self.document = document
+        jws = token?.jws
+        self.parts = parts
+        self.notification = notification
+        self.predecessors = parts.reduce(into: predecessors) { $0.merge($1.predecessors) { $1 } }
+        (statements, renewals) = says(Provenance(id, signed: signedDate))
+        let ids = Set(statements.map(\.originalTransactionId) + renewals.map(\.originalTransactionId))
+        chains = ids.sorted().map { ChainKey($0, in: scope) }
+        let tokens = Set(statements.compactMap(\.appAccountToken) + renewals.compactMap(\.appAccountToken))
+        accounts = tokens.sorted().map { CustomerID($0, of: scope.bundleId) }
+    }
+}
+
+extension Evidence {
+    /// - Returns: `nil` if the transaction names no app, as in the initializers below.
+    public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
+        guard let scope = transaction.scope else { return nil }
+        let (payload, own) = (transaction.payload, transaction.payload.originalTransactionId)
+        var predecessors: [String: String] = [:]
+        if let own, let previous = payload.previousOriginalTransactionId, !previous.isEmpty {
+            predecessors[own] = previous
+        }
+        self.init(
+            .transaction, transaction.document, token: transaction.token, scope, transaction.signedDate,
+            predecessors: predecessors
+        ) { provenance in
+            let statement = TransactionStatement(payload, source: .signedTransaction, provenance: provenance)
+            return (statement.map { [$0] } ?? [], [])
+        }
+    }
+
+    /// - Parameter transaction: A transaction of the same subscription, which binds the renewal info to an app.
+    /// - Returns: `nil` unless both are of one subscription and environment.
+    public init?(
+        _ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>,
+        boundBy transaction: Verified<JWSTransactionDecodedPayload>
+    ) {
+        guard let scope = transaction.scope, renewalInfo.environment == transaction.environment,
+            let subscription = renewalInfo.payload.originalTransactionId,
+            subscription == transaction.payload.originalTransactionId
+        else { return nil }
+        self.init(.renewalInfo, renewalInfo.document, token: renewalInfo.token, scope, renewalInfo.signedDate) {
+            provenance in
+            ([], RenewalFact(renewalInfo.payload, provenance: provenance).map { [$0] } ?? [])
+        }
+    }
+
+    /// An app transaction, which says nothing about purchases.
+    public init?(_ appTransaction: Verified<AppTransaction>) {
+        guard let scope = appTransaction.scope else { return nil }
+        self.init(
+            .appTransaction, appTransaction.document, token: appTransaction.token, scope, appTransaction.signedDate
+        ) { _ in ([], []) }
+    }
+
+    /// A notification. What a part says counts from when that part was signed.
+    public init?(_ notification: VerifiedNotification) {
+        let envelope = notification.notification
+        guard let scope = envelope.scope else { return nil }
+        let about = Notification(
+            uuid: envelope.payload.notificationUUID, type: envelope.payload.notificationType?.rawValue ?? "",
+            subtype: envelope.payload.subtype?.rawValue)
+        let parts = [
+            notification.transaction.flatMap(Evidence.init),
+            notification.renewalInfo.flatMap { renewal in
+                notification.transaction.flatMap { Evidence(renewal, boundBy: $0) }
+            },
+            notification.appTransaction.flatMap(Evidence.init),
+        ].compactMap { $0 }
+        self.init(
+            .notification, envelope.document, token: envelope.token, scope, envelope.signedDate, parts: parts,
+            notification: about
+        ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
+    }
+
+    /// An app receipt: a statement about each purchase in it, as of the receipt's creation.
+    public init?(_ receipt: Verified<AppReceipt>) {
+        guard let scope = receipt.scope else { return nil }
+        let purchases = receipt.payload.modern().value.transactions
+        self.init(.receipt, receipt.document, scope, receipt.signedDate) { provenance in
+            (purchases.compactMap { TransactionStatement($0, source: .receipt, provenance: provenance) }, [])
+        }
+    }
+}
+
+extension EvidenceID {
+    /// The SHA-256 of the signed bytes of a document: a token up to its last dot, a receipt's payload.
+    ///
+    /// An attacker can rewrite the rest: a receipt's container, the second form of a token's signature. If the digest
+    /// covered it, one document could be stored many times. Receipts that earlier versions stored with their whole
+    /// container have the same digest.
+    public init(_ document: [UInt8], _ kind: Evidence.Kind) {
+        switch kind {
+        case .receipt:
+            self.init((try? SignedReceipt(decoding: document)).map { $0.payload } ?? document[...])
+        case .transaction, .renewalInfo, .appTransaction, .notification:
+            self.init(document.lastIndex(of: UInt8(ascii: ".")).map { document[..<$0] } ?? document[...])
+        }
+    }
+
+    /// The SHA-256 of some bytes.
+    public init(_ bytes: [UInt8]) {
+        self.init(bytes[...])
+    }
+
+    package init(_ bytes: ArraySlice<UInt8>) {
+        self.init(digest: SHA256.hash(data: bytes))
+    }
+
+    fileprivate init(digest: SHA256Digest) {
+        bytes = Array(digest)
+    }
+}
+
+extension Verified {
+    fileprivate var scope: LedgerScope? {
+        bundleId.map { LedgerScope(bundleId: $0, environment: environment) }
+    }
+}

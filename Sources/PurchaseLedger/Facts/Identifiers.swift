@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The names of apps, purchases and documents in a ledger.
+
+public import AppStoreModel
+
+/// An app in one environment. Facts of two environments never meet: a sandbox purchase entitles to nothing in
+/// production.
+public struct LedgerScope: Hashable, Sendable {
+    public var bundleId: String
+    public var environment: Environment
+
+    public init(bundleId: String, environment: Environment) {
+        self.bundleId = bundleId
+        self.environment = environment
+    }
+}
+
+/// One purchase, renewal or restore.
+public struct TransactionKey: Hashable, Sendable {
+    public var scope: LedgerScope
+    public var transactionId: String
+
+    public init(_ transactionId: String, in scope: LedgerScope) {
+        self.scope = scope
+        self.transactionId = transactionId
+    }
+}
+
+/// All transactions of one purchase, by Apple's `originalTransactionId`: a subscription with its renewals, or one
+/// product bought once.
+public struct ChainKey: Hashable, Sendable {
+    public var scope: LedgerScope
+    public var originalTransactionId: String
+
+    public init(_ originalTransactionId: String, in scope: LedgerScope) {
+        self.scope = scope
+        self.originalTransactionId = originalTransactionId
+    }
+}
+
+extension ChainKey: Comparable {
+    /// Compares app, environment and id, in this order.
+    public static func < (left: ChainKey, right: ChainKey) -> Bool {
+        let (leftScope, rightScope) = (left.scope, right.scope)
+        return (leftScope.bundleId, leftScope.environment.rawValue, left.originalTransactionId)
+            < (rightScope.bundleId, rightScope.environment.rawValue, right.originalTransactionId)
+    }
+}
+
+/// The digest that names a document in the ledger: SHA-256 of its signed bytes.
+public struct EvidenceID: Hashable, Sendable {
+    public let bytes: [UInt8]
+
+    /// - Returns: `nil` unless there are 32 bytes.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == 32 else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    /// Reads what ``description`` writes.
+    ///
+    /// - Returns: `nil` unless `text` is 64 hexadecimal digits.
+    public init?(hexadecimal text: String) {
+        let digits = text.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
+        guard digits.count == 64, text.utf8.count == 64 else { return nil }
+        bytes = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+    }
+
+    /// Hashes all bytes at once. An array hashes them one by one.
+    public func hash(into hasher: inout Hasher) {
+        bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+    }
+}
+
+extension EvidenceID: Comparable {
+    public static func < (left: EvidenceID, right: EvidenceID) -> Bool {
+        left.bytes.lexicographicallyPrecedes(right.bytes)
+    }
+}
+
+extension EvidenceID: CustomStringConvertible {
+    /// The digest in hexadecimal.
+    public var description: String {
+        let digits = Array("0123456789abcdef")
+        return String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
+    }
+}
+
+/// The document that a fact comes from, and when that document was signed.
+///
+/// Of two documents about one thing the later one holds. Two of the same instant are ordered by their digests, so that
+/// the order of arrival never matters.
+public struct Provenance: Hashable, Sendable {
+    public var signedDate: Timestamp
+    public var evidence: EvidenceID
+
+    public init(signedDate: Timestamp, evidence: EvidenceID) {
+        self.signedDate = signedDate
+        self.evidence = evidence
+    }
+}
+
+extension Provenance {
+    /// - Parameter date: `nil` if the document does not say when it was signed. Then it is older than all others.
+    package init(_ evidence: EvidenceID, signed date: Timestamp?) {
+        self.init(signedDate: date ?? .distantPast, evidence: evidence)
+    }
+
+    /// ``signedDate``, or `nil` if the document does not say when it was signed.
+    package var date: Timestamp? { signedDate == .distantPast ? nil : signedDate }
+
+    /// Reads what ``description`` writes.
+    ///
+    /// - Returns: `nil` if `text` is anything else.
+    public init?(_ text: String) {
+        // A date before 1970 begins with a hyphen too.
+        guard let hyphen = text.lastIndex(of: "-"),
+            let evidence = EvidenceID(hexadecimal: String(text[hyphen...].dropFirst()))
+        else { return nil }
+        let date = String(text[..<hyphen])
+        self.init(signedDate: .distantPast, evidence: evidence)
+        guard date != Self.undated else { return }
+        // One document has one name: no leading zeros or plus signs.
+        guard let milliseconds = Int64(date), "\(milliseconds)" == date else { return nil }
+        signedDate = Timestamp(milliseconds: milliseconds)
+    }
+
+    private static let undated = "undated"
+}
+
+extension Provenance: CustomStringConvertible {
+    /// When the document was signed, in milliseconds, and its digest in hexadecimal: `1749923628492-9f86…`. The date
+    /// comes first so that an index finds the document among those of the same time.
+    public var description: String { "\(date.map { "\($0.milliseconds)" } ?? Self.undated)-\(evidence)" }
+}
+
+extension Provenance: Comparable {
+    public static func < (left: Provenance, right: Provenance) -> Bool {
+        (left.signedDate, left.evidence) < (right.signedDate, right.evidence)
+    }
+}
+
+extension Timestamp {
+    /// Before everything that the App Store signs.
+    static let distantPast = Timestamp(milliseconds: .min)
+
+    /// After everything that the App Store signs.
+    static let distantFuture = Timestamp(milliseconds: .max)
+}

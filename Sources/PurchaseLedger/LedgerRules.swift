@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What the operator configures about a ledger.
+public struct LedgerRules: Hashable, Sendable {
+    /// By bundle id. An app without one has an empty catalogue.
+    public var catalogues: [String: Catalogue]
+
+    /// What happens if a customer presents a purchase that belongs to another customer.
+    public var claimPolicy: ClaimPolicy
+
+    /// Whether documents stay when a customer is deleted, for example because the law requires books to be kept.
+    public var keepsEvidence: Bool
+
+    public init(
+        catalogues: [String: Catalogue] = [:], claimPolicy: ClaimPolicy = .accountTokenWins, keepsEvidence: Bool = false
+    ) {
+        self.catalogues = catalogues
+        self.claimPolicy = claimPolicy
+        self.keepsEvidence = keepsEvidence
+    }
+
+    /// The catalogue of an app.
+    func catalogue(_ scope: LedgerScope) -> Catalogue { catalogues[scope.bundleId] ?? Catalogue() }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Another catalogue may change until when purchases can be used.
+
+public import AppStoreModel
+
+extension Ledger {
+    /// How many chains are evaluated in one commit.
+    private static let catalogueChainPage = 200
+
+    /// Evaluates the chains of every app whose catalogue changed since the last call, and publishes what that changes.
+    ///
+    /// If it is interrupted, the next call begins again.
+    ///
+    /// - Returns: How many chains were evaluated.
+    /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. All others were evaluated, and the
+    ///   next call evaluates all of them again.
+    public func publishCatalogueChanges(at now: Timestamp) async throws -> Int {
+        let digests = rules.catalogues.mapValues(\.timingDigest)
+        guard !digests.isEmpty else { return 0 }
+        let known = try await storage.load(LedgerQuery { $0.catalogues = Set(digests.keys) }).catalogues
+        let changed = digests.filter { known[$0.key] != $0.value }
+        guard !changed.isEmpty else { return 0 }
+        var (cursor, count, damage, damaged) = (ScanCursor?.none, 0, [String](), Set<ChainKey>())
+        repeat {
+            let page = try await storage.scanChains(after: cursor, limit: Self.catalogueChainPage)
+            let keys = page.items.filter { changed[$0.scope.bundleId] != nil }
+            damaged.formUnion(
+                try await publish(keys, at: now) { draft, key in
+                    draft.publishDue(key)
+                    draft.publishNow(key)
+                })
+            damage += page.damage
+            count += keys.count
+            cursor = page.next
+        } while cursor != nil
+        guard damaged.isEmpty else { throw LedgerStorageError.damaged(damaged) }
+        if let damage = damage.first { throw LedgerStorageError(.damaged, damage) }
+        try await commit(LedgerQuery(), at: now) { $0.changes.catalogues = changed }
+        return count
+    }
+}
+
+extension Catalogue {
+    /// A digest of everything in the catalogue that decides when purchases end.
+    fileprivate var timingDigest: [UInt8] {
+        let durations = products.compactMapValues(\.duration).sorted { $0.key < $1.key }
+        let words = durations.map { JSONValue.array([.string($0.key), .string("\($0.value)")]) }
+        return EvidenceID(Array(JSONValue.array([.string("\(staleLeeway)")] + words).compactText.utf8)).bytes
+    }
+}

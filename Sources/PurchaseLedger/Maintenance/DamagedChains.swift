@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A chain that cannot be read must not stop the others.
+
+import AppStoreModel
+
+extension Ledger {
+    /// Runs `body` with some chains at once. If one of them is damaged, runs it with each half separately, and so on.
+    ///
+    /// - Returns: The damaged chains with their errors.
+    /// - Throws: Errors of `body` other than `damaged`.
+    static func skippingDamaged(
+        _ keys: [ChainKey], _ body: ([ChainKey]) async throws -> Void
+    ) async throws -> [ChainKey: LedgerStorageError] {
+        guard let first = keys.first else { return [:] }
+        do {
+            try await body(keys)
+            return [:]
+        } catch let error as LedgerStorageError where error.code == .damaged {
+            guard keys.count > 1 else { return [first: error] }
+            let middle = keys.count / 2
+            let damaged = try await skippingDamaged(Array(keys[..<middle]), body)
+            return try await damaged.merging(skippingDamaged(Array(keys[middle...]), body)) { $1 }
+        }
+    }
+
+    /// Publishes changes of some chains in one commit, and skips damaged ones.
+    ///
+    /// ``onCommit`` is not called for damage: the ledger can still be written.
+    ///
+    /// - Returns: The damaged chains.
+    func publish(
+        _ keys: [ChainKey], at now: Timestamp, _ body: @escaping @Sendable (inout LedgerDraft, ChainKey) -> Void
+    ) async throws -> Set<ChainKey> {
+        var ledger = self
+        ledger.onCommit = { [onCommit] error in
+            if error?.code != .damaged { onCommit(error) }
+        }
+        let damaged = try await Self.skippingDamaged(keys) { [ledger] keys in
+            try await ledger.commit(LedgerQuery { $0.chains = Set(keys) }, at: now) { draft in
+                for key in keys { body(&draft, key) }
+            }
+        }
+        return Set(damaged.keys)
+    }
+}
+
+extension LedgerStorageError {
+    /// How many chains a message names. `quittance check` names all.
+    private static let namedChains = 5
+
+    /// The error for chains that cannot be read.
+    package static func damaged(_ keys: Set<ChainKey>) -> LedgerStorageError {
+        let ids = keys.sorted().prefix(namedChains).map { "\($0.originalTransactionId) of \($0.scope.bundleId)" }
+        let more = keys.count > ids.count ? ", …" : ""
+        return LedgerStorageError(
+            .damaged, "Purchases that cannot be read: \(keys.count) (\(ids.joined(separator: ", "))\(more))")
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Derives all facts from the stored documents again, and corrects what differs.
+
+public import AppStoreModel
+public import AppStoreTrust
+
+extension Ledger {
+    /// How many chains are read at once.
+    private static let chainPage = 100
+
+    /// Derives the facts of every chain from its documents again, and compares them with the stored facts. Corrects and
+    /// publishes what differs. If nothing differs, nothing is written.
+    ///
+    /// If documents about a chain arrive meanwhile, it derives that chain again.
+    ///
+    /// - Parameter verifier: As for ``check(by:onDocuments:)``.
+    /// - Throws: ``LedgerStorageError``.
+    public func rebuild(
+        by verifier: AppStoreVerifier, at now: Timestamp, onDocuments: (_ count: Int) -> Void = { _ in }
+    ) async throws -> RebuildReport {
+        var (rebuilt, reader) = (RebuildReport(), DocumentReader(storage, verifier))
+        var differing: [ChainKey] = []
+        var cursor: ScanCursor?
+        repeat {
+            let page = try await storage.scanChains(after: cursor, limit: Self.chainPage)
+            rebuilt.faults += page.damage.map { Fault(error: $0) }
+            for key in page.items {
+                do {
+                    if try await derivation(of: key, from: &reader).differs { differing.append(key) }
+                } catch let error as LedgerStorageError where error.code == .damaged {
+                    rebuilt.faults.append(Fault(unreadable: key, error))
+                }
+            }
+            onDocuments(reader.count)
+            cursor = page.next
+        } while cursor != nil
+        (rebuilt.documents, rebuilt.faults) = (reader.count, rebuilt.faults + reader.faults)
+        guard rebuilt.faults.isEmpty else { return rebuilt }
+        for key in differing where try await correct(key, from: &reader, at: now) { rebuilt.differing.append(key) }
+        rebuilt.faults = reader.faults
+        return rebuilt
+    }
+
+    /// A chain as derived from its documents.
+    private struct Derivation {
+        var documents: Set<Provenance>
+        var derived: Chain
+        /// The documents that prove that another chain is an earlier name of this one.
+        var migrations: [Evidence]
+        var differs: Bool
+    }
+
+    private func derivation(of key: ChainKey, from reader: inout DocumentReader) async throws -> Derivation {
+        let snapshot = try await storage.load(LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) })
+        let documents = Set((snapshot.evidence[key] ?? []).map(\.name))
+        let stored = snapshot.chains[key]?.chain ?? Chain(key)
+        var derived = Chain(key)
+        (derived.residue, derived.predecessors) = (stored.residue, stored.predecessors)
+        let evidence = try await reader.evidence(documents)
+        for document in evidence { document.merge(into: &derived) }
+        let migrations = evidence.filter { document in
+            document.predecessors.contains { derived.isNamed($0.key) && !derived.isNamed($0.value) }
+        }
+        return Derivation(
+            documents: documents, derived: derived, migrations: migrations,
+            differs: derived != stored || !migrations.isEmpty)
+    }
+
+    /// Replaces the stored facts of a chain by the derived ones.
+    ///
+    /// - Returns: Whether they differed.
+    private func correct(_ key: ChainKey, from reader: inout DocumentReader, at now: Timestamp) async throws -> Bool {
+        for _ in 0..<Self.mostAttempts {
+            let derivation = try await derivation(of: key, from: &reader)
+            // Facts of a document that became unreadable meanwhile would be lost.
+            guard derivation.differs, reader.faults.isEmpty else { return false }
+            let query = LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) }
+            let isCorrected = try await commit(query, at: now) { draft in
+                // A document that arrived since may say more.
+                guard Set(draft.evidence(key).map(\.name)) == derivation.documents else { return false }
+                draft.correct(derivation.derived, derivation.migrations)
+                return true
+            }
+            if isCorrected { return true }
+        }
+        throw LedgerStorageError(
+            .unavailable, "\(key.originalTransactionId) changed again and again meanwhile: run it again")
+    }
+
+    /// How often to derive a chain that documents change meanwhile.
+    private static let mostAttempts = 10
+}
+
+extension LedgerDraft {
+    /// Replaces the facts of a chain by derived ones, and publishes what that changes. Without the app's catalogue it
+    /// publishes nothing: a server with the catalogue evaluates the app's chains when it starts.
+    fileprivate mutating func correct(_ derived: Chain, _ migrations: [Evidence]) {
+        var record = record(derived.key)
+        record.chain = derived
+        put(record)
+        let migrated = migrations.reduce(into: Set([derived.key])) { $0.formUnion(migrate($1)) }
+        for key in migrated.sorted() {
+            let key = resolved(key)
+            if rules.catalogues[key.scope.bundleId] == nil {
+                noteCatalogue(of: self.record(key))
+            } else {
+                publishNow(key)
+            }
+        }
+    }
+}
+
+/// Reads documents and verifies them again, each about once.
+private struct DocumentReader {
+    /// How many documents to cache: a receipt is evidence for many chains in a row.
+    private static let limit = 1000
+
+    private let storage: any LedgerStorage
+    private let verifier: AppStoreVerifier
+    private var known: [Provenance: Evidence?] = [:]
+    private(set) var count = 0
+    private(set) var faults: [Ledger.Fault] = []
+
+    init(_ storage: any LedgerStorage, _ verifier: AppStoreVerifier) {
+        (self.storage, self.verifier) = (storage, verifier)
+    }
+
+    /// The evidence in documents. One that cannot be read or does not verify is a fault, and left out.
+    mutating func evidence(_ names: Set<Provenance>) async throws -> [Evidence] {
+        if known.count > Self.limit { known.removeAll() }
+        let unread = names.filter { known[$0] == nil }
+        let documents = try await storage.load(LedgerQuery { $0.documents = unread }).documents
+        for missing in unread.subtracting(documents.keys) {
+            add(nil, Ledger.Fault(document: missing, error: "It cannot be read."), missing)
+        }
+        let stored = Array(documents.values)
+        for (document, result) in zip(stored, await Evidence.verify(stored, by: verifier)) {
+            switch result {
+            case .success(let evidence): add(evidence, nil, document.name)
+            case .failure(let fault):
+                add(nil, Ledger.Fault(document: document.name, error: fault.message), document.name)
+            }
+        }
+        count += unread.count
+        return names.compactMap { known[$0] ?? nil }
+    }
+
+    private mutating func add(_ evidence: Evidence?, _ fault: Ledger.Fault?, _ name: Provenance) {
+        known[name] = .some(evidence)
+        if let fault, !faults.contains(fault) { faults.append(fault) }
+    }
+}
+
+/// The result of deriving all facts from the documents again.
+public struct RebuildReport: Hashable, Sendable {
+    /// How many documents were read.
+    public var documents = 0
+    /// Documents that do not verify. If there are any, nothing was changed, since their facts would be lost.
+    public var faults: [Ledger.Fault] = []
+    /// The chains whose facts differed from the documents, and were corrected.
+    public var differing: [ChainKey] = []
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// What was published about a chain last, so that each change is published once, even after downtime.
+public struct ChainReport: Hashable, Sendable {
+    public var state: ChainState
+    public var isSubscription: Bool
+    /// The last paid period of a subscription, otherwise the last purchase.
+    public var transactionId: String?
+    /// The end of the last paid period.
+    public var expiresDate: Timestamp?
+    /// The ids of the revoked transactions.
+    public var revoked: Set<String>
+    /// Whether the chain entitles its owners to anything.
+    public var isEntitling: Bool
+    /// When to evaluate the chain again; `nil` for never.
+    public var nextChange: Timestamp?
+
+    public init(
+        _ state: ChainState, isSubscription: Bool, transactionId: String? = nil, expiresDate: Timestamp? = nil,
+        revoked: Set<String> = [], isEntitling: Bool = false, nextChange: Timestamp? = nil
+    ) {
+        self.state = state
+        self.isSubscription = isSubscription
+        self.transactionId = transactionId
+        self.expiresDate = expiresDate
+        self.revoked = revoked
+        self.isEntitling = isEntitling
+        self.nextChange = nextChange
+    }
+}
+
+extension ChainReport {
+    /// The report about a chain at `now`.
+    init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
+        let history = chain.history(at: now)
+        let subscription = history.subscription(chain.renewal, at: now)
+        let grants = history.grants(subscription, catalogue, at: now)
+        let purchases = history.purchases
+        self.init(
+            subscription.map(ChainState.init) ?? ChainState(history, grants), isSubscription: subscription != nil)
+        for index in purchases.indices where purchases[index].revocation != nil {
+            revoked.insert(purchases[index].transactionId)
+        }
+        transactionId = subscription?.lastPaid.transactionId ?? purchases.last?.transactionId
+        expiresDate = subscription?.lastPaid.expiresDate
+        nextChange = history.nextChange(chain.renewal, catalogue, after: now)
+        isEntitling = !grants.isEmpty
+    }
+}
+
+// MARK: - Changes
+
+extension ChainReport {
+    /// A change to publish.
+    struct Change {
+        var kind: LedgerEvent.Kind
+        var transactionId: String?
+        var productId: String?
+    }
+
+    /// What changed since `old` was published, in an order in which it can have happened.
+    ///
+    /// - Parameter old: `nil` if nothing was published.
+    func changes(since old: ChainReport?, _ chain: Chain) -> [Change] {
+        let revocations = revocations(since: old, chain)
+        var changes = revocations.filter { $0.kind == .refundReversed }
+        if isSubscription { changes += start(since: old) } else if old == nil { changes.append(change(.purchased)) }
+        changes += revocations.filter { $0.kind == .refunded }
+        if isSubscription { changes += status(since: old) }
+        if old?.isEntitling == true, !isEntitling, !changes.contains(where: \.kind.endsAccess) {
+            changes.append(change(.accessEnded))
+        }
+        if changes.isEmpty, let old, old.state != state {
+            changes.append(change(isSubscription ? .subscriptionUpdated : .purchaseUpdated))
+        }
+        return changes
+    }
+
+    private func change(_ kind: LedgerEvent.Kind) -> Change {
+        Change(kind: kind, transactionId: transactionId, productId: state.productId)
+    }
+
+    /// Refunds and their reversals.
+    private func revocations(since old: ChainReport?, _ chain: Chain) -> [Change] {
+        let known = old?.revoked ?? []
+        guard revoked != known else { return [] }
+        return chain.purchases.compactMap { purchase in
+            let isRevoked = revoked.contains(purchase.transactionId)
+            guard isRevoked != known.contains(purchase.transactionId) else { return nil }
+            return Change(
+                kind: isRevoked ? .refunded : .refundReversed, transactionId: purchase.transactionId,
+                productId: purchase.productId)
+        }
+    }
+
+    /// Whether a subscription is new, or was paid for again.
+    private func start(since old: ChainReport?) -> [Change] {
+        guard let old, old.isSubscription else { return [change(.subscriptionStarted)] }
+        let before = old.state.status
+        let isLater = (expiresDate ?? .distantFuture) > (old.expiresDate ?? .distantFuture)
+        guard state.status == .active else { return [] }
+        if before != .active, before != .stale { return [change(.subscriptionRecovered)] }
+        guard state.productId == old.state.productId, isLater else { return [] }
+        return [change(transactionId == old.transactionId ? .subscriptionExtended : .subscriptionRenewed)]
+    }
+
+    private func status(since old: ChainReport?) -> [Change] {
+        guard let old, old.isSubscription else { return statusEvent.map { [change($0)] } ?? [] }
+        var changes: [Change] = []
+        if state.productId != old.state.productId { changes.append(change(.subscriptionProductChanged)) }
+        if state.status != old.state.status, let event = statusEvent { changes.append(change(event)) }
+        if let change = renewal(since: old) { changes.append(change) }
+        return changes
+    }
+
+    /// Whether renewal was turned off or on. It is published as turned off even if it was unknown before.
+    private func renewal(since old: ChainReport) -> Change? {
+        switch (old.state.willRenew, state.willRenew) {
+        case (true, false): change(.subscriptionRenewalDisabled)
+        case (nil, false) where state.status == .active: change(.subscriptionRenewalDisabled)
+        case (false, true): change(.subscriptionRenewalEnabled)
+        default: nil
+        }
+    }
+
+    /// The event for entering the status. An active subscription is published as started, renewed or recovered instead.
+    private var statusEvent: LedgerEvent.Kind? {
+        switch state.status {
+        case .billingGrace: .subscriptionGraceEntered
+        case .billingRetry: .subscriptionRetryEntered
+        case .expired: .subscriptionExpired
+        case .stale: .subscriptionStale
+        case .revoked: .subscriptionRevoked
+        case .active, .upgraded: nil
+        }
+    }
+}
+
+extension LedgerEvent.Kind {
+    /// Whether the event itself says that access ended.
+    fileprivate var endsAccess: Bool {
+        switch self {
+        case .subscriptionExpired, .subscriptionRetryEntered, .subscriptionRevoked, .refunded: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// The state of one chain as events carry it: the same as answers give.
+public struct ChainState: Hashable, Sendable {
+    /// Of a subscription: as in answers. Of other purchases: `active`, `revoked` if all of it was refunded, or
+    /// `expired`.
+    public var status: SubscriptionState.Status
+    /// Of a subscription: the product of the governing period. Of other purchases: that of the last one.
+    public var productId: String?
+    /// When access ends; `nil` for no access and for no end. Of a subscription: `accessUntil` in answers.
+    public var until: Timestamp?
+    /// Whether a subscription will renew; `nil` if unknown.
+    public var willRenew: Bool?
+
+    public init(
+        status: SubscriptionState.Status, productId: String? = nil, until: Timestamp? = nil, willRenew: Bool? = nil
+    ) {
+        self.status = status
+        self.productId = productId
+        self.until = until
+        self.willRenew = willRenew
+    }
+}
+
+extension ChainState {
+    /// The state of a subscription.
+    init(_ subscription: SubscriptionState) {
+        status = subscription.status
+        productId = subscription.governing.productId
+        until = subscription.accessUntil
+        willRenew = subscription.willRenew
+    }
+
+    /// The state of purchases that are no subscription.
+    init(_ history: PurchaseHistory, _ grants: [Grant]) {
+        let isUsable = !grants.isEmpty || history.consumables.contains { $0.revokedQuantity < $0.quantity }
+        // Only a non-renewing subscription expires. A revoked id of any other purchase revokes all of it, even if
+        // another id stands.
+        let isOver = history.purchases.contains { $0.type == .nonRenewingSubscription && $0.revocation == nil }
+        status = isUsable ? .active : isOver ? .expired : .revoked
+        productId = history.purchases.last?.productId
+        let end = grants.map { $0.until ?? .distantFuture }.max()
+        until = end == .distantFuture ? nil : end
+    }
+}

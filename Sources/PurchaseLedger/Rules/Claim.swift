@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+
+/// A customer presents a purchase. The claim has everything that decides its outcome, so that the decision needs no
+/// storage.
+package struct Claim {
+    package var policy: ClaimPolicy
+    package var claimant: Customer
+    /// The present owners, in the order in which they were linked.
+    package var owners: [Party]
+    /// The customer that the purchase's newest account token names; `nil` if there is none.
+    package var account: Party?
+    /// Whether the purchase entitles its owners to anything now.
+    package var isEntitling: Bool
+
+    /// A customer, and whether it exists in its own right; see ``CustomerRecord/isEstablished``.
+    package struct Party: Hashable, Sendable {
+        package var customer: Customer
+        package var isEstablished: Bool
+
+        package init(_ customer: Customer, isEstablished: Bool) {
+            self.customer = customer
+            self.isEstablished = isEstablished
+        }
+    }
+
+    package init(policy: ClaimPolicy, claimant: Customer, owners: [Party], account: Party?, isEntitling: Bool) {
+        self.policy = policy
+        self.claimant = claimant
+        self.owners = owners
+        self.account = account
+        self.isEntitling = isEntitling
+    }
+
+    /// What becomes of a claim.
+    package enum Outcome: Hashable, Sendable {
+        /// The claimant already owns the purchase.
+        case unchanged
+        /// The purchase stays with its owners.
+        case refused
+        /// The claimant becomes an owner, and these customers lose the purchase.
+        case accepted(takenFrom: [Customer])
+    }
+
+    package var outcome: Outcome {
+        if owners.contains(where: { $0.customer == claimant }) { return .unchanged }
+        return switch policy {
+        case .accountTokenWins where isSignedForAnother: .refused
+        case .transferIfInactive where isEntitling && !owners.isEmpty: .refused
+        case .keep where !owners.isEmpty: .refused
+        case .accountTokenWins, .transferIfInactive, .transfer: .accepted(takenFrom: owners.map(\.customer))
+        case .keep, .share: .accepted(takenFrom: [])
+        }
+    }
+
+    private var isSignedForAnother: Bool {
+        guard let account else { return false }
+        return account.isEstablished && account.customer != claimant
+    }
+
+    /// Whether accepting the claim changes the owner. An owner that exists only by an account token has nothing to
+    /// lose.
+    package var changesOwner: Bool {
+        guard case .accepted = outcome else { return false }
+        return owners.contains(where: \.isEstablished)
+    }
+
+    /// Whether ``OwnerChanges/limit`` applies. The account for which the purchase was signed can always get it back.
+    package var isLimited: Bool { !(policy == .accountTokenWins && account?.customer == claimant) }
+}
+
+/// When claims changed the owner of a purchase, at most the last ``limit`` times.
+package struct OwnerChanges {
+    /// The limit of changes. Two people who share a device and restore at every start cause a few a day. A script would
+    /// write thousands of events.
+    package static let limit = 10
+
+    /// The time to which ``limit`` applies.
+    package static let period = Duration.seconds(86_400)
+
+    package private(set) var times: [Timestamp]
+
+    package init(_ times: [Timestamp]) {
+        self.times = times
+    }
+
+    /// When the next change is allowed; `nil` if it is allowed at `now`.
+    package func nextAllowed(at now: Timestamp) -> Timestamp? {
+        let recent = recent(at: now)
+        return recent.count < Self.limit ? nil : recent.min()?.advanced(by: Self.period)
+    }
+
+    /// Adds a change at `now`.
+    package mutating func add(_ now: Timestamp) {
+        times = (recent(at: now) + [now]).sorted().suffix(Self.limit)
+    }
+
+    /// How much later than `now` a recorded time may be, since overlapping requests are recorded in any order. A time
+    /// beyond it comes from a wrong clock, and must not block the purchase until that time.
+    private static let overlap = Duration.seconds(3600)
+
+    private func recent(at now: Timestamp) -> [Timestamp] {
+        times.filter { $0 <= now.advanced(by: Self.overlap) && now < $0.advanced(by: Self.period) }
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// What a customer may use, by which purchase and until when.
+public struct Entitlement: Hashable, Sendable {
+    /// Why it is granted.
+    public enum Reason: String, CaseIterable, Sendable {
+        /// A subscription's period that is paid for.
+        case subscription
+        /// A subscription in its grace period: the charge failed.
+        case billingGrace
+        /// A subscription whose renewal has not arrived, within the configured leeway.
+        case stale
+        /// A non-consumable, or a non-renewing subscription.
+        case purchase
+    }
+
+    public var name: String
+    public var reason: Reason
+    public var productId: String
+    public var transactionId: String
+    public var originalTransactionId: String
+    /// The instant at which it ends; `nil` for no end.
+    public var until: Timestamp?
+    public var ownership: Open<InAppOwnershipType>?
+}
+
+/// A consumable. The app itself keeps count of its use.
+public struct ConsumablePurchase: Hashable, Sendable {
+    public var productId: String
+    public var transactionId: String
+    public var purchaseDate: Timestamp?
+    public var quantity: Int
+    /// How many of them were refunded, rounded down.
+    public var revokedQuantity: Int
+}
+
+extension PurchaseHistory {
+    /// The consumables among the purchases.
+    var consumables: [ConsumablePurchase] {
+        purchases.elements { $0.type == .consumable }.map { ConsumablePurchase($0) }
+    }
+}
+
+extension ConsumablePurchase {
+    fileprivate init(_ purchase: TransactionStatement) {
+        productId = purchase.productId
+        transactionId = purchase.transactionId
+        purchaseDate = purchase.purchaseDate
+        quantity = purchase.quantity
+        revokedQuantity = 0
+        guard let revocation = purchase.revocation else { return }
+        // Only a prorated refund has a percentage. Any other refund is of all of it.
+        let percentage = revocation.type == .refundProrated ? revocation.percentage ?? 100_000 : 100_000
+        let taken = purchase.quantity.multipliedReportingOverflow(by: min(max(0, percentage), 100_000))
+        revokedQuantity = taken.overflow ? purchase.quantity : taken.partialValue / 100_000
+    }
+}

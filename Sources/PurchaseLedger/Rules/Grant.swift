@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// What one purchase grants at one instant: all entitlements of its product.
+struct Grant {
+    var statement: TransactionStatement
+    var reason: Entitlement.Reason
+    /// The instant at which it ends; `nil` for no end.
+    var until: Timestamp?
+    /// The renewals that were charged ahead, in their order.
+    var next: [TransactionStatement] = []
+
+    /// When the entitlement `name` ends: renewals that were charged ahead extend it if their product grants it too.
+    func until(_ name: String, _ catalogue: Catalogue) -> Timestamp? {
+        let granting = next.filter { catalogue.products[$0.productId]?.entitlements.contains(name) ?? false }
+        return granting.reduce(until) { until, period in
+            until.map { period.continues(after: $0) ? period.end : $0 }
+        }
+    }
+}
+
+extension Chain {
+    /// Whether the chain entitles its owners to anything at `now`, even if the catalogue has no name for it.
+    func isEntitling(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
+        let history = history(at: now)
+        return !history.grants(history.subscription(renewal, at: now), catalogue, at: now).isEmpty
+    }
+}
+
+extension PurchaseHistory {
+    /// Everything that the chain grants at `now`.
+    ///
+    /// - Parameter state: The state of the subscription at `now`, if it is one.
+    func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
+        var grants = state.map { periodGrants($0, catalogue, at: now) } ?? []
+        for index in purchases.indices where purchases[index].type == .nonRenewingSubscription {
+            if let grant = Grant(nonRenewing: purchases[index], catalogue, at: now) { grants.append(grant) }
+        }
+        if let lasting, lasting.revocation == nil { grants.append(Grant(statement: lasting, reason: .purchase)) }
+        // A chain never leaves its group. Receipts do not name it.
+        let group = purchases.indices.lazy.compactMap { purchases[$0].subscriptionGroup }.first
+        for index in grants.indices where grants[index].statement.subscriptionGroup == nil {
+            grants[index].statement.subscriptionGroup = group
+        }
+        return grants
+    }
+
+    /// The periods that run, and what follows one that is over. Of those that have not begun, only a governing one
+    /// counts as running. The others extend what is granted.
+    private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
+        var (grants, next): ([Grant], [TransactionStatement]) = ([], [])
+        for index in periods.indices where now < periods[index].end && periods[index].revocation == nil {
+            let isAhead = now < periods[index].start
+            if isAhead { next.append(periods[index]) }
+            guard !isAhead || periods[index] == state.governing else { continue }
+            grants.append(
+                Grant(statement: periods[index], reason: .subscription, until: periods[index].expiresDate))
+        }
+        if let grant = Grant(afterEndOf: state, catalogue, at: now) { grants.append(grant) }
+        for index in grants.indices { grants[index].next = next }
+        return grants
+    }
+
+    /// The earliest instant after `now` at which an answer about the chain may change if no further fact arrives.
+    func nextChange(_ renewal: RenewalFact?, _ catalogue: Catalogue, after now: Timestamp) -> Timestamp? {
+        var next = starts.first { now < $0 }
+        func consider(_ instant: Timestamp?) {
+            if let instant, now < instant { next = earliest(next, instant) }
+        }
+        consider(renewal?.gracePeriodExpiresDate)
+        for index in purchases.indices where purchases[index].type == .nonRenewingSubscription {
+            consider(purchases[index].nonRenewingEnd(catalogue))
+        }
+        for index in periods.indices {
+            guard let end = periods[index].expiresDate else { continue }
+            consider(end)
+            consider(end.advanced(by: catalogue.staleLeeway))
+        }
+        return next
+    }
+}
+
+extension Grant {
+    /// What follows the end of a subscription's period: its grace period, or the leeway of a renewal that has not
+    /// arrived.
+    fileprivate init?(afterEndOf state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) {
+        switch state.status {
+        case .billingGrace:
+            self.init(statement: state.governing, reason: .billingGrace, until: state.accessUntil)
+        case .stale:
+            let end = state.governing.expiresDate?.advanced(by: catalogue.staleLeeway)
+            guard let end, now < end else { return nil }
+            self.init(statement: state.governing, reason: .stale, until: end)
+        case .active, .expired, .billingRetry, .revoked, .upgraded:
+            return nil
+        }
+    }
+
+    /// What a non-renewing subscription grants.
+    fileprivate init?(nonRenewing purchase: TransactionStatement, _ catalogue: Catalogue, at now: Timestamp) {
+        guard purchase.revocation == nil, purchase.start <= now else { return nil }
+        let end = purchase.nonRenewingEnd(catalogue)
+        guard now < end ?? .distantFuture else { return nil }
+        self.init(statement: purchase, reason: .purchase, until: end)
+    }
+}
+
+extension TransactionStatement {
+    /// The end of a non-renewing subscription: its product's configured duration after the purchase; `nil` for no end.
+    fileprivate func nonRenewingEnd(_ catalogue: Catalogue) -> Timestamp? {
+        guard let purchaseDate, let duration = catalogue.products[productId]?.duration else { return nil }
+        return purchaseDate.advanced(by: duration)
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// A change, published once.
+///
+/// A consumer that keeps the `after` of the last event of each chain has the state that answers give, once all changes
+/// up to that instant are published.
+public struct LedgerEvent: Hashable, Sendable {
+    /// The kinds of changes.
+    public enum Kind: String, CaseIterable, Sendable {
+        /// A new subscription.
+        case subscriptionStarted = "subscription.started"
+        /// A later period.
+        case subscriptionRenewed = "subscription.renewed"
+        /// The same period ends later.
+        case subscriptionExtended = "subscription.extended"
+        /// The subscription was paid for again, after it had ended or its charge had failed.
+        case subscriptionRecovered = "subscription.recovered"
+        /// A change that no other event names: see `before` and `after`.
+        case subscriptionUpdated = "subscription.updated"
+        /// Another product governs.
+        case subscriptionProductChanged = "subscription.productChanged"
+        /// The subscription will no longer renew.
+        case subscriptionRenewalDisabled = "subscription.renewalDisabled"
+        /// The subscription will renew again.
+        case subscriptionRenewalEnabled = "subscription.renewalEnabled"
+        /// The charge failed, and the grace period begins.
+        case subscriptionGraceEntered = "subscription.graceEntered"
+        /// The charge failed, and access ends.
+        case subscriptionRetryEntered = "subscription.retryEntered"
+        case subscriptionExpired = "subscription.expired"
+        /// The period is over, and no document says what followed.
+        case subscriptionStale = "subscription.stale"
+        /// The governing period was refunded or its sharing ended.
+        case subscriptionRevoked = "subscription.revoked"
+        /// The App Store gave the subscription another original transaction id, the `detail`. All facts moved there.
+        case subscriptionMigrated = "subscription.migrated"
+        /// A purchase that is no subscription.
+        case purchased = "purchase.made"
+        case refunded = "purchase.refunded"
+        case refundReversed = "purchase.refundReversed"
+        /// Access ended, and no other event says so: by a non-renewing subscription, or by a stale one after its
+        /// leeway.
+        case accessEnded = "purchase.accessEnded"
+        /// A change that no other event names, such as another end of a non-renewing subscription by another catalogue.
+        case purchaseUpdated = "purchase.updated"
+        /// A purchase got an owner.
+        case linked = "purchase.linked"
+        /// A purchase lost an owner.
+        case unlinked = "purchase.unlinked"
+        /// Two of an app's customers became one.
+        case customersMerged = "customer.merged"
+        case customerDeleted = "customer.deleted"
+        /// A notification without a purchase, such as TEST, or of an unknown type.
+        case notificationReceived = "notification.received"
+    }
+
+    /// Its place among the app's events, assigned by the storage.
+    public var cursor: EventCursor?
+    public var kind: Kind
+    public var scope: LedgerScope
+    /// When the ledger noticed the change. It never goes back within one chain.
+    public var recordedAt: Timestamp
+    /// When the change took effect: the instant of a change by time, otherwise when the App Store signed the document.
+    public var effectiveAt: Timestamp
+    /// The customer it concerns.
+    public var customer: Customer?
+    public var originalTransactionId: String?
+    public var transactionId: String?
+    public var productId: String?
+    /// Further information, such as the type of a notification.
+    public var detail: String?
+    /// The state published before; `nil` if there was none, or the customer did not own the chain.
+    public var before: ChainState?
+    /// The present state; `nil` if the customer no longer owns the chain, or the event is about none.
+    public var after: ChainState?
+
+    public init(
+        _ kind: Kind, in scope: LedgerScope, at recordedAt: Timestamp, customer: Customer? = nil,
+        originalTransactionId: String? = nil, transactionId: String? = nil, productId: String? = nil,
+        detail: String? = nil
+    ) {
+        self.kind = kind
+        self.scope = scope
+        self.recordedAt = recordedAt
+        effectiveAt = recordedAt
+        self.customer = customer
+        self.originalTransactionId = originalTransactionId
+        self.transactionId = transactionId
+        self.productId = productId
+        self.detail = detail
+    }
+}
+
+/// A place in the events of one app, in the storage's own format.
+public struct EventCursor: Hashable, Sendable, RawRepresentable {
+    public var rawValue: String
+
+    public init(rawValue: String) {
+        self.rawValue = rawValue
+    }
+}
+
+/// Why there are no events after a cursor.
+public enum EventCursorError: Error, Hashable {
+    /// It is not a cursor of this ledger.
+    case invalid
+    /// Events after it were erased. The remaining ones begin after `oldest`.
+    case expired(oldest: EventCursor)
+}
+
+/// A page of one app's events.
+public struct EventPage: Sendable {
+    public var events: [LedgerEvent]
+    /// The first id of each customer in the events, unless the customer was erased.
+    public var customerIds: [Customer: String]
+    /// The place after the last event. Without events, the place of the request.
+    public var next: EventCursor
+
+    public init(events: [LedgerEvent], customerIds: [Customer: String], next: EventCursor) {
+        self.events = events
+        self.customerIds = customerIds
+        self.next = next
+    }
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// The purchases of one chain, judged together: no transaction alone says what it counts for.
+///
+/// An upgrade ends a period at once, and the App Store does not sign that period again in its notifications. One
+/// purchase may have two transaction ids. Therefore transactions are merged into periods, the periods are ordered by
+/// purchase, and superseded periods are left out before anything is decided.
+///
+/// The code reads statements in place, by index. A copy retains each of a statement's strings, and every answer runs
+/// this code.
+struct PurchaseHistory {
+    /// All transactions, the earliest purchase first.
+    let purchases: [TransactionStatement]
+    /// The periods of a subscription that were neither upgraded nor superseded, the earliest purchase first.
+    let periods: [TransactionStatement]
+    /// The period that was bought last, even if superseded; `nil` if the chain is no subscription.
+    let lastPeriod: TransactionStatement?
+    /// A non-consumable. All such transactions of a chain are one purchase.
+    let lasting: TransactionStatement?
+    /// When each transaction began, in order, including residue: each may supersede another.
+    let starts: [Timestamp]
+    /// Whether another purchase superseded any period.
+    let hasSuperseded: Bool
+
+    /// - Parameter now: A purchase with a later date, as by a clock ahead of ours, supersedes nothing yet.
+    init(_ chain: Chain, at now: Timestamp) {
+        var statements = chain.statements
+        statements.all.sort { $0.isBought(before: $1) }
+        let erased = statements.erased
+        var purchases = statements.all
+        let timeline = Timeline(purchases, cancelledByReceipt: statements.cancelledByReceiptAlone, at: now)
+        for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {
+            purchases[index].markUpgraded()
+        }
+        // Residue is judged with the rest, but not shown.
+        let lasting = purchases.elements(where: \.isLasting)
+        self.lasting =
+            lasting.allSatisfy { erased.contains($0.transactionId) } ? nil : TransactionStatement(merging: lasting)
+        hasSuperseded = timeline.hasSuperseded
+        starts = purchases.indices.map { purchases[$0].start }
+        self.purchases = erased.isEmpty ? purchases : purchases.elements { !erased.contains($0.transactionId) }
+        periods = timeline.periods(without: erased)
+        lastPeriod = timeline.lastPeriod(without: erased)
+    }
+}
+
+extension Chain {
+    /// Its transactions, judged together.
+    func history(at now: Timestamp) -> PurchaseHistory { PurchaseHistory(self, at: now) }
+
+    /// The statements about all transactions, the earliest purchase first. A period that a receipt calls cancelled
+    /// because it was upgraded is marked as upgraded.
+    public var purchases: [TransactionStatement] { history(at: .distantFuture).purchases }
+
+    /// What must stay known if the documents of the chain are erased: all facts without names, if they revoke anything
+    /// or count a consumable; otherwise nothing.
+    var residueOfErasure: [String: TransactionFact] {
+        let history = history(at: .distantFuture)
+        let needsResidue =
+            !residue.isEmpty || history.hasSuperseded
+            || history.purchases.contains { $0.revocation != nil || $0.isUpgraded || $0.type == .consumable }
+        guard needsResidue else { return [:] }
+        var erased = self
+        for statement in transactions.values.flatMap(\.statements) { erased.mergeResidue(statement) }
+        return erased.residue
+    }
+}
+
+/// The periods of a subscription, the earliest purchase first, and which of them another purchase superseded.
+private struct Timeline {
+    struct Entry {
+        var period: TransactionStatement
+        /// The transactions that were merged into it; empty for a single one.
+        var transactions: [TransactionStatement] = []
+        /// Whether it continues the period before it. A renewal supersedes nothing.
+        var isRenewal = false
+        /// Whether it never entitles again, even if the purchase that superseded it is refunded or ends first.
+        var isSuperseded = false
+
+        /// Adds another transaction of the same period.
+        mutating func add(_ transaction: TransactionStatement) {
+            if transactions.isEmpty { transactions = [period] }
+            transactions.append(transaction)
+        }
+
+        mutating func merge() {
+            if let merged = TransactionStatement(merging: transactions) { period = merged }
+        }
+
+        /// Whether only receipts call it cancelled. They do not distinguish a refund from an upgrade.
+        func isCancelled(byReceipts cancelled: Set<String>) -> Bool {
+            guard period.revocation != nil else { return false }
+            let revoked = (transactions.isEmpty ? [period] : transactions).filter { $0.revocation != nil }
+            return revoked.allSatisfy { cancelled.contains($0.transactionId) }
+        }
+
+        func isErased(_ erased: Set<String>) -> Bool { !erased.isEmpty && erased.isSuperset(of: transactionIds) }
+
+        var transactionIds: [String] {
+            transactions.isEmpty ? [period.transactionId] : transactions.map(\.transactionId)
+        }
+    }
+
+    private(set) var entries: [Entry] = []
+    private(set) var hasSuperseded = false
+    /// The transactions that receipts call cancelled and that were upgraded.
+    private(set) var upgraded: Set<String> = []
+
+    /// The periods that were neither upgraded nor superseded.
+    ///
+    /// - Parameter erased: Transactions that are not shown.
+    func periods(without erased: Set<String>) -> [TransactionStatement] {
+        entries.indices.filter { !entries[$0].isSuperseded && !entries[$0].isErased(erased) }.map { entries[$0].period }
+    }
+
+    func lastPeriod(without erased: Set<String>) -> TransactionStatement? {
+        entries.indices.last { !entries[$0].isErased(erased) }.map { entries[$0].period }
+    }
+
+    /// - Parameters:
+    ///   - purchases: The earliest first. Those that are no subscription are left out.
+    ///   - cancelled: Those that only receipts call cancelled.
+    init(_ purchases: [TransactionStatement], cancelledByReceipt cancelled: Set<String>, at now: Timestamp) {
+        findPeriods(in: purchases)
+        findRenewals()
+        findSuperseded(at: now)
+        if !cancelled.isEmpty { markUpgrades(of: cancelled) }
+    }
+
+    /// Merges transactions with the same web order line item into one period.
+    private mutating func findPeriods(in purchases: [TransactionStatement]) {
+        entries.reserveCapacity(purchases.count)
+        var places: [String: Int] = [:]
+        for index in purchases.indices where purchases[index].isSubscription {
+            let line = purchases[index].webOrderLineItemId ?? ""
+            if !line.isEmpty, let place = places[line] {
+                entries[place].add(purchases[index])
+                continue
+            }
+            if !line.isEmpty { places[line] = entries.count }
+            entries.append(Entry(period: purchases[index]))
+        }
+        guard entries.count < purchases.count else { return }
+        for index in entries.indices { entries[index].merge() }
+        entries.sort { $0.period.isBought(before: $1.period) }
+    }
+
+    /// Receipts and old payloads do not mark renewals. There a renewal is a period that begins when another one ends.
+    private mutating func findRenewals() {
+        var ends: Set<Int64>?
+        for index in entries.indices {
+            if let reason = entries[index].period.transactionReason {
+                entries[index].isRenewal = reason == .renewal
+                continue
+            }
+            let known = ends ?? Set(entries.indices.map { entries[$0].period.end.second })
+            ends = known
+            entries[index].isRenewal = known.contains(entries[index].period.start.second)
+        }
+    }
+
+    /// A purchase of another product supersedes the period that ran at that time. A renewal of that period, which may
+    /// have been charged ahead, ends with it.
+    private mutating func findSuperseded(at now: Timestamp) {
+        for index in entries.indices {
+            entries[index].isSuperseded =
+                entries[index].period.isUpgraded || hasSuccessor(index) { $0.start <= now }
+        }
+        hasSuperseded = entries.indices.contains { entries[$0].isSuperseded }
+        if hasSuperseded { supersedeRenewals() }
+    }
+
+    private mutating func supersedeRenewals() {
+        // By the second at which periods ended: whether all of them were superseded.
+        var areSuperseded: [Int64: Bool] = [:]
+        for index in entries.indices {
+            let (start, end) = (entries[index].period.start.second, entries[index].period.end.second)
+            if entries[index].isRenewal, areSuperseded[start] ?? false { entries[index].isSuperseded = true }
+            areSuperseded[end] = entries[index].isSuperseded && (areSuperseded[end] ?? true)
+        }
+    }
+
+    /// A receipt calls an upgraded period cancelled at the second of the purchase that took its place.
+    private mutating func markUpgrades(of cancelled: Set<String>) {
+        for index in entries.indices where entries[index].isCancelled(byReceipts: cancelled) {
+            let second = entries[index].period.revocation?.date.second
+            guard hasSuccessor(index, where: { $0.start.second == second }) else { continue }
+            entries[index].period.markUpgraded()
+            upgraded.formUnion(entries[index].transactionIds)
+        }
+    }
+
+    /// Whether another product was bought while a period ran, by a purchase that meets a condition.
+    private func hasSuccessor(_ index: Int, where condition: (TransactionStatement) -> Bool) -> Bool {
+        let (start, end) = (entries[index].period.start, entries[index].period.end)
+        for other in entries.indices[(index + 1)...] {
+            let next = entries[other].period.start
+            guard next < end else { return false }
+            if !entries[other].isRenewal, next > start,
+                entries[other].period.productId != entries[index].period.productId, condition(entries[other].period)
+            {
+                return true
+            }
+        }
+        return false
+    }
+}
+
+extension Array<TransactionStatement> {
+    /// The elements that meet a condition. `filter` would copy the others too.
+    func elements(where condition: (TransactionStatement) -> Bool) -> [TransactionStatement] {
+        var elements: [TransactionStatement] = []
+        for index in indices where condition(self[index]) { elements.append(self[index]) }
+        return elements
+    }
+}
+
+extension TransactionStatement {
+    /// Merges the transactions of one purchase, the earliest first: the newest statement under the first id and date.
+    /// If one of them was revoked, so was the purchase. `nil` if there are none.
+    fileprivate init?(merging transactions: [TransactionStatement]) {
+        guard let first = transactions.first, let newest = transactions.max(by: { $0.provenance < $1.provenance })
+        else { return nil }
+        self = newest
+        guard transactions.count > 1 else { return }
+        transactionId = first.transactionId
+        purchaseDate = first.purchaseDate
+        knownSince = transactions.map(\.knownSince).reduce(nil, earliest)
+        isUpgraded = transactions.contains(where: \.isUpgraded)
+        revocation = transactions.compactMap(\.revocation).min { $0.date < $1.date }
+        if let renewal = transactions.first(where: { $0.transactionReason == .renewal }) {
+            transactionReason = renewal.transactionReason
+        }
+    }
+
+    /// When it began, or the beginning of time if unknown.
+    var start: Timestamp { purchaseDate ?? .distantPast }
+
+    /// When it ends, or the end of time if unknown.
+    var end: Timestamp { expiresDate ?? .distantFuture }
+
+    /// The order of purchases: by date, then by end, then by id.
+    func isBought(before other: TransactionStatement) -> Bool {
+        if start != other.start { return start < other.start }
+        if end != other.end { return end < other.end }
+        return transactionId < other.transactionId
+    }
+
+    /// Whether it is a non-consumable: none of the other types, since receipts name no type.
+    fileprivate var isLasting: Bool {
+        !isSubscription && type != .consumable && type != .nonRenewingSubscription
+    }
+
+    fileprivate mutating func markUpgraded() {
+        isUpgraded = true
+        revocation = nil
+    }
+}
+
+extension Timestamp {
+    /// The second it falls into. Dates of different documents are compared by it, since receipts have whole seconds.
+    var second: Int64 {
+        let (second, rest) = milliseconds.quotientAndRemainder(dividingBy: 1000)
+        return rest < 0 ? second - 1 : second
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// The state of a subscription at one instant: Apple's status, computed from signed facts alone.
+public struct SubscriptionState: Hashable, Sendable {
+    /// Apple's five statuses, and two more.
+    public enum Status: String, CaseIterable, Sendable {
+        /// 1: paid for.
+        case active
+        /// 2: the subscription ended.
+        case expired
+        /// 3: the charge failed, and there is no grace period, or it is over.
+        case billingRetry
+        /// 4: the charge failed, and the grace period runs.
+        case billingGrace
+        /// 5: the period was refunded, or family sharing ended.
+        case revoked
+        /// The period is over, and no document says what followed: neither a renewal nor the end of the subscription
+        /// has arrived. Ask the App Store before you deny access.
+        case stale
+        /// Every period was upgraded to another subscription, which counts instead.
+        case upgraded
+
+        /// Apple's number for the status; `nil` if it has none.
+        public var number: Int? {
+            switch self {
+            case .active: 1
+            case .expired: 2
+            case .billingRetry: 3
+            case .billingGrace: 4
+            case .revoked: 5
+            case .stale, .upgraded: nil
+            }
+        }
+    }
+
+    public var status: Status
+    /// The period that decides: the one bought last, of those that have begun and were not superseded.
+    public var governing: TransactionStatement
+    /// The last period of the same product that is paid for without a gap: ``governing``, or a renewal that was charged
+    /// ahead.
+    public var lastPaid: TransactionStatement
+    /// The instant at which access to the product ends; `nil` if there is no access.
+    public var accessUntil: Timestamp?
+    /// When this state changes if no further fact arrives; `nil` for never.
+    public var nextChange: Timestamp?
+    /// Whether it will renew; `nil` if unknown, because no renewal info about the governing period has arrived.
+    public var willRenew: Bool?
+    /// The product of the next period.
+    public var nextProductId: String?
+    /// Why it ended or will end.
+    public var expirationIntent: Open<ExpirationIntent>?
+    public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
+
+    /// Whether the App Store still tries to charge; `nil` if unknown.
+    package var isInBillingRetry: Bool? {
+        switch status {
+        case .billingRetry, .billingGrace: true
+        case .active, .expired: false
+        case .revoked, .stale, .upgraded: nil
+        }
+    }
+
+    fileprivate init(_ status: Status, _ governing: TransactionStatement) {
+        self.status = status
+        self.governing = governing
+        lastPaid = governing
+    }
+}
+
+extension Chain {
+    /// The state of the subscription at `now`; `nil` if the chain is no subscription.
+    ///
+    /// The first that applies decides: the governing period was revoked, still runs, is in its grace period, is in
+    /// billing retry, or its end was announced. Otherwise the status is `stale`.
+    public func subscription(at now: Timestamp) -> SubscriptionState? {
+        history(at: now).subscription(renewal, at: now)
+    }
+}
+
+extension PurchaseHistory {
+    /// The state of the subscription at `now`; `nil` if there is none.
+    ///
+    /// - Parameter renewal: The newest renewal info of the chain. It counts only if it is about the governing period.
+    func subscription(_ renewal: RenewalFact?, at now: Timestamp) -> SubscriptionState? {
+        guard let lastPeriod else { return nil }
+        guard let governing = governing(at: now) else {
+            var state = SubscriptionState(.upgraded, lastPeriod)
+            state.nextProductId = renewal?.autoRenewProductId
+            return state
+        }
+        let about = renewal.flatMap { $0.isAbout(governing) ? $0 : nil }
+        var state = SubscriptionState(Self.status(of: governing, about, at: now), governing)
+        switch state.status {
+        case .active:
+            state.lastPaid = lastPaid(after: governing)
+            state.accessUntil = state.lastPaid.expiresDate
+        case .billingGrace:
+            state.accessUntil = about?.gracePeriodExpiresDate
+        case .expired, .billingRetry, .revoked, .stale, .upgraded:
+            break
+        }
+        state.nextChange = nextChange(of: state, about, at: now)
+        state.willRenew = about?.willRenew
+        state.nextProductId = renewal?.autoRenewProductId
+        state.expirationIntent = about?.expirationIntent
+        state.priceIncreaseStatus = about?.priceIncreaseStatus
+        return state
+    }
+
+    /// The period bought last of those that have begun. If none has, the first one counts as running: a renewal that
+    /// was charged ahead proves that another period precedes it.
+    private func governing(at now: Timestamp) -> TransactionStatement? {
+        periods.indices.last { periods[$0].start <= now }.map { periods[$0] } ?? periods.first
+    }
+
+    private static func status(
+        of governing: TransactionStatement, _ renewal: RenewalFact?, at now: Timestamp
+    ) -> SubscriptionState.Status {
+        if governing.revocation != nil { return .revoked }
+        if now < governing.end { return .active }
+        guard let renewal else { return .stale }
+        if renewal.isInBillingRetry {
+            return renewal.gracePeriodExpiresDate.map { now < $0 } ?? false ? .billingGrace : .billingRetry
+        }
+        // Unless a document announced the end, the renewal is only late.
+        return renewal.willRenew == false || renewal.expirationIntent != nil ? .expired : .stale
+    }
+
+    /// The last period of the same product that follows a period without a gap.
+    private func lastPaid(after period: TransactionStatement) -> TransactionStatement {
+        var last = period
+        for index in periods.indices where periods[index].continues(after: last.end) {
+            guard periods[index].productId == period.productId, periods[index].revocation == nil else { continue }
+            last = periods[index]
+        }
+        return last
+    }
+
+    /// The end of the present status, or the date of the next purchase if that is earlier.
+    private func nextChange(of state: SubscriptionState, _ renewal: RenewalFact?, at now: Timestamp) -> Timestamp? {
+        let end = state.status == .billingGrace ? renewal?.gracePeriodExpiresDate : state.governing.expiresDate
+        let next = starts.first { $0 > now }
+        return [end, next].compactMap { $0 }.filter { $0 > now }.min()
+    }
+}
+
+extension TransactionStatement {
+    /// Whether this period continues a time that is paid for until `end`, without a gap.
+    func continues(after end: Timestamp) -> Bool { start.second <= end.second && end < self.end }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import Crypto
+
+/// An API key: what its holder may do, and for which app. Only a hash of the secret is stored.
+public struct APIKey: Hashable, Sendable {
+    /// What the holder of a key may do.
+    public enum Role: String, CaseIterable, Sendable {
+        /// Submit purchases, and read the customer that a request names. For apps, whose keys do not stay secret for
+        /// long.
+        case client
+        /// Everything. For the app's own servers.
+        case server
+    }
+
+    /// The public part, by which a key is found and revoked.
+    public var id: String
+    /// A name for people.
+    public var name: String
+    public var role: Role
+    public var bundleId: String
+    /// SHA-256 of the secret part. Its 220 random bits cannot be guessed, so that no slower hash is needed.
+    public var secretHash: [UInt8]
+    public var createdAt: Timestamp
+    public var revokedAt: Timestamp?
+
+    public init(
+        id: String, name: String, role: Role, bundleId: String, secretHash: [UInt8], createdAt: Timestamp,
+        revokedAt: Timestamp? = nil
+    ) {
+        self.id = id
+        self.name = name
+        self.role = role
+        self.bundleId = bundleId
+        self.secretHash = secretHash
+        self.createdAt = createdAt
+        self.revokedAt = revokedAt
+    }
+}
+
+extension APIKey {
+    /// Makes a key.
+    ///
+    /// - Returns: The key, and the text that its holder sends. The text cannot be recovered from the key.
+    public static func make(
+        name: String, role: Role, bundleId: String, at now: Timestamp,
+        using random: inout some RandomNumberGenerator
+    ) -> (key: APIKey, text: String) {
+        let id = letters(8, using: &random)
+        // 44 letters of an alphabet of 32 are 220 bits.
+        let secret = letters(44, using: &random)
+        let key = APIKey(
+            id: id, name: name, role: role, bundleId: bundleId, secretHash: hash(secret), createdAt: now)
+        return (key, "qt_\(id)_\(secret)")
+    }
+
+    /// The id and the secret in a text that a client sent; `nil` if it does not have the form of a key.
+    public static func parts(of text: some StringProtocol) -> (id: String, secret: String)? {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 56, bytes.starts(with: "qt_".utf8), bytes[11] == UInt8(ascii: "_") else { return nil }
+        return (String(decoding: bytes[3..<11], as: UTF8.self), String(decoding: bytes[12...], as: UTF8.self))
+    }
+
+    /// Whether `secret` is this key's, and the key was not revoked. Compares in constant time.
+    public func admits(_ secret: String) -> Bool {
+        guard revokedAt == nil else { return false }
+        return SHA256.hash(data: Array(secret.utf8)) == secretHash
+    }
+
+    private static func hash(_ secret: String) -> [UInt8] { Array(SHA256.hash(data: Array(secret.utf8))) }
+
+    /// Random letters and digits, without those that look alike.
+    private static func letters(_ count: Int, using random: inout some RandomNumberGenerator) -> String {
+        let alphabet = Array("abcdefghijkmnpqrstuvwxyz23456789")
+        return String((0..<count).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &random)] })
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// What a decision needs. A storage loads all of it at once.
+public struct LedgerQuery: Hashable, Sendable {
+    public var chains: Set<ChainKey> = []
+    /// Transactions, to load the chains that have them.
+    public var transactions: Set<TransactionKey> = []
+    /// Customers, each by one of its ids.
+    public var customers: Set<CustomerID> = []
+    /// The environments in which to load all chains of ``customers``.
+    public var holdings: Set<Environment> = []
+    /// Whether to load the owners of all chains in the snapshot too.
+    public var owners = false
+    /// Documents, to find out whether they are stored.
+    public var names: Set<Provenance> = []
+    /// Documents that the decision may store, so that a storage can prepare them outside its transaction.
+    public var arriving: [Evidence] = []
+    /// Documents to load with their content.
+    public var documents: Set<Provenance> = []
+    /// Chains, to load the names of all their documents.
+    public var evidence: Set<ChainKey> = []
+    /// Apps by bundle id, to load the digests of the catalogues with which their chains were evaluated last.
+    public var catalogues: Set<String> = []
+
+    public init() {}
+
+    /// Makes a query by filling in an empty one.
+    package init(_ fill: (inout LedgerQuery) -> Void) {
+        self.init()
+        fill(&self)
+    }
+
+    /// Everything that either query names.
+    public func union(_ other: LedgerQuery) -> LedgerQuery {
+        var query = self
+        query.chains.formUnion(other.chains)
+        query.transactions.formUnion(other.transactions)
+        query.customers.formUnion(other.customers)
+        query.holdings.formUnion(other.holdings)
+        query.owners = owners || other.owners
+        query.names.formUnion(other.names)
+        query.arriving += other.arriving
+        query.documents.formUnion(other.documents)
+        query.evidence.formUnion(other.evidence)
+        query.catalogues.formUnion(other.catalogues)
+        return query
+    }
+}
+
+/// One consistent state of what a query named, as far as it is stored.
+public struct LedgerSnapshot: Sendable {
+    /// The query that this answers.
+    public var query: LedgerQuery
+    public var chains: [ChainKey: ChainRecord] = [:]
+    /// The chain of each transaction. If documents name different chains, as after a migration, the newest document
+    /// decides.
+    public var transactions: [TransactionKey: ChainKey] = [:]
+    /// The customers that the query names.
+    public var ids: [CustomerID: Customer] = [:]
+    public var customers: [Customer: CustomerRecord] = [:]
+    /// For each id without a customer, if the snapshot is for a decision: an unused number for a customer with this id.
+    public var newNumbers: [CustomerID: Int64] = [:]
+    /// Those of `query.names` that are stored and can be read.
+    public var names: Set<Provenance> = []
+    public var documents: [Provenance: StoredDocument] = [:]
+    public var evidence: [ChainKey: [DocumentReference]] = [:]
+    /// By bundle id: the last committed ``LedgerChanges/catalogues``.
+    public var catalogues: [String: [UInt8]] = [:]
+
+    public init(_ query: LedgerQuery) {
+        self.query = query
+    }
+
+    /// The customer with an id; `nil` if there is none.
+    public func customer(_ id: CustomerID) -> CustomerRecord? { ids[id].flatMap { customers[$0] } }
+
+    /// The loaded chains that a customer owns, ordered by key.
+    public func chains(of customer: Customer) -> [ChainRecord] {
+        chains.values.filter { $0.isOwned(by: customer) }.sorted { $0.key < $1.key }
+    }
+}
+
+/// The name of a stored document, and the chains that it is evidence for.
+public struct DocumentReference: Hashable, Sendable {
+    public var name: Provenance
+    public var chains: Set<ChainKey>
+
+    public init(_ name: Provenance, about chains: Set<ChainKey>) {
+        self.name = name
+        self.chains = chains
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// Stores a ledger. A storage knows no rules: it loads records, and commits what was decided about them.
+///
+/// `LedgerStorageContract` in `PurchaseLedgerTesting` tests these requirements.
+public protocol LedgerStorage: Sendable {
+    /// Loads one consistent state of what a query names, including everything committed before.
+    ///
+    /// - Throws: ``LedgerStorageError``, or `CancellationError` if the task was cancelled before the load began.
+    func load(_ query: LedgerQuery) async throws -> LedgerSnapshot
+
+    /// Loads what a query names, decides and commits.
+    ///
+    /// Once this returns, all changes are durable. If it throws, none is. Between load and commit no other commit
+    /// changes what was loaded: the storage either prevents it, or loads and decides again. Therefore `decide` must
+    /// have no side effects: it may run several times, and only the changes of the last run count. If the task is
+    /// cancelled, this still reports whether the changes were committed.
+    ///
+    /// - Throws: Errors of `decide`, or ``LedgerStorageError``.
+    func commit<Output: Sendable>(
+        _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
+    ) async throws -> Output
+
+    /// The chains whose report has a `nextChange` at or before `now`, the earliest first, at most `limit`.
+    func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey]
+
+    /// The events of one app after a cursor, oldest first, at most `limit`.
+    ///
+    /// No event ever appears before a cursor that was returned. Events of one chain keep the order in which they were
+    /// decided.
+    ///
+    /// - Parameter cursor: `nil` for the beginning.
+    /// - Throws: ``EventCursorError`` if the cursor is not of this ledger, or if events after it were erased.
+    func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage
+
+    /// Erases events that were recorded before an instant, at most `limit`.
+    ///
+    /// - Returns: How many events were erased.
+    func eraseEvents(before: Timestamp, limit: Int) async throws -> Int
+
+    /// The documents after a cursor, at most `limit`, in any order. Each document that was stored when the scan began
+    /// is found once.
+    ///
+    /// - Parameter cursor: `nil` for the beginning.
+    func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument>
+
+    /// The chains after a cursor, at most `limit`, in any order: all that have or had facts or documents.
+    func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey>
+
+    /// When the newest notification arrived; `nil` if there is none among the last `count` documents.
+    func lastNotification(among count: Int) async throws -> Timestamp?
+
+    /// All API keys, the one stored last at the end.
+    func apiKeys() async throws -> [APIKey]
+
+    /// Writes something meaningless, to find out whether writing is possible.
+    func proveWritable() async throws
+
+    /// A warning for the operator although the storage works, as a sentence; `nil` if there is none.
+    var concern: String? { get }
+}
+
+extension LedgerStorage {
+    /// No warning.
+    public var concern: String? { nil }
+}
+
+/// Decides how the records in a snapshot change.
+public typealias LedgerDecider<Output: Sendable> = @Sendable (LedgerSnapshot) throws -> LedgerDecision<Output>
+
+/// The outcome of a decision.
+public enum LedgerDecision<Output: Sendable>: Sendable {
+    /// Commit these changes, and return the output.
+    case commit(LedgerChanges, Output)
+    /// Load this in addition, and decide again.
+    case load(LedgerQuery)
+}
+
+extension LedgerDecision {
+    /// How often a decision may ask for more. One or two steps lead from what is loaded to everything it needs.
+    private static var mostLoads: Int { 8 }
+
+    /// Loads, decides until the decision asks for no more, and commits. For storages that exclude other writers
+    /// meanwhile.
+    ///
+    /// - Throws: Errors of `decide`, `load` and `commit`, or ``LedgerStorageError`` if the decision never ends.
+    public static func run(
+        _ query: LedgerQuery, _ decide: LedgerDecider<Output>, load: (LedgerQuery) throws -> LedgerSnapshot,
+        commit: (LedgerChanges) throws -> Void
+    ) throws -> Output {
+        var query = query
+        for _ in 0..<mostLoads {
+            switch try decide(try load(query)) {
+            case .load(let more): query = query.union(more)
+            case .commit(let changes, let output):
+                try commit(changes)
+                return output
+            }
+        }
+        throw LedgerStorageError(.unavailable, "A decision asked for more and more")
+    }
+}
+
+/// Why an operation of a storage failed. Nothing was written, and a retry may succeed later.
+public struct LedgerStorageError: Error, CustomStringConvertible {
+    /// The kinds of failures.
+    @nonexhaustive
+    public enum Code: String, Sendable {
+        /// The disk is full.
+        case full
+        /// The storage can be read but not written.
+        case readOnly
+        /// The storage was damaged, or written by a newer version.
+        case damaged
+        /// Anything else, such as a database that does not respond.
+        case unavailable
+    }
+
+    public var code: Code
+    public var message: String
+
+    public init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    public var description: String { "\(code.rawValue): \(message)" }
+}
+
+/// A place in a scan, in the storage's own format.
+public struct ScanCursor: Hashable, Sendable, RawRepresentable {
+    public var rawValue: String
+
+    public init(rawValue: String) {
+        self.rawValue = rawValue
+    }
+}
+
+/// A page of a scan.
+public struct ScanPage<Item: Sendable>: Sendable {
+    public var items: [Item]
+    /// What could not be read on this page, as sentences. The scan continues after it.
+    public var damage: [String]
+    /// Where the scan continues; `nil` at its end.
+    public var next: ScanCursor?
+
+    public init(items: [Item], damage: [String] = [], next: ScanCursor?) {
+        self.items = items
+        self.damage = damage
+        self.next = next
+    }
+}

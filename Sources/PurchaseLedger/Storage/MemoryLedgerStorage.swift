@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import Synchronization
+
+/// A ledger in memory, for tests and simulations: it meets every requirement except durability.
+///
+/// It has few indexes, so that it stays simple. Most operations take time in proportion to what is stored.
+public final class MemoryLedgerStorage: LedgerStorage {
+    private let state = Mutex(State())
+
+    /// Makes an empty ledger.
+    public init() {}
+
+    public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { state.withLock { $0.load(query) } }
+
+    public func commit<Output: Sendable>(
+        _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
+    ) async throws -> Output {
+        try state.withLock { state in
+            try LedgerDecision.run(query, decide, load: { state.load($0) }, commit: { state.commit($0) })
+        }
+    }
+
+    public func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
+        let chains = state.withLock { $0.chains.values }
+        let due = chains.compactMap { record in record.report?.nextChange.map { (at: $0, key: record.key) } }
+        return due.filter { $0.at <= now }.sorted { ($0.at, $0.key) < ($1.at, $1.key) }
+            .prefix(max(0, limit)).map(\.key)
+    }
+
+    public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
+        try state.withLock { try $0.events(of: bundleId, after: cursor, limit: max(0, limit)) }
+    }
+
+    public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
+        state.withLock { $0.eraseEvents(before: instant, limit: limit) }
+    }
+
+    public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
+        state.withLock { Self.page($0.documents.map { $0?.stored }, after: cursor, limit) }
+    }
+
+    public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
+        state.withLock { Self.page($0.order.map(Optional.some), after: cursor, limit) }
+    }
+
+    private static func page<Item>(_ all: [Item?], after cursor: ScanCursor?, _ limit: Int) -> ScanPage<Item> {
+        let start = min(all.count, max(0, cursor.flatMap { Int($0.rawValue) } ?? 0))
+        let end = min(all.count, start + max(1, limit))
+        return ScanPage(
+            items: all[start..<end].compactMap(\.self), next: end == all.count ? nil : ScanCursor(rawValue: "\(end)"))
+    }
+
+    public func lastNotification(among count: Int) async throws -> Timestamp? {
+        let last = state.withLock { $0.documents.lazy.compactMap { $0?.stored }.suffix(max(0, count)) }
+        return last.last { $0.kind == .notification }?.receivedAt
+    }
+
+    public func apiKeys() async throws -> [APIKey] { state.withLock { $0.apiKeys } }
+
+    public func proveWritable() async throws {}
+}
+
+private struct State {
+    /// In the order of their arrival; `nil` if erased.
+    var documents: [Document?] = []
+    var places: [Provenance: Int] = [:]
+    var chains: [ChainKey: ChainRecord] = [:]
+    /// The chains in the order in which they were first stored.
+    var order: [ChainKey] = []
+    var customers: [Customer: CustomerRecord] = [:]
+    var lastNumber: Int64 = 0
+    var events: [String: EventList] = [:]
+    var apiKeys: [APIKey] = []
+    var catalogues: [String: [UInt8]] = [:]
+
+    struct Document {
+        var stored: StoredDocument
+        var chains: Set<ChainKey>
+    }
+
+    struct EventList {
+        var erased = 0
+        var events: [LedgerEvent] = []
+    }
+}
+
+// MARK: - Loading
+
+extension State {
+    func load(_ query: LedgerQuery) -> LedgerSnapshot {
+        var snapshot = LedgerSnapshot(query)
+        for record in customers.values where !record.identifiers.isDisjoint(with: query.customers) {
+            snapshot.customers[record.customer] = record
+            for id in record.identifiers.intersection(query.customers) { snapshot.ids[id] = record.customer }
+        }
+        for transaction in query.transactions { snapshot.transactions[transaction] = chain(of: transaction) }
+        let keys = query.chains.union(snapshot.transactions.values)
+        snapshot.chains = chains.filter { key, record in
+            keys.contains(key)
+                || query.holdings.contains(key.scope.environment)
+                    && record.owners.contains { snapshot.customers[$0.customer] != nil }
+        }
+        for owner in query.owners ? snapshot.chains.values.flatMap(\.owners) : [] {
+            snapshot.customers[owner.customer] = customers[owner.customer]
+        }
+        let new = query.customers.filter { snapshot.ids[$0] == nil }.sorted { $0.id < $1.id }
+        for (place, id) in new.enumerated() { snapshot.newNumbers[id] = lastNumber + Int64(place) + 1 }
+        snapshot.names = query.names.filter { places[$0] != nil }
+        for name in query.documents { snapshot.documents[name] = places[name].flatMap { documents[$0]?.stored } }
+        for key in query.evidence {
+            let about = documents.lazy.compactMap(\.self).filter { $0.chains.contains(key) }
+            snapshot.evidence[key] = about.map { DocumentReference($0.stored.name, about: $0.chains) }
+        }
+        snapshot.catalogues = catalogues.filter { query.catalogues.contains($0.key) }
+        return snapshot
+    }
+
+    /// The chain that the newest document about a transaction names.
+    private func chain(of transaction: TransactionKey) -> ChainKey? {
+        let named = chains.values.compactMap { record -> (Provenance, ChainKey)? in
+            guard record.key.scope == transaction.scope else { return nil }
+            let statements = record.chain.transactions[transaction.transactionId]?.statements
+            return statements?.map(\.provenance).max().map { ($0, record.key) }
+        }
+        return named.max { $0 < $1 }?.1
+    }
+
+    func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
+        let list = events[bundleId] ?? EventList()
+        let start = cursor.map { Int($0.rawValue) } ?? list.erased
+        guard let start, start >= 0, start <= list.erased + list.events.count else { throw EventCursorError.invalid }
+        guard start >= list.erased else {
+            throw EventCursorError.expired(oldest: EventCursor(rawValue: "\(list.erased)"))
+        }
+        let events = Array(list.events.dropFirst(start - list.erased).prefix(limit))
+        var names: [Customer: String] = [:]
+        for customer in events.compactMap(\.customer) { names[customer] = customers[customer]?.ids.first }
+        return EventPage(
+            events: events, customerIds: names, next: EventCursor(rawValue: "\(start + events.count)"))
+    }
+}
+
+// MARK: - Committing
+
+extension State {
+    mutating func commit(_ changes: LedgerChanges) {
+        for document in changes.documents { store(document) }
+        for record in changes.chains {
+            if chains.updateValue(record, forKey: record.key) == nil { order.append(record.key) }
+        }
+        for (old, new) in changes.movedEvidence { replaceEvidence(of: old, with: new) }
+        for key in changes.erasedChains { replaceEvidence(of: key, with: nil) }
+        for customer in changes.erasedCustomers { customers[customer] = nil }
+        for record in changes.customers {
+            lastNumber = max(lastNumber, record.customer.number)
+            customers[record.customer] = record
+        }
+        for event in changes.events { append(event) }
+        for key in changes.apiKeys { apiKeys = apiKeys.filter { $0.id != key.id } + [key] }
+        catalogues.merge(changes.catalogues) { $1 }
+    }
+
+    private mutating func store(_ new: NewDocument) {
+        if let place = places[new.evidence.provenance] {
+            documents[place]?.chains.formUnion(new.chains)
+        } else {
+            places[new.evidence.provenance] = documents.count
+            documents.append(Document(stored: StoredDocument(new), chains: new.chains))
+        }
+    }
+
+    /// Documents that are evidence for one chain are evidence for another one from now on. Without another one they are
+    /// erased unless they are evidence for more.
+    private mutating func replaceEvidence(of old: ChainKey, with new: ChainKey?) {
+        for place in documents.indices {
+            guard documents[place]?.chains.remove(old) != nil else { continue }
+            if let new { documents[place]?.chains.insert(new) }
+            guard let document = documents[place], document.chains.isEmpty else { continue }
+            places[document.stored.name] = nil
+            documents[place] = nil
+        }
+    }
+
+    private mutating func append(_ event: LedgerEvent) {
+        var (event, list) = (event, events[event.scope.bundleId] ?? EventList())
+        event.cursor = EventCursor(rawValue: "\(list.erased + list.events.count + 1)")
+        list.events.append(event)
+        events[event.scope.bundleId] = list
+    }
+
+    mutating func eraseEvents(before instant: Timestamp, limit: Int) -> Int {
+        var erased = 0
+        for (bundleId, list) in events {
+            let old = list.events.prefix { $0.recordedAt < instant }.count
+            let count = min(old, max(0, limit - erased))
+            events[bundleId]?.erased += count
+            events[bundleId]?.events.removeFirst(count)
+            erased += count
+        }
+        return erased
+    }
+}

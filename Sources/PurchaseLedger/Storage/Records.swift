@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// Everything that is stored about one chain except its documents. It is loaded, decided about and committed as one
+/// value.
+public struct ChainRecord: Hashable, Sendable {
+    public var chain: Chain
+    /// What was published about the chain last; `nil` if nothing was.
+    public var report: ChainReport?
+    /// The owners, in the order in which they were linked.
+    public var owners: [Owner] = []
+    /// When claims changed the owner; see ``OwnerChanges``.
+    public var ownerChanges: [Timestamp] = []
+    /// The tombstone: when the chain was erased. A document that was signed before says nothing about the chain unless
+    /// a customer presents it. `nil` if the chain was not erased, or a document restored it.
+    public var erasedAt: Timestamp?
+    /// The original transaction id of the chain to which this one was migrated, and which has taken over its facts.
+    public var successor: String?
+    /// When the last event about the chain was recorded. Events of one chain never go back in time.
+    public var lastEventAt: Timestamp?
+
+    /// A customer who owns a chain.
+    public struct Owner: Hashable, Sendable {
+        public var customer: Customer
+        public var reason: LinkReason
+
+        public init(_ customer: Customer, _ reason: LinkReason) {
+            self.customer = customer
+            self.reason = reason
+        }
+    }
+
+    /// Makes the record of a chain without facts.
+    public init(_ key: ChainKey) {
+        chain = Chain(key)
+    }
+
+    public var key: ChainKey { chain.key }
+
+    /// Whether there are facts whose documents were not erased.
+    public var hasFacts: Bool { !chain.transactions.isEmpty || chain.renewal != nil }
+
+    public func isOwned(by customer: Customer) -> Bool { owners.contains { $0.customer == customer } }
+}
+
+/// A customer with its ids.
+public struct CustomerRecord: Hashable, Sendable {
+    public let customer: Customer
+    /// The app's ids for the customer, in the order in which they were added. Normalized, see
+    /// ``Swift/String/normalizedCustomerID``.
+    public var ids: [String]
+    /// Whether the customer exists in its own right: a claim or an alias has used one of its ids. Otherwise it exists
+    /// only because a signed document names its account.
+    public var isEstablished: Bool
+
+    public init(_ customer: Customer, ids: [String], isEstablished: Bool = false) {
+        self.customer = customer
+        self.ids = ids
+        self.isEstablished = isEstablished
+    }
+
+    /// The ids with their app.
+    var identifiers: Set<CustomerID> { Set(ids.map { CustomerID($0, of: customer.bundleId) }) }
+}
+
+/// A document as it is stored.
+public struct StoredDocument: Hashable, Sendable {
+    public var id: EvidenceID
+    public var kind: Evidence.Kind
+    public var scope: LedgerScope
+    /// `nil` if the document does not say when it was signed.
+    public var signedDate: Timestamp?
+    public var receivedAt: Timestamp
+    public var notification: Evidence.Notification?
+    /// The document as it arrived, byte for byte.
+    public var document: [UInt8]
+
+    public init(
+        id: EvidenceID, kind: Evidence.Kind, scope: LedgerScope, signedDate: Timestamp?, receivedAt: Timestamp,
+        notification: Evidence.Notification?, document: [UInt8]
+    ) {
+        self.id = id
+        self.kind = kind
+        self.scope = scope
+        self.signedDate = signedDate
+        self.receivedAt = receivedAt
+        self.notification = notification
+        self.document = document
+    }
+
+    public var name: Provenance { Provenance(id, signed: signedDate) }
+}

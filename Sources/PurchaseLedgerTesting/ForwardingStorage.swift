@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+public import PurchaseLedger
+
+/// A storage that forwards every operation to another one, for tests that interfere with some operations: implement
+/// those.
+public protocol ForwardingStorage: LedgerStorage {
+    /// The storage to which operations are forwarded.
+    var inner: any LedgerStorage { get }
+
+    /// Called before each forwarded operation. If it throws, the operation fails with that error.
+    func willForward() throws
+}
+
+extension ForwardingStorage {
+    /// The storage to which to forward now.
+    private var target: any LedgerStorage {
+        get throws {
+            try willForward()
+            return inner
+        }
+    }
+
+    public func willForward() throws {}
+
+    public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { try await target.load(query) }
+
+    public func commit<Output: Sendable>(
+        _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
+    ) async throws -> Output {
+        try await target.commit(query, decide)
+    }
+
+    public func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
+        try await target.dueChains(at: now, limit: limit)
+    }
+
+    public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
+        try await target.events(of: bundleId, after: cursor, limit: limit)
+    }
+
+    public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
+        try await target.eraseEvents(before: instant, limit: limit)
+    }
+
+    public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
+        try await target.scanDocuments(after: cursor, limit: limit)
+    }
+
+    public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
+        try await target.scanChains(after: cursor, limit: limit)
+    }
+
+    public func lastNotification(among count: Int) async throws -> Timestamp? {
+        try await target.lastNotification(among: count)
+    }
+
+    public func apiKeys() async throws -> [APIKey] { try await target.apiKeys() }
+
+    public func proveWritable() async throws { try await target.proveWritable() }
+
+    public var concern: String? { inner.concern }
+}

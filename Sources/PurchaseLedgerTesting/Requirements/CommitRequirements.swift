@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The requirements about commits, alone and concurrent.
+
+import AppStoreModel
+import PurchaseLedger
+import Synchronization
+
+// MARK: - One commit
+
+extension LedgerStorageContract {
+    static let commits = [
+        Requirement("What is not stored is not in a snapshot") { trial in
+            for handle in trial.handles { try trial.expectNothing(try await handle.load(everything)) }
+        },
+        Requirement("A commit returns the output of its decision, and either handle loads what it committed") { trial in
+            let customer = try await trial.commitEverything()
+            for handle in trial.handles {
+                let found = try await handle.load(everything)
+                let document = Sample.document(1, for: [1])
+                try trial.expect(found.chains, is: [Sample.key(): Sample.full(customer.owned)], "Chains")
+                try trial.expect(found.customers, is: [customer.customer: customer], "Customers")
+                try trial.expect(found.transactions.count, is: 1, "Transactions")
+                try trial.expect(found.documents.values.map(\.self), is: [StoredDocument(document)], "Documents")
+                try trial.expect(found.catalogues, is: ["com.example.one": [1, 0, 255]], "Catalogues")
+            }
+        },
+        Requirement("A commit whose decision throws changes nothing of anything") { trial in
+            struct Undo: Error {}
+            for _ in 0..<2 {
+                do {
+                    try await trial.first.commit(everything) { snapshot -> LedgerDecision<Void> in
+                        _ = try changes(snapshot)
+                        throw Undo()
+                    }
+                    throw Trial.Failure(message: "The commit does not throw.")
+                } catch is Undo {}
+            }
+            for handle in trial.handles { try trial.expectNothing(try await handle.load(everything)) }
+            try trial.expect(try await trial.first.apiKeys(), is: [], "API keys")
+            let events = try await trial.second.events(of: "com.example.one", after: nil, limit: 9).events
+            try trial.expect(events, is: [], "Events")
+            // A retry must not find remains of it.
+            _ = try await trial.commitEverything()
+        },
+        Requirement("A decision that asks for more runs again with all of it, and then its changes are committed") {
+            trial in
+            let anna = try await trial.customer("anna")
+            try await trial.commit { $0.chains = [Sample.chain(1, owners: [anna]), Sample.chain(2)] }
+            let steps = [
+                LedgerQuery { $0.chains = [Sample.key(2)] },
+                LedgerQuery { $0.transactions = [Sample.transaction("1")] },
+                LedgerQuery { $0.customers = [CustomerID("anna", of: "com.example.one")] },
+            ]
+            let found = try await trial.second.commit(LedgerQuery()) { snapshot -> LedgerDecision<LedgerSnapshot> in
+                for step in steps where snapshot.query.union(step) != snapshot.query { return .load(step) }
+                return .commit(LedgerChanges(), snapshot)
+            }
+            try trial.expect(Set(found.chains.keys), is: [Sample.key(1), Sample.key(2)], "Chains")
+            try trial.expect(Array(found.customers.values), is: [anna], "Customers")
+        },
+        Requirement("A commit of a task that is cancelled changes nothing if it throws, and all if it does not") {
+            trial in
+            var counted = 0
+            for number in 0..<20 {
+                let task = Task { try await trial.count(number, trial.handles[number % 2]) }
+                if number.isMultiple(of: 3) { await Task.yield() }
+                task.cancel()
+                if case .success = await task.result { counted += 1 }
+            }
+            try trial.expect(try await trial.count(), is: counted, "The count")
+        },
+        Requirement("Whether writing is possible can be tested as often as wanted, and changes nothing") { trial in
+            for handle in trial.handles + trial.handles { try await handle.proveWritable() }
+            try trial.expectNothing(try await trial.load { $0 = everything })
+        },
+    ]
+
+    fileprivate static let everything = LedgerQuery {
+        $0.chains = [Sample.key()]
+        $0.transactions = [Sample.transaction("bare")]
+        $0.customers = [CustomerID("anna", of: "com.example.one")]
+        $0.holdings = Set(Environment.allCases)
+        $0.owners = true
+        $0.names = [Sample.document(1, for: []).evidence.provenance]
+        $0.documents = $0.names
+        $0.evidence = $0.chains
+        $0.catalogues = ["com.example.one"]
+    }
+
+    /// One of everything.
+    fileprivate static func changes(_ snapshot: LedgerSnapshot) throws -> (LedgerChanges, CustomerRecord) {
+        guard let number = snapshot.newNumbers[CustomerID("anna", of: "com.example.one")] else {
+            throw Trial.Failure(message: "There is no number for a new customer.")
+        }
+        let anna = CustomerRecord(
+            Customer(number: number, bundleId: "com.example.one"), ids: ["anna", "alias"], isEstablished: true)
+        var changes = LedgerChanges()
+        changes.documents = [Sample.document(1, for: [1])]
+        changes.customers = [anna]
+        changes.chains = [Sample.full(anna.owned)]
+        changes.events = [Sample.event("one", anna.customer)]
+        changes.apiKeys = [Sample.apiKey("1")]
+        changes.catalogues = ["com.example.one": [1, 0, 255]]
+        return (changes, anna)
+    }
+}
+
+extension CustomerRecord {
+    fileprivate var owned: [ChainRecord.Owner] { [ChainRecord.Owner(customer, .appAccountToken)] }
+}
+
+extension Trial {
+    fileprivate func commitEverything() async throws -> CustomerRecord {
+        try await first.commit(LedgerStorageContract.everything) { snapshot in
+            let (changes, anna) = try LedgerStorageContract.changes(snapshot)
+            return .commit(changes, anna)
+        }
+    }
+
+    fileprivate func expectNothing(_ snapshot: LedgerSnapshot) throws {
+        try expect(snapshot.chains, is: [:], "Chains")
+        try expect(snapshot.transactions, is: [:], "Transactions")
+        try expect(snapshot.ids, is: [:], "Ids")
+        try expect(snapshot.customers, is: [:], "Customers")
+        try expect(snapshot.names, is: [], "Names of documents")
+        try expect(snapshot.documents, is: [:], "Documents")
+        try expect(snapshot.evidence.values.allSatisfy(\.isEmpty), "A chain has evidence")
+        try expect(snapshot.catalogues, is: [:], "Catalogues")
+    }
+}
+
+// MARK: - Many commits at once
+
+extension LedgerStorageContract {
+    static let concurrency = [
+        Requirement("No other commit changes what a decision loaded before its own changes are committed") {
+            trial in
+            try await withThrowingTaskGroup(of: Int.self) { group in
+                for number in 0..<100 {
+                    group.addTask { try await trial.count(number, trial.handles[number % 2]) }
+                }
+                let counts = try await group.reduce(into: Set<Int>()) { $0.insert($1) }
+                try trial.expect(counts, is: Set(1...100), "What each of 100 commits that add one counted")
+            }
+            try trial.expect(try await trial.count(), is: 100, "The sum of them")
+        },
+        Requirement("If many commits add one id at once, one customer gets it") { trial in
+            let id = CustomerID("anna", of: "com.example.one")
+            try await withThrowingTaskGroup(of: Customer?.self) { group in
+                for number in 0..<20 {
+                    group.addTask {
+                        try await trial.handles[number % 2].commit(LedgerQuery { $0.customers = [id] }) { snapshot in
+                            if let known = snapshot.customer(id) { return .commit(LedgerChanges(), known.customer) }
+                            guard let number = snapshot.newNumbers[id] else { return .commit(LedgerChanges(), nil) }
+                            let new = Customer(number: number, bundleId: id.bundleId)
+                            var changes = LedgerChanges()
+                            changes.customers = [CustomerRecord(new, ids: [id.id])]
+                            return .commit(changes, new)
+                        }
+                    }
+                }
+                let found = try await group.reduce(into: Set<Customer?>()) { $0.insert($1) }
+                try trial.expect(found.count == 1 && !found.contains(nil), "Several customers have it: \(found)")
+            }
+        },
+        Requirement("No customer gets the number of another one, even of an erased one") { trial in
+            let numbers = try await withThrowingTaskGroup(of: [Int64].self) { group in
+                for task in 0..<10 {
+                    group.addTask {
+                        var numbers: [Int64] = []
+                        for round in 0..<5 {
+                            let handle = trial.handles[(task + round) % 2]
+                            let record = try await trial.customer("\(task) \(round)", through: handle)
+                            try await trial.commit(trial.handles[task % 2], erasing: [record]) { _ in }
+                            numbers.append(record.customer.number)
+                        }
+                        return numbers
+                    }
+                }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            try trial.expect(Set(numbers).count, is: 50, "Different numbers of 50 customers")
+            let ids = Set((0..<5).map { CustomerID("new \($0)", of: "com.example.one") })
+            let more = try await trial.second.commit(LedgerQuery { $0.customers = ids }) {
+                .commit(LedgerChanges(), $0.newNumbers)
+            }
+            try trial.expect(Set(more.keys), is: ids, "New ids with a number")
+            try trial.expect(Set(more.values).subtracting(numbers).count, is: 5, "New numbers for five new ids")
+        },
+        Requirement("A load sees one state while others write") { trial in
+            try await trial.together(0, trial.first)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for round in 1...50 {
+                    group.addTask { try await trial.together(Int64(round), trial.handles[round % 2]) }
+                    group.addTask {
+                        let found = try await trial.load(trial.handles[round / 2 % 2]) {
+                            $0.chains = [Sample.key(1), Sample.key(2)]
+                            $0.catalogues = ["com.example.one"]
+                        }
+                        let times = Set(found.chains.values.map(\.lastEventAt))
+                        let digest = found.catalogues["com.example.one"].map { Sample.time(Int64($0[0])) }
+                        try trial.expect(times == [digest], "A load saw half of a commit: \(times), \(digest as Any)")
+                    }
+                }
+                try await group.waitForAll()
+            }
+        },
+    ]
+}
+
+extension Trial {
+    /// Increments a count that is kept in a chain.
+    ///
+    /// - Returns: The sum.
+    @discardableResult
+    fileprivate func count(_ number: Int, _ handle: any LedgerStorage) async throws -> Int {
+        try await handle.commit(LedgerQuery { $0.chains = [Sample.key()] }) { snapshot in
+            var record = snapshot.chains[Sample.key()] ?? ChainRecord(Sample.key())
+            record.chain.merge(Sample.statement("\(number)"))
+            record.ownerChanges.append(Sample.time(Int64(number)))
+            var changes = LedgerChanges()
+            changes.chains = [record]
+            return .commit(changes, record.ownerChanges.count)
+        }
+    }
+
+    fileprivate func count() async throws -> Int {
+        let record = try await record(Sample.key())
+        try expect(record?.chain.transactions.count ?? 0, is: record?.ownerChanges.count ?? 0, "Transactions of all")
+        return record?.ownerChanges.count ?? 0
+    }
+
+    /// Writes one number into two chains and a catalogue.
+    fileprivate func together(_ number: Int64, _ handle: any LedgerStorage) async throws {
+        try await commit(handle) { changes in
+            changes.chains = [1, 2].map { chain in
+                var record = Sample.chain(chain)
+                record.lastEventAt = Sample.time(number)
+                return record
+            }
+            changes.catalogues = ["com.example.one": [UInt8(number)]]
+        }
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The requirements about documents and scans.
+
+import AppStoreModel
+import PurchaseLedger
+
+// MARK: - Documents
+
+extension LedgerStorageContract {
+    static let documents = [
+        Requirement("A document is loaded byte for byte, with everything that was stored about it") { trial in
+            let notification = Evidence.Notification(uuid: "uuid", type: "A_WORD", subtype: "")
+            let evidence = [
+                Sample.evidence([]), Sample.evidence([0]), Sample.evidence(Array(0...255), in: Sample.sandbox),
+                Sample.evidence([7], .notification, signed: Sample.time(7), notification: notification),
+                Sample.evidence(
+                    [8], .notification, in: Sample.otherApp, signed: Timestamp(milliseconds: -1),
+                    notification: Evidence.Notification(uuid: nil, type: "", subtype: nil)),
+                Sample.evidence((0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 7) }),
+                Sample.evidence(Sample.token(#"{"a":1}"#), .transaction, signed: Sample.time(0)),
+                Sample.evidence(Sample.token("not JSON"), .renewalInfo, signed: Sample.ends[1]),
+                Sample.evidence(Array("e30.e30.AA=".utf8), .appTransaction),
+                Sample.evidence(Array("..".utf8), .transaction),
+                Sample.evidence(Array("no token".utf8), .notification),
+            ]
+            let documents = evidence.enumerated().map { Sample.new($1, for: [], at: Int64($0)) }
+            try await trial.commit { $0.documents = Array(documents.dropLast(3)) }
+            for document in documents.suffix(3) { try await trial.commit(trial.second) { $0.documents = [document] } }
+            let names = Set(evidence.map(\.provenance))
+            let missing = Sample.document(1, for: []).evidence.provenance
+            for handle in trial.handles {
+                let found = try await trial.load(handle) {
+                    ($0.names, $0.documents) = (names.union([missing]), names.union([missing]))
+                }
+                try trial.expect(found.names, is: names, "Names")
+                try trial.expect(Set(found.documents.keys), is: names, "Names of documents")
+                for document in documents {
+                    let expected = StoredDocument(document)
+                    try trial.expect(found.documents[expected.name], is: expected, "A document")
+                }
+            }
+        },
+        Requirement("A document that is stored already does not change, and becomes evidence for more chains") {
+            trial in
+            let (first, second) = (Array("e30.e30.AA".utf8), Array("e30.e30.BB".utf8))
+            let stored = Sample.new(Sample.evidence(first, .transaction), for: [1], at: 1)
+            try await trial.commit { ($0.documents, $0.chains) = ([stored], [Sample.chain(1)]) }
+            // The same name with another signature.
+            for chains in [[1, 2], []] {
+                let again = Sample.new(Sample.evidence(second, .transaction), for: chains, at: 2)
+                try await trial.commit(trial.second) { ($0.documents, $0.chains) = ([again], [Sample.chain(2)]) }
+            }
+            let name = stored.evidence.provenance
+            let found = try await trial.load {
+                $0.documents = [name]
+                $0.evidence = Set((1...3).map { Sample.key($0) })
+            }
+            try trial.expect(found.documents, is: [name: StoredDocument(stored)], "The document")
+            let reference = DocumentReference(name, about: [Sample.key(1), Sample.key(2)])
+            try trial.expect(
+                (1...3).map { found.evidence[Sample.key($0)] ?? [] }, is: [[reference], [reference], []], "Evidence")
+        },
+        Requirement("A token in a notification is a document of its own, byte for byte, wherever else it arrives") {
+            trial in
+            let token = Sample.evidence(Sample.token(#"{"name":"inner"}"#), .transaction)
+            let text = String(decoding: token.document, as: UTF8.self)
+            let notifications = (1...3).map { number in
+                Sample.evidence(
+                    Sample.token(#"{"name":\#(number),"data":{"signedTransactionInfo":"\#(text)"}}"#), .notification,
+                    parts: [token], notification: Evidence.Notification(uuid: "\(number)", type: "A", subtype: nil))
+            }
+            // Together with the token, after it, and without it.
+            try await trial.commit {
+                $0.documents = [Sample.new(token, for: [1]), Sample.new(notifications[0], for: [1])]
+            }
+            try await trial.commit(trial.second) { $0.documents = [Sample.new(notifications[1], for: [2])] }
+            try await trial.commit { $0.erasedChains = [Sample.key(1)] }
+            try await trial.commit { $0.documents = [Sample.new(notifications[2], for: [2])] }
+            let names = Set(([token] + notifications).map(\.provenance))
+            var found = try await trial.load { $0.documents = names }.documents
+            let kept = Set(notifications.dropFirst().map(\.document))
+            try trial.expect(Set(found.values.map(\.document)), is: kept, "Those that were not erased")
+            try await trial.commit { $0.documents = [Sample.new(token, for: [2])] }
+            found = try await trial.load { $0.documents = names }.documents
+            try trial.expect(
+                Set(found.values.map(\.document)), is: kept.union([token.document]), "With the token again")
+        },
+        Requirement("The evidence for a chain is every document that was stored for it, with all chains of each") {
+            trial in
+            let documents = (1...6).map { Sample.document($0, for: $0 == 6 ? [] : [$0 % 2, $0 / 2]) }
+            for document in documents { try await trial.commit { $0.documents = [document] } }
+            let found = try await trial.load { $0.evidence = Set((0...3).map { Sample.key($0) }) }.evidence
+            for number in 0...3 {
+                let expected = documents.filter { $0.chains.contains(Sample.key(number)) }.map {
+                    DocumentReference($0.evidence.provenance, about: $0.chains)
+                }
+                let references = found[Sample.key(number)] ?? []
+                try trial.expect(Set(references), is: Set(expected), "Evidence for \(number)")
+                try trial.expect(references.count, is: expected.count, "Documents for \(number)")
+            }
+        },
+        Requirement("With a chain exactly those documents are erased that are evidence for no other chain") {
+            trial in
+            // Evidence for one erased chain, for an erased and another one, for two erased ones, and for none.
+            let chains = [[1], [1, 2], [1, 3], [], [2], [3]]
+            let documents = (0..<24).map { Sample.document($0, for: chains[$0 % 6]) }
+            let names = Set(documents.map(\.evidence.provenance))
+            for _ in 1...2 {
+                try await trial.commit { $0.documents = Array(documents[..<12]) }
+                for document in documents[12...] { try await trial.commit(trial.second) { $0.documents = [document] } }
+                try await trial.commit { $0.erasedChains = [Sample.key(1), Sample.key(3)] }
+                let left = documents.filter { $0.chains.isEmpty || $0.chains.contains(Sample.key(2)) }
+                let found = try await trial.load {
+                    ($0.documents, $0.names) = (names, names)
+                    $0.evidence = Set((1...3).map { Sample.key($0) })
+                }
+                try trial.expect(
+                    Set(found.documents.values), is: Set(left.map { StoredDocument($0) }), "Documents left")
+                try trial.expect(found.names, is: Set(left.map(\.evidence.provenance)), "Names left")
+                let counts = (1...3).map { found.evidence[Sample.key($0)]?.count ?? 0 }
+                try trial.expect(counts, is: [0, left.count { !$0.chains.isEmpty }, 0], "Evidence left")
+                let about = Set(found.evidence.values.joined().flatMap(\.chains))
+                try trial.expect(about, is: [Sample.key(2)], "Chains of what is left")
+            }
+        },
+        Requirement("Moved documents are evidence for the new chain instead of the old one, each once") {
+            trial in
+            let chains = [[1], [1, 2], [2], [1, 3], []]
+            let documents = (0..<10).map { Sample.document($0, for: chains[$0 % 5]) }
+            try await trial.commit { $0.documents = documents }
+            try await trial.commit(trial.second) { $0.movedEvidence = [Sample.key(1): Sample.key(2)] }
+            let found = try await trial.load { $0.evidence = Set((1...3).map { Sample.key($0) }) }.evidence
+            let counts = (1...3).map { found[Sample.key($0)]?.count ?? 0 }
+            try trial.expect(counts, is: [0, 8, 2], "Evidence")
+            try trial.expect(
+                Set(found.values.joined().flatMap(\.chains)), is: [Sample.key(2), Sample.key(3)], "Chains")
+            try await trial.commit { $0.erasedChains = [Sample.key(2)] }
+            let left = try await trial.scan(trial.first.scanDocuments, limit: 10) { _ in }
+            try trial.expect(left.count, is: 4, "Documents left: those of no chain, and of another besides")
+        },
+        Requirement("The newest notification is found if it is among the last documents") { trial in
+            let kinds: [Evidence.Kind] = [.notification, .notification, .transaction, .receipt]
+            for (number, kind) in kinds.enumerated() {
+                let evidence = Sample.evidence(Array("e30.\(number).AA".utf8), kind)
+                try await trial.commit { $0.documents = [Sample.new(evidence, for: [], at: Int64(number))] }
+            }
+            for (count, time) in [(9, 1), (3, 1), (2, nil), (0, nil)] as [(Int, Int64?)] {
+                let found = try await trial.second.lastNotification(among: count)
+                try trial.expect(found, is: time.map(Sample.time), "The newest among the last \(count)")
+            }
+        },
+    ]
+}
+
+// MARK: - Scans
+
+extension LedgerStorageContract {
+    static let scans = [
+        Requirement("A scan finds each document stored before it once, even while others write") { trial in
+            for limit in [1, 7, 1000] {
+                try await trial.store(100 * limit..<100 * limit + 20)
+                let before = try await trial.scan(trial.first.scanDocuments, limit: 1000) { _ in }
+                let found = try await trial.scan(trial.second.scanDocuments, limit: limit) { page in
+                    let start = 100 * limit + 30 + page * 2
+                    if page < 30 { try await trial.store(start..<start + 2) }
+                }
+                let counts = Dictionary(found.map { ($0.document, 1) }) { $0 + $1 }
+                try trial.expect(before.allSatisfy { counts[$0.document] == 1 }, "One is missing or comes twice")
+                try trial.expect(Set(before).isSubset(of: found), "One is not what was stored")
+            }
+        },
+        Requirement("A scan finds the remaining documents while others are erased") { trial in
+            try await trial.store(0..<20)
+            var isErased = false
+            let found = try await trial.scan(trial.first.scanDocuments, limit: 3) { _ in
+                guard !isErased else { return }
+                isErased = true
+                try await trial.commit(trial.second) { $0.erasedChains = Set((5..<10).map { Sample.key($0) }) }
+            }
+            let left = (0..<5).map { Sample.document($0, for: []) } + (10..<20).map { Sample.document($0, for: []) }
+            try trial.expect(
+                Set(left.map(\.evidence.document)).isSubset(of: found.map(\.document)), "One is missing")
+            let after = try await trial.scan(trial.second.scanDocuments, limit: 3) { _ in }
+            try trial.expect(after.count, is: left.count, "Documents in a scan after that")
+        },
+        Requirement("A scan finds every chain that has facts or documents, or had them before it was erased") { trial in
+            try await trial.store(0..<20)
+            let facts = (20..<30).map { Sample.chain($0, in: $0 == 20 ? Sample.otherApp : Sample.production) }
+            try await trial.commit { $0.chains = facts }
+            try await trial.commit { changes in
+                var erased = ChainRecord(Sample.key(3))
+                erased.erasedAt = Sample.time(1)
+                (changes.chains, changes.erasedChains) = ([erased], [Sample.key(3)])
+            }
+            let expected = Set((0..<20).map { Sample.key($0) } + facts.map(\.key))
+            for limit in [1, 7, 1000] {
+                let found = try await trial.scan(trial.second.scanChains, limit: limit) { page in
+                    let start = 100 * limit + page
+                    if page < 30 { try await trial.store(start..<start + 1) }
+                }
+                try trial.expect(expected.subtracting(found), is: [], "Chains that are missing")
+            }
+        },
+    ]
+}
+
+extension Trial {
+    /// Stores documents, each for a chain of its own.
+    fileprivate func store(_ numbers: Range<Int>) async throws {
+        try await commit { changes in
+            changes.documents = numbers.map { Sample.document($0, for: [$0]) }
+            changes.chains = numbers.map { Sample.chain($0) }
+        }
+    }
+
+    /// Everything that a scan finds.
+    ///
+    /// - Parameter onPage: Called after each page with its number.
+    fileprivate func scan<Item: Sendable>(
+        _ next: (ScanCursor?, Int) async throws -> ScanPage<Item>, limit: Int,
+        onPage: (Int) async throws -> Void
+    ) async throws -> [Item] {
+        var (items, cursor, pages) = ([Item](), ScanCursor?.none, 0)
+        repeat {
+            let page = try await next(cursor, limit)
+            try expect(page.items.count <= limit, "A page has more than \(limit)")
+            try expect(page.damage, is: [], "Damage")
+            items += page.items
+            cursor = page.next
+            pages += 1
+            try await onPage(pages)
+            try expect(pages < 10_000, "A scan does not end")
+        } while cursor != nil
+        return items
+    }
+}

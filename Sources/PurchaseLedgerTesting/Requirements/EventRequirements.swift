@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The requirements about events, API keys and digests of catalogues.
+
+import AppStoreModel
+import PurchaseLedger
+import Synchronization
+
+// MARK: - Events
+
+extension LedgerStorageContract {
+    static let events = [
+        Requirement("Events are read as committed, by app, in order, after a cursor, up to a limit") {
+            trial in
+            let anna = try await trial.customer("anna")
+            let texts = Sample.awkward.map { Sample.event($0, anna.customer) }
+            let bare = LedgerEvent(.notificationReceived, in: Sample.sandbox, at: Sample.time(6))
+            let other = Sample.event("other", in: Sample.otherApp)
+            let expected = texts + [bare]
+            try await trial.commit { $0.events = [texts[0], other, texts[1]] }
+            try await trial.commit(trial.second) { $0.events = Array(expected[2...]) }
+            let all = try await trial.page(after: nil).events
+            try trial.expect(all.map(\.unplaced), is: expected, "Events")
+            try trial.expect(
+                try await trial.page(of: "com.example.two", after: nil).events.map(\.unplaced), is: [other],
+                "Another app's")
+            for (place, event) in all.enumerated() {
+                for limit in [0, 2, 100] {
+                    let page = try await trial.page(after: event.cursor, limit: limit)
+                    try trial.expect(page.events, is: Array(all[(place + 1)...].prefix(limit)), "After \(place)")
+                    let rest = try await trial.page(after: page.next).events
+                    try trial.expect(rest, is: Array(all[(place + 1 + page.events.count)...]), "After the page")
+                }
+            }
+        },
+        Requirement("A cursor at the end stays valid, even of an app without events") { trial in
+            for bundleId in ["com.example.one", "com.example.two"] {
+                let start = try await trial.page(of: bundleId, after: nil)
+                try trial.expect(start.events, is: [], "Events")
+                let scope = LedgerScope(bundleId: bundleId, environment: .production)
+                for detail in ["first", "second"] {
+                    try await trial.commit(trial.second) { $0.events = [Sample.event(detail, in: scope)] }
+                }
+                let found = try await trial.page(of: bundleId, after: start.next)
+                try trial.expect(found.events.map(\.detail), is: ["first", "second"], "Events after the beginning")
+                let end = try await trial.page(of: bundleId, after: found.next)
+                try trial.expect(end.events, is: [], "Events after the end")
+                try await trial.commit { $0.events = [Sample.event("third", in: scope)] }
+                for cursor in [found.next, end.next] {
+                    let more = try await trial.page(of: bundleId, after: cursor).events
+                    try trial.expect(more.map(\.detail), is: ["third"], "Events after the old end")
+                }
+            }
+        },
+        Requirement("While others write, a follower sees every event once, and events of one chain in order") {
+            trial in
+            let writing = Writing()
+            try await withThrowingTaskGroup(of: [LedgerEvent].self) { group in
+                for handle in trial.handles {
+                    group.addTask { try await trial.follow(handle, writing) }
+                }
+                try await trial.writeEvents(chains: 10, rounds: 20)
+                writing.isOver.withLock { $0 = true }
+                for try await events in group {
+                    let chains = Dictionary(grouping: events) { $0.originalTransactionId }
+                    try trial.expect(chains.count, is: 10, "Chains")
+                    for details in chains.values.map({ $0.map(\.detail) }) {
+                        try trial.expect(details, is: (0..<40).map { "\($0)" }, "Events of a chain")
+                    }
+                }
+            }
+        },
+        Requirement("After events were erased, an earlier cursor expires and names the oldest valid one") { trial in
+            try await trial.commit { $0.events = (0..<10).map { Sample.event("\($0)", at: Int64($0)) } }
+            let all = try await trial.page(after: nil).events
+            for (before, limit, erased, left) in [
+                (4, 0, 0, 10), (4, 3, 3, 7), (4, 9, 1, 6), (4, 9, 0, 6), (99, 9, 6, 0),
+            ] {
+                let found = try await trial.second.eraseEvents(before: Sample.time(Int64(before)), limit: limit)
+                try trial.expect(found, is: erased, "How many were erased before \(before), at most \(limit)")
+                let expected = Array(all.suffix(left))
+                try trial.expect(try await trial.page(after: nil).events, is: expected, "Those that are left")
+                for (place, event) in all.enumerated() {
+                    if place + 1 >= all.count - left {
+                        let rest = try await trial.page(after: event.cursor).events
+                        try trial.expect(rest, is: Array(all[(place + 1)...]), "After \(place)")
+                    } else {
+                        guard case .expired(let oldest) = try await trial.error(after: event.cursor) else {
+                            throw Trial.Failure(message: "The cursor after \(place) did not expire.")
+                        }
+                        try trial.expect(try await trial.page(after: oldest).events, is: expected, "After the oldest")
+                    }
+                }
+            }
+            try await trial.commit { $0.events = [Sample.event("new", at: 100)] }
+            let new = try await trial.page(after: all.last?.cursor).events
+            try trial.expect(new.map(\.detail), is: ["new"], "Events after all were erased")
+            try trial.expect(!all.map(\.cursor).contains(new.first?.cursor), "A cursor stands for two places")
+        },
+        Requirement("Any other text is an invalid cursor") { trial in
+            try await trial.commit { $0.events = [Sample.event("one")] }
+            for text in Sample.awkward + ["-1", "one", "9223372036854775807", "9223372036854775808", "1 "] {
+                let error = try await trial.error(after: EventCursor(rawValue: text))
+                try trial.expect(error, is: .invalid, "\(text.prefix(20).debugDescription) as a cursor")
+            }
+        },
+        Requirement("A page has the first id of each customer in its events, unless the customer was erased") { trial in
+            var (anna, bert) = (try await trial.customer("anna", "a"), try await trial.customer("bert"))
+            let cora = try await trial.customer("cora")
+            try await trial.commit { changes in
+                changes.events = [anna, bert, cora, anna].map { Sample.event("", $0.customer) }
+            }
+            for (record, id) in [(anna, "anna"), (bert, "bert"), (cora, "cora")] {
+                let found = try await trial.page(after: nil).customerIds[record.customer]
+                try trial.expect(found, is: id, "The first id")
+            }
+            // Bert is merged into Anna, and Cora is erased.
+            anna.ids += bert.ids
+            try await trial.commit(erasing: [bert, cora]) { $0.customers = [anna] }
+            let page = try await trial.page(after: nil)
+            try trial.expect(page.customerIds, is: [anna.customer: "anna"], "First ids of those that are left")
+            bert = try await trial.customer("cora")
+            try trial.expect(page.events.map(\.customer).contains(bert.customer), is: false, "A number is another's")
+        },
+    ]
+}
+
+private final class Writing: Sendable {
+    let isOver = Mutex(false)
+}
+
+extension LedgerEvent {
+    /// The event without the cursor that the storage assigned.
+    fileprivate var unplaced: LedgerEvent {
+        var event = self
+        event.cursor = nil
+        return event
+    }
+}
+
+extension Trial {
+    fileprivate func page(
+        of bundleId: String = "com.example.one", after cursor: EventCursor?, limit: Int = 100
+    ) async throws -> EventPage {
+        try await second.events(of: bundleId, after: cursor, limit: limit)
+    }
+
+    fileprivate func error(after cursor: EventCursor?) async throws -> EventCursorError? {
+        do throws(any Error) {
+            _ = try await page(after: cursor)
+            return nil
+        } catch let error as EventCursorError {
+            return error
+        }
+    }
+
+    /// Writes events of some chains concurrently through both handles: two of each chain in each round.
+    fileprivate func writeEvents(chains: Int, rounds: Int) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for chain in 0..<chains {
+                group.addTask {
+                    for round in 0..<rounds {
+                        try await commit(handles[(chain + round) % 2]) { changes in
+                            changes.events = [2 * round, 2 * round + 1].map { Sample.event("\($0)", chain: chain) }
+                            changes.chains = [Sample.chain(chain, signed: Int64(round))]
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    /// The events that a follower reads until all are written.
+    fileprivate func follow(_ handle: any LedgerStorage, _ writing: Writing) async throws -> [LedgerEvent] {
+        var (events, cursor) = ([LedgerEvent](), EventCursor?.none)
+        while true {
+            let isLast = writing.isOver.withLock { $0 }
+            let page = try await handle.events(of: "com.example.one", after: cursor, limit: 7)
+            events += page.events
+            cursor = page.next
+            if page.events.isEmpty {
+                if isLast { return events }
+                await Task.yield()
+            }
+        }
+    }
+}
+
+// MARK: - Others
+
+extension LedgerStorageContract {
+    static let others = [
+        Requirement("An API key replaces the one with the same public part, and becomes the last one") { trial in
+            let keys = ["b", "a", "c"].map { Sample.apiKey($0, Sample.awkward[4]) }
+            for key in keys { try await trial.commit { $0.apiKeys = [key] } }
+            try trial.expect(try await trial.second.apiKeys(), is: keys, "Keys in the order in which they were stored")
+            let revoked = Sample.apiKey("b", "", revoked: Sample.time(9))
+            try await trial.commit(trial.second) { $0.apiKeys = [revoked, Sample.apiKey("d")] }
+            let expected = [keys[1], keys[2], revoked, Sample.apiKey("d")]
+            try trial.expect(try await trial.first.apiKeys(), is: expected, "Keys after one was revoked")
+        },
+        Requirement("The digest of an app's catalogue is the one committed last") { trial in
+            for (one, two) in [([1], [2]), ([], [0, 255]), ([3], [4])] as [([UInt8], [UInt8])] {
+                try await trial.commit { $0.catalogues = ["com.example.one": one] }
+                try await trial.commit(trial.second) { $0.catalogues = ["com.example.two": two] }
+                let found = try await trial.load { $0.catalogues = ["com.example.one", "com.example.two", "x"] }
+                try trial.expect(
+                    found.catalogues, is: ["com.example.one": one, "com.example.two": two], "Digests")
+            }
+        },
+    ]
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The requirements about records of chains and customers.
+
+import AppStoreModel
+import PurchaseLedger
+
+extension Sample {
+    static func transaction(_ id: String, in scope: LedgerScope = production) -> TransactionKey {
+        TransactionKey(id, in: scope)
+    }
+}
+
+// MARK: - Chains
+
+extension LedgerStorageContract {
+    static let records = [
+        Requirement("A record replaces every part of the stored one") { trial in
+            let (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert"))
+            let owners = [
+                ChainRecord.Owner(bert.customer, .claim), ChainRecord.Owner(anna.customer, .appAccountToken),
+            ]
+            var (reordered, tombstone) = (Sample.full(owners.reversed()), ChainRecord(Sample.key()))
+            reordered.owners[0].reason = .claim
+            (tombstone.erasedAt, tombstone.lastEventAt) = (Sample.time(1), Sample.time(2))
+            tombstone.chain.mergeResidue(Sample.statement("1"))
+            var renewalOnly = ChainRecord(Sample.key())
+            renewalOnly.chain.merge(Sample.renewal)
+            for record in [
+                Sample.full(owners), reordered, Sample.chain(transaction: "bare", owners: [bert]), Sample.full([]),
+                tombstone, renewalOnly, ChainRecord(Sample.key()),
+            ] {
+                try await trial.commit { $0.chains = [record] }
+                let found = try await trial.record(Sample.key())
+                try trial.expect(found ?? ChainRecord(Sample.key()), is: record, "The chain")
+                let chain = try await trial.load { $0.transactions = [Sample.transaction("both")] }.transactions
+                let isThere = record.chain.transactions["both"] != nil
+                try trial.expect(Array(chain.values), is: isThere ? [Sample.key()] : [], "The transaction's chain")
+            }
+        },
+        Requirement("Apps and environments share nothing") { trial in
+            let scopes = [Sample.production, Sample.sandbox, Sample.otherApp]
+            for (number, scope) in scopes.enumerated() {
+                try await trial.commit { $0.chains = [Sample.chain(in: scope, signed: Int64(number))] }
+            }
+            for (number, scope) in scopes.enumerated() {
+                let found = try await trial.load { $0.transactions = [Sample.transaction("1", in: scope)] }.chains
+                let expected = Sample.chain(in: scope, signed: Int64(number))
+                try trial.expect(found, is: [expected.key: expected], "The chain in \(scope)")
+            }
+        },
+        Requirement("A transaction leads to the chain that its newest document names") { trial in
+            let receipt = {
+                var record = Sample.chain(3, transaction: "0")
+                record.chain.merge(Sample.statement("x", of: 3, signed: 6, source: .receipt))
+                return record
+            }()
+            for (record, expected) in [
+                (Sample.chain(1, transaction: "x", signed: 4), 1), (Sample.chain(2, transaction: "x", signed: 5), 2),
+                (receipt, 3), (Sample.chain(1, in: Sample.sandbox, transaction: "x", signed: 9), 3),
+                (Sample.chain(1, transaction: "x", signed: 7), 1), (Sample.chain(1, transaction: "y", signed: 8), 3),
+            ] {
+                try await trial.commit { $0.chains = [record] }
+                let found = try await trial.load { $0.transactions = [Sample.transaction("x")] }
+                try trial.expect(found.transactions.values.map(\.self), is: [Sample.key(expected)], "The chain")
+                try trial.expect(Array(found.chains.keys), is: [Sample.key(expected)], "Chains in the snapshot")
+            }
+        },
+        Requirement("Chains are due from the instant in their reports, the earliest first, up to a limit") {
+            trial in
+            let sandbox = Sample.chain(3, in: Sample.sandbox, next: Sample.time(0))
+            try await trial.commit { changes in
+                changes.chains = ([5, 3, nil, 1, 4, 2] as [Int64?]).enumerated().map { number, next in
+                    Sample.chain(number, next: next.map(Sample.time))
+                }
+                changes.chains.append(sandbox)
+            }
+            for (now, limit, expected) in [
+                (3, 9, [sandbox.key, Sample.key(3), Sample.key(5), Sample.key(1)]),
+                (9, 2, [sandbox.key, Sample.key(3)]), (-1, 9, []), (9, 0, []),
+            ] as [(Int64, Int, [ChainKey])] {
+                let due = try await trial.second.dueChains(at: Sample.time(now), limit: limit)
+                try trial.expect(due, is: expected, "Due at \(now), at most \(limit)")
+            }
+            try await trial.commit(trial.second) {
+                $0.chains = [Sample.chain(3), Sample.chain(3, in: Sample.sandbox, next: Sample.time(9))]
+            }
+            let due = try await trial.first.dueChains(at: Sample.time(2), limit: 9)
+            try trial.expect(due, is: [Sample.key(5)], "Due after one was put off, and one was dropped")
+        },
+    ]
+}
+
+// MARK: - Customers
+
+extension LedgerStorageContract {
+    static let customers = [
+        Requirement("A customer is found by each of its ids, byte for byte, in its own app only") { trial in
+            // An index has a limited key length.
+            let ids = ["a", "A"] + Sample.awkward.filter { $0.utf8.count < 1000 }
+            var customers: [CustomerRecord] = []
+            for id in ids { customers.append(try await trial.customer(id, "\(id) alias")) }
+            let other = try await trial.customer("a", of: Sample.otherApp.bundleId)
+            for (id, customer) in zip(ids, customers) {
+                for name in [id, "\(id) alias"] {
+                    let found = try await trial.load { $0.customers = [CustomerID(name, of: "com.example.one")] }
+                    try trial.expect(Array(found.customers.values), is: [customer], "The customer called \(name)")
+                }
+            }
+            let all = try await trial.load {
+                $0.customers = Set((ids + ["missing"]).map { CustomerID($0, of: "com.example.one") })
+            }
+            try trial.expect(Set(all.customers.values), is: Set(customers), "All customers")
+            try trial.expect(all.ids.count, is: ids.count, "Ids of all customers")
+            let there = try await trial.load {
+                $0.customers = Set(["a", "A"].map { CustomerID($0, of: Sample.otherApp.bundleId) })
+            }
+            try trial.expect(Array(there.customers.values), is: [other], "Customers of the other app")
+        },
+        Requirement("A customer's record replaces the stored one, with its ids in their order") {
+            trial in
+            var anna = try await trial.customer("m", "z", "a")
+            _ = try await trial.customer("other")
+            anna.ids.append("k")
+            anna.isEstablished = true
+            try await trial.commit(trial.second) { $0.customers = [anna] }
+            for id in anna.ids {
+                let found = try await trial.load(trial.first) { $0.customers = [CustomerID(id, of: "com.example.one")] }
+                try trial.expect(found.customer(CustomerID(id, of: "com.example.one")), is: anna, "By \(id)")
+            }
+        },
+        Requirement("The chains of customers are loaded by environment, and none is missed") { trial in
+            let (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert"))
+            func expect(_ customer: CustomerRecord, _ environment: Environment, _ chains: [ChainRecord]) async throws {
+                for handle in trial.handles {
+                    let found = try await trial.load(handle) {
+                        $0.customers = [CustomerID(customer.ids[0], of: "com.example.one")]
+                        $0.holdings = [environment]
+                    }
+                    try trial.expect(
+                        found.chains(of: customer.customer), is: chains, "\(customer.ids)' chains in \(environment)")
+                }
+            }
+            var chains = [1, 2, 3].map { Sample.chain($0, owners: [anna]) }
+            let sandbox = Sample.chain(4, in: Sample.sandbox, owners: [bert, anna])
+            try await trial.commit { $0.chains = [chains[2], chains[0], sandbox] }
+            try await trial.commit(trial.second) { $0.chains = [chains[1]] }
+            try await expect(anna, .production, chains)
+            try await expect(anna, .sandbox, [sandbox])
+            try await expect(anna, .xcode, [])
+            try await expect(bert, .production, [])
+            chains[1].owners = [ChainRecord.Owner(bert.customer, .claim)]
+            try await trial.commit { $0.chains = [chains[1]] }
+            try await expect(anna, .production, [chains[0], chains[2]])
+            try await expect(bert, .production, [chains[1]])
+            chains[1].owners.insert(ChainRecord.Owner(anna.customer, .appAccountToken), at: 0)
+            try await trial.commit(trial.second) { $0.chains = [chains[1]] }
+            try await expect(anna, .production, chains)
+        },
+        Requirement("The owners of all chains in a snapshot are loaded on demand") { trial in
+            var customers: [CustomerRecord] = []
+            for number in 1...4 { customers.append(try await trial.customer("\(number)", "alias \(number)")) }
+            let chains = (1...3).map { Sample.chain($0, owners: [customers[$0 - 1], customers[$0]]) }
+            try await trial.commit { $0.chains = chains }
+            for isWanted in [true, false] {
+                let found = try await trial.load {
+                    $0.chains = [Sample.key(1)]
+                    $0.transactions = [Sample.transaction("3")]
+                    $0.owners = isWanted
+                }
+                try trial.expect(Set(found.customers.values), is: isWanted ? Set(customers) : [], "Owners")
+            }
+            let held = try await trial.load {
+                $0.customers = [CustomerID("1", of: "com.example.one")]
+                ($0.holdings, $0.owners) = ([.production], true)
+            }
+            try trial.expect(Set(held.customers.values), is: Set(customers[..<2]), "Owners of what a customer has")
+        },
+        Requirement("An erased customer leaves only its chains, and its ids are free for another one at once") {
+            trial in
+            var (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert", "robert"))
+            var chain = Sample.chain(owners: [bert])
+            try await trial.commit { $0.chains = [chain] }
+            anna.ids += bert.ids
+            chain.owners = [ChainRecord.Owner(anna.customer, .claim)]
+            try await trial.commit(trial.second, erasing: [bert]) { ($0.customers, $0.chains) = ([anna], [chain]) }
+            for id in ["anna", "bert", "robert"] {
+                let found = try await trial.load {
+                    ($0.customers, $0.holdings) = ([CustomerID(id, of: "com.example.one")], [.production])
+                }
+                try trial.expect(Array(found.customers.values), is: [anna], "The customer called \(id)")
+                try trial.expect(found.chains(of: anna.customer), is: [chain], "The chains of \(id)")
+            }
+            chain.owners = []
+            try await trial.commit(erasing: [anna]) { $0.chains = [chain] }
+            let found = try await trial.load {
+                $0.customers = Set(anna.ids.map { CustomerID($0, of: "com.example.one") })
+                ($0.holdings, $0.chains) = ([.production], [chain.key])
+            }
+            try trial.expect(found.customers, is: [:], "Customers")
+            try trial.expect(found.chains, is: [chain.key: chain], "Chains")
+            let again = try await trial.customer("robert")
+            let its = try await trial.load {
+                ($0.customers, $0.holdings) = ([CustomerID("robert", of: "com.example.one")], [.production])
+            }
+            try trial.expect(its.chains(of: again.customer), is: [], "Chains of a new customer with an old id")
+        },
+    ]
+}

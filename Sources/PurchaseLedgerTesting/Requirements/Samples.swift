@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// Sample values for the requirements.
+enum Sample {
+    static let production = LedgerScope(bundleId: "com.example.one", environment: .production)
+    static let sandbox = LedgerScope(bundleId: "com.example.one", environment: .sandbox)
+    static let otherApp = LedgerScope(bundleId: "com.example.two", environment: .production)
+
+    /// Texts that a storage may cut, escape or normalize by mistake.
+    static let awkward = [
+        "\u{0}", "a\u{0}b", "\u{1}0", "", "é\u{1f600}", "'; --\"\\,%_", String(repeating: "x", count: 70_000),
+    ]
+
+    /// The key of a chain by a small number.
+    static func key(_ number: Int = 1, in scope: LedgerScope = production) -> ChainKey {
+        ChainKey("\(2_000_000_000 + number)", in: scope)
+    }
+
+    static func time(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: 1_700_000_000_000 + milliseconds) }
+
+    static let ends = [Timestamp(milliseconds: .min), Timestamp(milliseconds: .max)]
+
+    static func state(_ product: String = "product") -> ChainState {
+        ChainState(status: .billingGrace, productId: product, until: time(7), willRenew: false)
+    }
+
+    static func event(
+        _ detail: String, _ customer: Customer? = nil, chain: Int = 1, in scope: LedgerScope = production,
+        at milliseconds: Int64 = 5
+    ) -> LedgerEvent {
+        var event = LedgerEvent(
+            .refunded, in: scope, at: time(milliseconds), customer: customer,
+            originalTransactionId: key(chain).originalTransactionId, transactionId: "2", productId: "product",
+            detail: detail)
+        (event.effectiveAt, event.before, event.after) = (time(3), state("before"), state("after"))
+        return event
+    }
+
+    static func apiKey(_ id: String, _ name: String = "name", revoked: Timestamp? = nil) -> APIKey {
+        APIKey(
+            id: id, name: name, role: .client, bundleId: production.bundleId, secretHash: Array(0..<32),
+            createdAt: time(1), revokedAt: revoked)
+    }
+}
+
+// MARK: - Chains
+
+extension Sample {
+    /// A chain with one transaction.
+    static func chain(
+        _ number: Int = 1, in scope: LedgerScope = production, transaction: String? = nil, signed: Int64 = 0,
+        owners: [CustomerRecord] = [], next: Timestamp? = nil
+    ) -> ChainRecord {
+        var record = ChainRecord(key(number, in: scope))
+        record.chain.merge(statement(transaction ?? "\(number)", of: number, signed: signed))
+        record.owners = owners.map { ChainRecord.Owner($0.customer, .claim) }
+        if let next { record.report = ChainReport(state(), isSubscription: true, nextChange: next) }
+        return record
+    }
+
+    /// A chain with a value in every member.
+    static func full(_ owners: [ChainRecord.Owner]) -> ChainRecord {
+        var record = ChainRecord(key())
+        for text in awkward { record.chain.merge(statement(text, text: text)) }
+        record.chain.merge(statement("both"))
+        record.chain.merge(statement("both", source: .receipt))
+        record.chain.merge(bare)
+        record.chain.merge(renewal)
+        for text in awkward { record.chain.mergeResidue(statement(text, text: text)) }
+        record.chain.mergeResidue(statement("both", source: .receipt))
+        record.chain.mergeResidue(bare)
+        record.report = ChainReport(
+            state(awkward[1]), isSubscription: true, transactionId: awkward[0], expiresDate: ends[1],
+            revoked: Set(awkward), isEntitling: true, nextChange: time(9))
+        record.owners = owners
+        record.ownerChanges = [time(2), time(1)] + ends
+        record.erasedAt = time(10)
+        record.lastEventAt = time(11)
+        record.chain.predecessors = Set(awkward)
+        record.successor = awkward[2]
+        return record
+    }
+
+    private static let revocation = TransactionStatement.Revocation(
+        date: time(3), reason: Open(rawValue: 17), type: Open(rawValue: "A_WORD"), percentage: -1)
+
+    /// A statement with a value in every member, none of them a known word.
+    static func statement(
+        _ id: String, of chain: Int = 1, signed: Int64 = 0, text: String = "text",
+        source: TransactionStatement.Source = .signedTransaction
+    ) -> TransactionStatement {
+        var statement = TransactionStatement(
+            source: source, provenance: Provenance(signedDate: time(signed), evidence: EvidenceID([1, 2, 3])),
+            transactionId: id, originalTransactionId: key(chain).originalTransactionId, productId: text)
+        statement.knownSince = time(signed - 1)
+        statement.type = Open(rawValue: text)
+        statement.subscriptionGroup = text
+        (statement.purchaseDate, statement.expiresDate) = (ends[0], ends[1])
+        statement.quantity = .max
+        statement.isUpgraded = true
+        statement.revocation = revocation
+        statement.ownership = Open(rawValue: text)
+        statement.appAccountToken = text
+        statement.offerType = Open(rawValue: 99)
+        statement.webOrderLineItemId = text
+        statement.transactionReason = Open(rawValue: text)
+        (statement.price, statement.currency) = (.max, text)
+        return statement
+    }
+
+    /// A statement without optional members.
+    private static let bare = TransactionStatement(
+        source: .signedTransaction, provenance: Provenance(signedDate: ends[0], evidence: EvidenceID([])),
+        transactionId: "bare", originalTransactionId: key().originalTransactionId, productId: "")
+
+    /// Renewal info with a value in every member.
+    static var renewal: RenewalFact {
+        var renewal = RenewalFact(
+            provenance: Provenance(signedDate: ends[0], evidence: EvidenceID([4])),
+            originalTransactionId: key().originalTransactionId)
+        (renewal.productId, renewal.autoRenewProductId, renewal.appAccountToken) = ("", awkward[1], awkward[4])
+        renewal.willRenew = false
+        renewal.expirationIntent = Open(rawValue: 77)
+        renewal.isInBillingRetry = true
+        (renewal.gracePeriodExpiresDate, renewal.renewalDate) = (time(4), time(6))
+        renewal.priceIncreaseStatus = Open(rawValue: 5)
+        return renewal
+    }
+}
+
+// MARK: - Documents
+
+extension Sample {
+    static func evidence(
+        _ document: [UInt8], _ kind: Evidence.Kind = .receipt, in scope: LedgerScope = production,
+        signed: Timestamp? = nil, parts: [Evidence] = [], notification: Evidence.Notification? = nil
+    ) -> Evidence {
+        Evidence(kind, document, scope, signed, parts: parts, notification: notification) { _ in ([], []) }
+    }
+
+    /// Bytes in the form of a signed token.
+    static func token(_ payload: String) -> [UInt8] {
+        let header = "{\"alg\":\"ES256\",\"x5c\":[\"\(String(repeating: "A", count: 500))\"]}"
+        let parts = [header, payload, String(repeating: "s", count: 64)]
+        return Array(parts.map { Base64.encodeURL(Array($0.utf8)[...]) }.joined(separator: [UInt8(ascii: ".")]))
+    }
+
+    static func document(_ number: Int, for chains: [Int]) -> NewDocument {
+        new(evidence(token(#"{"number":\#(number)}"#), .transaction, signed: time(Int64(number))), for: chains)
+    }
+
+    static func new(_ evidence: Evidence, for chains: [Int], at milliseconds: Int64 = 0) -> NewDocument {
+        NewDocument(evidence, for: Set(chains.map { key($0) }), receivedAt: time(milliseconds))
+    }
+}
