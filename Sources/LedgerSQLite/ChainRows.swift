@@ -1,42 +1,128 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import PurchaseLedger
+public import PurchaseLedger
 
-// A chain's row as a value: its newest renewal info, what was published about it last, and what few chains have.
+/// A chain as it is stored.
+struct StoredChain {
+    let number: Int64
+    var record: ChainRecord
 
-extension ChainRecord {
-    /// As `contents` has them.
-    var bindings: [Binding] {
-        let renewal = chain.renewal
-        return [
-            .time(erasedAt), .time(lastEventAt),
-            .text(successor), .text(chain.predecessors.list),
-            .time(renewal?.provenance.signedDate), .octets(renewal?.provenance.evidence.octets),
-            .text(renewal?.productId), .text(renewal?.autoRenewProductId), .flag(renewal?.willRenew),
-            .number(renewal?.expirationIntent?.rawValue), .flag(renewal?.isInBillingRetry),
-            .time(renewal?.gracePeriodExpiresDate), .number(renewal?.priceIncreaseStatus?.rawValue),
-            .text(renewal?.appAccountToken), .time(renewal?.renewalDate),
-        ] + ChainState.bindings(report?.state) + [
-            .flag(report?.isSubscription), .text(report?.transactionId), .time(report?.expiresDate),
-            .text(report?.revoked.list), .flag(report?.isEntitling),
-        ]
+    /// `nil` if there is a row only since documents refer to it.
+    var recordIfAny: ChainRecord? { record == ChainRecord(record.key) ? nil : record }
+
+    /// Reads the chain's own row, with its owners, but not its facts.
+    init(_ row: inout RowReader, _ key: ChainKey) throws {
+        number = try row.next()
+        record = try row.fields(of: ChainRecord(key))
+        let nextChange = try row.next(Timestamp?.self)
+        record.report?.nextChange = nextChange
+        record.ownerChanges = try row.next(TimestampList.self).times
+        record.owners = try row.next(String?.self).map { try ChainRecord.Owner.list($0, key) } ?? []
+    }
+
+    init(number: Int64, record: ChainRecord) {
+        (self.number, self.record) = (number, record)
     }
 }
 
-extension StoredChain {
-    /// Reads `chainColumns`.
-    init(_ row: inout RowReader, _ key: ChainKey) throws {
-        number = try row.integer()
-        record = ChainRecord(key)
-        record.erasedAt = try row.timeIfAny()
-        record.lastEventAt = try row.timeIfAny()
-        record.successor = try row.textIfAny()
-        record.chain.predecessors = try row.textIfAny().map { try JSONValue.stored($0).strings } ?? []
-        if let renewal = try RenewalFact(&row, key.originalTransactionId) { record.chain.merge(renewal) }
-        record.report = try ChainReport(&row)
-        record.ownerChanges = try row.textIfAny().map { try JSONValue.stored($0).times } ?? []
-        record.owners = try row.textIfAny().map { try ChainRecord.Owner.list($0, key) } ?? []
+// MARK: - Fields
+
+extension ChainRecord: StoredFields {
+    @usableFromInline package static let blank = ChainRecord(
+        ChainKey("", in: LedgerScope(bundleId: "", environment: .production)))
+
+    /// All but the key, the next change, by which chains are indexed, and what is in other tables.
+    @usableFromInline
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("erasedAt", &erasedAt)
+        try coder.field("lastEventAt", &lastEventAt)
+        try coder.field("successor", &successor)
+        var predecessors = StringList(chain.predecessors)
+        try coder.field("predecessors", &predecessors)
+        chain.predecessors = predecessors.strings
+        var renewal = chain.renewal
+        try coder.group(&renewal)
+        renewal?.originalTransactionId = key.originalTransactionId
+        if let renewal { chain.merge(renewal) }
+        try coder.group(&report)
+    }
+}
+
+extension ChainReport: StoredFields {
+    @usableFromInline package static let blank = ChainReport(.blank, isSubscription: false)
+
+    /// All but the next change.
+    @usableFromInline
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try state.fields(&coder)
+        try coder.field("publishedIsSubscription", &isSubscription)
+        try coder.field("publishedTransactionId", &transactionId)
+        try coder.field("publishedExpiresDate", &expiresDate)
+        var list = StringList(revoked)
+        try coder.field("publishedRevoked", &list)
+        revoked = list.strings
+        try coder.field("publishedEntitling", &isEntitling)
+    }
+}
+
+extension ChainState: StoredFields {
+    @usableFromInline package static let blank = ChainState(status: .active)
+
+    @usableFromInline
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("publishedStatus", &status)
+        try coder.field("publishedProductId", &productId)
+        try coder.field("publishedUntil", &until)
+        try coder.field("publishedWillRenew", &willRenew)
+    }
+}
+
+// MARK: - Lists
+
+// Lists that few chains have are JSON in one column; an empty one is null.
+
+/// Strings in order, so that the same set is the same text.
+private struct StringList: Storable {
+    let strings: Set<String>
+
+    init(_ strings: Set<String>) {
+        self.strings = strings
+    }
+
+    init?(_ stored: StoredValue) {
+        guard let array = JSONValue.array(stored) else { return nil }
+        strings = Set(array.compactMap(\.string))
+    }
+
+    var stored: StoredValue {
+        strings.isEmpty ? .null : .text(JSONValue.array(strings.sorted().map { .string($0) }).compactText)
+    }
+}
+
+/// Instants in milliseconds since 1970.
+struct TimestampList: Storable {
+    let times: [Timestamp]
+
+    init(_ times: [Timestamp]) {
+        self.times = times
+    }
+
+    init?(_ stored: StoredValue) {
+        guard let array = JSONValue.array(stored) else { return nil }
+        times = array.compactMap { $0.integer.map(Timestamp.init(milliseconds:)) }
+    }
+
+    var stored: StoredValue {
+        times.isEmpty ? .null : .text(JSONValue.array(times.map { .number("\($0.milliseconds)") }).compactText)
+    }
+}
+
+extension JSONValue {
+    /// - Returns: `nil` if it is no JSON; nothing of other JSON than an array.
+    fileprivate static func array(_ stored: StoredValue) -> [JSONValue]? {
+        guard case .text(let text) = stored else { return stored == .null ? [] : nil }
+        return (try? JSONValue(parsing: text.utf8)).map { $0.array ?? [] }
     }
 }
 
@@ -51,66 +137,4 @@ extension ChainRecord.Owner {
             return ChainRecord.Owner(Customer(number: number, bundleId: key.scope.bundleId), reason)
         }
     }
-}
-
-extension RenewalFact {
-    fileprivate init?(_ row: inout RowReader, _ originalTransactionId: String) throws {
-        guard let provenance = try row.provenanceIfAny() else {
-            row.skip(9)
-            return nil
-        }
-        self.init(provenance: provenance, originalTransactionId: originalTransactionId)
-        productId = try row.textIfAny()
-        autoRenewProductId = try row.textIfAny()
-        willRenew = try row.flagIfAny()
-        expirationIntent = try row.numberIfAny().map(Open.init)
-        isInBillingRetry = try row.flag()
-        gracePeriodExpiresDate = try row.timeIfAny()
-        priceIncreaseStatus = try row.numberIfAny().map(Open.init)
-        appAccountToken = try row.textIfAny()
-        renewalDate = try row.timeIfAny()
-    }
-}
-
-extension ChainReport {
-    fileprivate init?(_ row: inout RowReader) throws {
-        guard let state = try ChainState(&row) else {
-            row.skip(6)
-            return nil
-        }
-        self.init(state, isSubscription: try row.flag())
-        transactionId = try row.textIfAny()
-        expiresDate = try row.timeIfAny()
-        revoked = try row.textIfAny().map { try JSONValue.stored($0).strings } ?? []
-        isEntitling = try row.flag()
-        nextChange = try row.timeIfAny()
-    }
-}
-
-// MARK: - JSON
-
-// What few chains have is JSON in one column.
-
-extension JSONValue {
-    fileprivate static func stored(_ text: String) throws -> JSONValue {
-        guard let value = try? JSONValue(parsing: text.utf8) else {
-            throw SQLiteErrors.damaged("A row of the ledger has no JSON in the place of JSON")
-        }
-        return value
-    }
-
-    fileprivate var time: Timestamp? { integer.map(Timestamp.init(milliseconds:)) }
-
-    fileprivate var times: [Timestamp] { array?.compactMap(\.time) ?? [] }
-
-    fileprivate var strings: Set<String> { Set(array?.compactMap(\.string) ?? []) }
-}
-
-extension Set<String> {
-    /// A JSON array in order, so that the same set is the same text; `nil` if it is empty, as it mostly is.
-    fileprivate var list: String? { isEmpty ? nil : JSONValue.array(sorted().map { .string($0) }).compactText }
-}
-
-extension Timestamp {
-    var json: JSONValue { .number("\(milliseconds)") }
 }

@@ -3,29 +3,16 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// A chain as it is stored.
-struct StoredChain {
-    let number: Int64
-    var record: ChainRecord
-
-    /// `nil` if there is a row only since documents refer to it.
-    var recordIfAny: ChainRecord? { record == ChainRecord(record.key) ? nil : record }
-}
-
 // MARK: - Loading
 
 extension SQLiteLedgerSession {
-    /// All columns of a chain but for the next change, by which it is indexed.
-    private static let contents = """
-        erasedAt, lastEventAt, successor, predecessors, renewalSignedDate, renewalEvidence, renewalProductId, autoRenewProductId, autoRenewStatus,
-        expirationIntent, isInBillingRetry, gracePeriodExpiresDate, priceIncreaseStatus, renewalAppAccountToken,
-        renewalDate, publishedStatus, publishedProductId, publishedUntil, publishedWillRenew, publishedIsSubscription,
-        publishedTransactionId, publishedExpiresDate, publishedRevoked, publishedEntitling
-        """
+    private static let columns = ColumnNames.names(ChainRecord.self)
+
+    private static let columnList = columns.joined(separator: ", ")
 
     /// With the owners as `number reason`, separated by commas: a statement less for each chain.
     private static let chainColumns = """
-        chains.id, \(contents), nextChange,
+        chains.id, \(columnList), nextChange,
         (SELECT times FROM ownerChanges WHERE chain = chains.id),
         (SELECT group_concat(customer || ' ' || reason) FROM (
             SELECT customer, reason FROM links WHERE chain = chains.id ORDER BY place))
@@ -41,12 +28,12 @@ extension SQLiteLedgerSession {
 
     /// A chain that was loaded, or is now.
     func storedChain(_ key: ChainKey) throws -> StoredChain? {
-        if let known = chains[key] { return known }
+        if let chain = chains[key] { return chain }
         guard let scope = try scope(key.scope) else { return nil }
         let row = try first(Self.chainByKey, [.text(key.originalTransactionId), .integer(scope)]) {
             try StoredChain(&$0, key)
         }
-        let chain = try row.map(withStatements)
+        let chain = try row.map(withFacts)
         chains[key] = .some(chain)
         return chain
     }
@@ -55,38 +42,31 @@ extension SQLiteLedgerSession {
         let scope = LedgerScope(bundleId: customer.bundleId, environment: environment)
         guard let number = try self.scope(scope) else { return [] }
         let rows = try all(Self.chainsByOwner, [.integer(customer.number), .integer(number)]) { row in
-            let key = ChainKey(try row.text(), in: scope)
+            let key = ChainKey(try row.next(), in: scope)
             return try StoredChain(&row, key)
         }
         return try rows.map { row in
-            let chain = try withStatements(row)
+            let chain = try withFacts(row)
             chains[chain.record.key] = chain
             return chain.record
         }
     }
 
-    private func withStatements(_ row: StoredChain) throws -> StoredChain {
+    private func withFacts(_ row: StoredChain) throws -> StoredChain {
         var chain = row
-        let key = row.record.key
-        let statements = try all(Self.statements, [.integer(row.number)]) {
-            (
-                isResidue: try $0.flag(),
-                statement: try TransactionStatement(&$0, originalTransactionId: key.originalTransactionId)
-            )
-        }
-        for (isResidue, statement) in statements {
-            if isResidue { chain.record.chain.mergeResidue(statement) } else { chain.record.chain.merge(statement) }
-        }
+        try addFacts(to: &chain.record.chain, chain.number)
         return chain
     }
 
     /// Two chains may name one transaction, as when a subscription was migrated: that of the newest document counts.
     private static let chainOfTransaction = """
         SELECT originalTransactionId FROM (
-            SELECT originalTransactionId, signedDate, evidence FROM statements JOIN chains ON chains.id = statements.chain
+            SELECT originalTransactionId, signedDate, evidence
+            FROM statements JOIN chains ON chains.id = statements.chain
             WHERE transactionId = ?1 AND scope = ?2 AND NOT isOriginal
             UNION ALL
-            SELECT originalTransactionId, signedDate, evidence FROM chains JOIN statements ON chains.id = statements.chain
+            SELECT originalTransactionId, signedDate, evidence
+            FROM chains JOIN statements ON chains.id = statements.chain
             WHERE originalTransactionId = ?1 AND scope = ?2 AND isOriginal)
         ORDER BY signedDate DESC, evidence DESC, originalTransactionId DESC LIMIT 1
         """
@@ -94,34 +74,36 @@ extension SQLiteLedgerSession {
     func chain(of transaction: TransactionKey) throws -> ChainKey? {
         guard let scope = try scope(transaction.scope) else { return nil }
         return try first(Self.chainOfTransaction, [.text(transaction.transactionId), .integer(scope)]) {
-            ChainKey(try $0.text(), in: transaction.scope)
+            ChainKey(try $0.next(), in: transaction.scope)
         }
     }
 
+    /// Outer joins: a row that refers to no scope, as after an edit by hand, is damage.
+    private static let keys = """
+        SELECT chains.id, bundleId, environment, originalTransactionId
+        FROM chains LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app
+        """
+
     func dueChains(at now: Timestamp, limit: Int) throws -> [ChainKey] {
-        let found = try all(
-            // A row that refers to no scope, as after an edit by hand, stops no other; a check names it.
-            """
-            SELECT scope, originalTransactionId FROM chains JOIN scopes ON scopes.id = chains.scope
-            WHERE nextChange <= ? ORDER BY nextChange LIMIT ?
-            """,
-            [.time(now), .number(max(0, limit))]
-        ) { (scope: try $0.integer(), id: try $0.text()) }
-        return try found.map { ChainKey($0.id, in: try scope(numbered: $0.scope)) }
+        // Without such rows, so that they stop no other. A check names them.
+        let due = " WHERE nextChange <= ? AND scopes.id IS NOT NULL ORDER BY nextChange LIMIT ?"
+        return try all(Self.keys + due, [now.stored, max(0, limit).stored]) { try $0.numberedKey().item }
     }
 
     func scanChains(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<ChainKey> {
-        try ScanWalk<ChainKey> { number, limit in
-            let rows = try self.all(
-                "SELECT id, scope, originalTransactionId FROM chains WHERE id > ? ORDER BY id LIMIT ?",
-                [.integer(number), .number(limit)]
-            ) { (number: try $0.integer(), scope: try $0.integer(), id: try $0.text()) }
-            return try rows.map { ($0.number, ChainKey($0.id, in: try self.scope(numbered: $0.scope))) }
-        } numbers: { number, limit in
-            try self.all(
-                "SELECT id FROM chains WHERE id > ? ORDER BY id LIMIT ?", [.integer(number), .number(limit)]
-            ) { try $0.integer() }
-        }.page(after: cursor, limit: limit)
+        try TableScan.page(after: cursor, limit: limit) { number, limit in
+            try all(Self.keys + " WHERE chains.id > ? ORDER BY chains.id LIMIT ?", [.integer(number), limit.stored]) {
+                try $0.numberedKey()
+            }
+        }
+    }
+}
+
+extension RowReader {
+    /// Reads a chain's number and what it is called.
+    fileprivate mutating func numberedKey() throws -> TableScan<ChainKey>.Row {
+        let (number, scope) = (try next(Int64.self), try scope())
+        return (number, ChainKey(try next(), in: scope))
     }
 }
 
@@ -129,19 +111,17 @@ extension SQLiteLedgerSession {
 
 extension SQLiteLedgerSession {
     private static let addChain = """
-        INSERT INTO chains (\(contents), nextChange, originalTransactionId, scope)
-        VALUES (\(places(27)))
+        INSERT INTO chains (\(columnList), nextChange, originalTransactionId, scope)
+        VALUES (\(places(columns.count + 3)))
         """
-
-    static func places(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
 
     /// Two, since SQLite writes the index of what is due again even if its column stays the same.
     private static let updateChain = """
-        UPDATE chains SET (\(contents)) = (\(places(24))) WHERE id = ?
+        UPDATE chains SET (\(columnList)) = (\(places(columns.count))) WHERE id = ?
         """
 
     private static let updateChainWithDue = """
-        UPDATE chains SET (\(contents), nextChange) = (\(places(25))) WHERE id = ?
+        UPDATE chains SET (\(columnList), nextChange) = (\(places(columns.count + 1))) WHERE id = ?
         """
 
     /// Writes what differs from the record that was loaded.
@@ -162,38 +142,27 @@ extension SQLiteLedgerSession {
     }
 
     private func putRow(_ record: ChainRecord) throws -> (old: ChainRecord, number: Int64) {
-        let due = Binding.time(record.report?.nextChange)
+        let (fields, due) = (try ParameterWriter.parameters(of: record), (record.report?.nextChange).stored)
         guard let stored = try storedChain(record.key) else {
-            let key = [Binding.text(record.key.originalTransactionId), .integer(try addedScope(record.key.scope))]
-            return (ChainRecord(record.key), try insert(Self.addChain, record.bindings + [due] + key))
+            let key = [.text(record.key.originalTransactionId), StoredValue.integer(try addedScope(record.key.scope))]
+            return (ChainRecord(record.key), try insert(Self.addChain, fields + [due] + key))
         }
-        let (old, number) = (stored.record, Binding.integer(stored.number))
+        let (old, number) = (stored.record, StoredValue.integer(stored.number))
         if record.report?.nextChange != old.report?.nextChange {
-            try run(Self.updateChainWithDue, record.bindings + [due, number])
-        } else if record.bindings != old.bindings {
-            try run(Self.updateChain, record.bindings + [number])
+            try run(Self.updateChainWithDue, fields + [due, number])
+        } else if try fields != ParameterWriter.parameters(of: old) {
+            try run(Self.updateChain, fields + [number])
         }
         return (old, stored.number)
     }
 
     /// `place` is the order in which they became owners.
     private func put(_ owners: [ChainRecord.Owner], of chain: Int64, old: [ChainRecord.Owner]) throws {
-        var left = old.filter { owner in owners.contains { $0.customer == owner.customer } }
-        if !owners.map(\.customer).starts(with: left.map(\.customer)) { left = [] }
-        for owner in old where !left.contains(owner) {
-            try run(
-                "DELETE FROM links WHERE chain = ? AND customer = ?",
-                [.integer(chain), .integer(owner.customer.number)])
-        }
-        for (owner, known) in zip(owners, left) where owner.reason != known.reason {
-            try run(
-                "UPDATE links SET reason = ? WHERE chain = ? AND customer = ?",
-                [.text(owner.reason.rawValue), .integer(chain), .integer(owner.customer.number)])
-        }
-        for owner in owners.dropFirst(left.count) {
+        if !old.isEmpty { try run("DELETE FROM links WHERE chain = ?", [.integer(chain)]) }
+        for owner in owners {
             try run(
                 "INSERT INTO links (chain, customer, reason) VALUES (?, ?, ?)",
-                [.integer(chain), .integer(owner.customer.number), .text(owner.reason.rawValue)])
+                [.integer(chain), .integer(owner.customer.number), owner.reason.stored])
         }
     }
 
@@ -201,6 +170,6 @@ extension SQLiteLedgerSession {
         guard !times.isEmpty else { return try run("DELETE FROM ownerChanges WHERE chain = ?", [.integer(chain)]) }
         try run(
             "INSERT OR REPLACE INTO ownerChanges (chain, times) VALUES (?, ?)",
-            [.integer(chain), .text(JSONValue.array(times.map(\.json)).compactText)])
+            [.integer(chain), TimestampList(times).stored])
     }
 }

@@ -6,33 +6,46 @@ import PurchaseLedger
 // What documents say about transactions: a row of `statements` for each, or of `residue` if the document was erased.
 
 extension SQLiteLedgerSession {
-    private static let statementColumns = """
-        transactionId, source, signedDate, evidence, productId, type, subscriptionGroup, purchaseDate, expiresDate,
-        quantity, isUpgraded, revocationDate, revocationReason, revocationType, revocationPercentage, ownership,
-        appAccountToken, offerType, webOrderLineItemId, transactionReason, knownSince, price, currency
+    private static let columns = ColumnNames.names(TransactionStatement.self)
+
+    private static let columnList = columns.joined(separator: ", ")
+
+    private static let factsOfChain = """
+        SELECT 0, \(columnList) FROM statements WHERE chain = ?1
+        UNION ALL SELECT 1, \(columnList) FROM residue WHERE chain = ?1
         """
 
-    static let statements = """
-        SELECT 0, \(statementColumns) FROM statements WHERE chain = ?1
-        UNION ALL SELECT 1, \(statementColumns) FROM residue WHERE chain = ?1
+    private static let putStatement = """
+        INSERT OR REPLACE INTO statements (chain, isOriginal, \(columnList)) VALUES (\(places(columns.count + 2)))
         """
 
-    /// Where statements are kept.
-    enum StatementTable: String {
+    private static let putResidue = """
+        INSERT OR REPLACE INTO residue (chain, \(columnList)) VALUES (\(places(columns.count + 1)))
+        """
+
+    static func places(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
+
+    /// Merges the stored facts of a chain into it.
+    func addFacts(to chain: inout Chain, _ number: Int64) throws {
+        var blank = TransactionStatement.blank
+        blank.originalTransactionId = chain.key.originalTransactionId
+        let facts = try all(Self.factsOfChain, [.integer(number)]) { row in
+            (isResidue: try row.next(Bool.self), statement: try row.fields(of: blank))
+        }
+        for (isResidue, statement) in facts {
+            if isResidue { chain.mergeResidue(statement) } else { chain.merge(statement) }
+        }
+    }
+
+    /// Where facts are stored.
+    enum FactTable: String {
         case statements
         case residue
     }
 
-    private static let putStatement = """
-        INSERT OR REPLACE INTO statements (chain, isOriginal, \(statementColumns))
-        VALUES (\(places(25)))
-        """
-
-    private static let putResidue = "INSERT OR REPLACE INTO residue (chain, \(statementColumns)) VALUES (\(places(24)))"
-
     func put(
         _ facts: [String: TransactionFact], old: [String: TransactionFact], of key: ChainKey, _ chain: Int64,
-        in table: StatementTable
+        in table: FactTable
     ) throws {
         guard !facts.isEmpty || !old.isEmpty else { return }
         for (id, fact) in facts where fact != old[id] { try put(fact, old: old[id], of: key, chain, in: table) }
@@ -43,70 +56,21 @@ extension SQLiteLedgerSession {
     }
 
     private func put(
-        _ fact: TransactionFact, old: TransactionFact?, of key: ChainKey, _ chain: Int64, in table: StatementTable
+        _ fact: TransactionFact, old: TransactionFact?, of key: ChainKey, _ chain: Int64, in table: FactTable
     ) throws {
         for (new, old) in [(fact.signed, old?.signed), (fact.receipt, old?.receipt)] where new != old {
             if let new {
+                let fields = try ParameterWriter.parameters(of: new)
                 let isOriginal = new.transactionId.utf8.elementsEqual(key.originalTransactionId.utf8)
                 switch table {
-                case .statements: try run(Self.putStatement, [.integer(chain), .flag(isOriginal)] + new.bindings)
-                case .residue: try run(Self.putResidue, [.integer(chain)] + new.bindings)
+                case .statements: try run(Self.putStatement, [.integer(chain), isOriginal.stored] + fields)
+                case .residue: try run(Self.putResidue, [.integer(chain)] + fields)
                 }
             } else if let old {
                 try run(
                     "DELETE FROM \(table.rawValue) WHERE chain = ? AND transactionId = ? AND source = ?",
-                    [.integer(chain), .text(old.transactionId), .number(old.source.rawValue)])
+                    [.integer(chain), .text(old.transactionId), old.source.stored])
             }
         }
-    }
-}
-
-extension TransactionStatement {
-    fileprivate var bindings: [Binding] {
-        [
-            .text(transactionId), .number(source.rawValue), .time(provenance.signedDate),
-            .bytes(provenance.evidence.octets), .text(productId), .text(type?.rawValue), .text(subscriptionGroup),
-            .time(purchaseDate), .time(expiresDate), .number(quantity), .flag(isUpgraded), .time(revocation?.date),
-            .number(revocation?.reason?.rawValue), .text(revocation?.type?.rawValue), .number(revocation?.percentage),
-            .text(ownership?.rawValue), .text(appAccountToken), .number(offerType?.rawValue),
-            .text(webOrderLineItemId), .text(transactionReason?.rawValue), .time(knownSince),
-            .integer(price), .text(currency),
-        ]
-    }
-
-    init(_ row: inout RowReader, originalTransactionId: String) throws {
-        let transactionId = try row.text()
-        guard let source = Source(rawValue: try row.number()) else {
-            throw SQLiteErrors.damaged("The ledger names an unknown kind of document")
-        }
-        self.init(
-            source: source, provenance: try row.provenance(), transactionId: transactionId,
-            originalTransactionId: originalTransactionId, productId: try row.text())
-        type = try row.textIfAny().map(Open.init)
-        subscriptionGroup = try row.textIfAny()
-        purchaseDate = try row.timeIfAny()
-        expiresDate = try row.timeIfAny()
-        quantity = try row.number()
-        isUpgraded = try row.flag()
-        revocation = try Revocation(&row)
-        ownership = try row.textIfAny().map(Open.init)
-        appAccountToken = try row.textIfAny()
-        offerType = try row.numberIfAny().map(Open.init)
-        webOrderLineItemId = try row.textIfAny()
-        transactionReason = try row.textIfAny().map(Open.init)
-        knownSince = try row.timeIfAny()
-        price = try row.integerIfAny()
-        currency = try row.textIfAny()
-    }
-}
-
-extension TransactionStatement.Revocation {
-    fileprivate init?(_ row: inout RowReader) throws {
-        let date = try row.timeIfAny()
-        let reason = try row.numberIfAny()
-        let type = try row.textIfAny()
-        let percentage = try row.numberIfAny()
-        guard let date else { return nil }
-        self.init(date: date, reason: reason.map(Open.init), type: type.map(Open.init), percentage: percentage)
     }
 }

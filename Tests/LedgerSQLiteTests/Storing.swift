@@ -5,7 +5,7 @@ import LedgerSQLite
 import PurchaseLedger
 
 extension SQLiteLedgerStorage {
-    /// Commits changes that follow from nothing that is stored.
+    /// Commits changes that do not depend on what is stored.
     func commit(_ change: @escaping @Sendable (inout LedgerChanges) throws -> Void) async throws {
         try await commit(LedgerQuery()) { _ in
             var changes = LedgerChanges()
