@@ -7,6 +7,7 @@ import PurchaseLedger
 import TestData
 import Testing
 
+/// Durability, group commit, and errors of the file and of its rows.
 @Suite struct StorageTests {
     private let folder: TemporaryFolder
 

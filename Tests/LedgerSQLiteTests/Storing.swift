@@ -4,6 +4,8 @@ import AppStoreModel
 import LedgerSQLite
 import PurchaseLedger
 
+// What the tests of this folder do with a storage.
+
 extension SQLiteLedgerStorage {
     /// Commits changes that do not depend on what is stored.
     func commit(_ change: @escaping @Sendable (inout LedgerChanges) throws -> Void) async throws {

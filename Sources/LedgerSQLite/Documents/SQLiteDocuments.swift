@@ -211,7 +211,7 @@ extension SQLiteLedgerSession {
 // MARK: - Rows
 
 extension EvidenceID {
-    /// What the table of documents has of it.
+    /// The bytes by which the table of documents finds it.
     fileprivate var beginning: [UInt8] { Array(octets.prefix(16)) }
 }
 

@@ -3,6 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
+// Chains: their rows, owners and changes of owner.
+
 // MARK: - Loading
 
 extension SQLiteLedgerSession {

@@ -131,7 +131,7 @@ struct RowReader: FieldCoder {
 
     mutating func field<Value: Storable>(_ name: StaticString, _ value: inout Value) throws { value = try next() }
 
-    /// The first column tells whether there are any.
+    /// If the first column is NULL, there is no group.
     mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
         guard sqlite3_column_type(statement, index) != SQLITE_NULL else {
             index += Int32(try FieldCounter.count(Group.self))
