@@ -39,6 +39,10 @@ struct TableScan<Item: Sendable> {
             last = found.last?.number ?? last
             return found.count < limit
         }
+        // The lookups meet the same damage again, unless rows were only out of order.
+        let damage = page.damage
+        page.damage = []
+        defer { if page.damage.isEmpty { page.damage = damage } }
         let end = last.advanced(upTo: Self.lookups)
         while last < end, page.items.count < limit {
             let found = try undamaged(1)
