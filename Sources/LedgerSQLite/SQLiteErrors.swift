@@ -3,9 +3,9 @@
 import GRDB
 import PurchaseLedger
 
-/// What SQLite's errors are to a ledger. This is the one place that knows.
+/// Translates SQLite's errors into those of a ledger.
 enum SQLiteErrors {
-    /// An error of a transaction as its caller sees it: what the work itself threw stays what it is.
+    /// An error of a transaction as its caller sees it. What `body` threw stays as it is.
     static func translate(_ error: any Error) -> any Error {
         switch error {
         case let error as DatabaseError: storageError(error)
@@ -13,7 +13,7 @@ enum SQLiteErrors {
         }
     }
 
-    /// An error of the storage itself, whatever it is.
+    /// Any error as one of the storage.
     static func storageError(_ error: any Error) -> LedgerStorageError {
         switch translate(error) {
         case let error as LedgerStorageError: error
@@ -32,7 +32,7 @@ enum SQLiteErrors {
             default: .unavailable
             }
         let advice = error.resultCode == .SQLITE_CANTOPEN ? ": may this user read it, and write in its folder?" : ""
-        // Not the whole error, which quotes the statement.
+        // The whole error would quote the statement.
         return LedgerStorageError(
             code, "SQLite \(error.extendedResultCode.rawValue): \(error.message ?? "no message")\(advice)")
     }

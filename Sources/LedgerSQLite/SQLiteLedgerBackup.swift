@@ -8,15 +8,17 @@ public enum SQLiteLedgerBackup {
     /// Pages that are copied between two reports of progress: 16 MiB.
     private static let step: Int32 = 4096
 
-    /// Copies one state of a ledger: everything that was committed before this began, and nothing of what is committed after.
+    /// Copies one state of a ledger: everything that was committed before this began, and nothing that is committed
+    /// later.
     ///
-    /// All pages are read in one transaction. A copy that reads each part in a transaction of its own, such as that of
-    /// `sqlite3 .backup`, begins again whenever the ledger was written in between. The ledger itself is only read.
+    /// Reads all pages in one transaction. A copy that reads each part in a transaction of its own, as `sqlite3
+    /// .backup` does, begins again whenever the ledger was written in between. The ledger itself is only read.
     ///
     /// - Parameters:
     ///   - source: The path of the ledger.
     ///   - target: The path of an empty file, so that the caller decides who may read it.
-    ///   - onProgress: Called with the bytes that were copied and with all that there are. What it throws ends the copy.
+    ///   - onProgress: Called with the number of bytes that were copied, and with that of all. An error that it throws
+    ///     ends the copy.
     /// - Returns: How many documents the ledger has in the state that was copied.
     /// - Throws: ``LedgerStorageError``: `full` if the disk of the copy is, `damaged` if `source` is no ledger.
     public static func copy(
@@ -26,7 +28,7 @@ public enum SQLiteLedgerBackup {
         do {
             let (ledger, copy) = (try open(source), try DatabaseQueue(path: target))
             let documents = try copy.writeWithoutTransaction { copy in
-                // The caller flushes the copy once it is whole, and throws it away otherwise.
+                // The caller flushes the copy once it is complete, and deletes it otherwise.
                 try copy.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
                 let documents = try ledger.read { ledger in
                     let documents = try count(ledger)
@@ -48,8 +50,11 @@ public enum SQLiteLedgerBackup {
         }
     }
 
-    /// What is wrong with a copy: SQLite's own checks, those of ``SQLiteLedgerStorage/faults()``, and whether it has as many
-    /// documents as were copied. Whether their signatures are valid, `Ledger.check` tells.
+    /// What is wrong with a copy, by the checks of ``SQLiteLedgerStorage/faults()`` and by the number of documents.
+    /// Whether their signatures are valid is for `Ledger.check`.
+    ///
+    /// - Returns: A sentence for each fault.
+    /// - Throws: ``LedgerStorageError`` if the copy cannot be opened.
     public static func faults(_ path: String, documents: Int) throws -> [String] {
         do {
             let copy = try open(path)

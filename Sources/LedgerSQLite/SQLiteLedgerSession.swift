@@ -7,17 +7,20 @@ import PurchaseLedger
 /// A connection within one transaction: loads records, and writes what was decided about them.
 ///
 /// What it caches holds as long as its transaction. If that is rolled back, the session goes with it.
-final class SQLiteLedgerSession {
+final class SQLiteLedgerSession: StatementRunner {
     let connection: Database
-    /// The bytes of texts and blobs while a statement runs, so that SQLite need not copy each by itself.
-    var scratch: [UInt8] = []
     var cache: Cache
-    /// Documents that were packed before this transaction began, as most are: it is the only one that writes, so that others wait.
-    var packings: [EvidenceID: Packing] = [:]
+    /// Documents that were encoded before this transaction began, so that other writes need not wait for it.
+    var encoded: [EvidenceID: DocumentCodec] = [:]
     /// The chains that the decision loaded; `nil` for one that is not stored. Only what differs from them is written.
     var chains: [ChainKey: StoredChain?] = [:]
     /// The customers that the decision loaded; `nil` for one that is not stored.
     var customers: [Customer: CustomerRecord?] = [:]
+    /// The names that the decision asked for and that no document has.
+    var freeNames: Set<Provenance> = []
+    /// The documents that the decision loaded or added. Later ones must not rely on them: a document may be erased with
+    /// a chain that they do not know.
+    var documents = BlobCache()
     /// By app: the last event's sequence.
     var lastSequences: [Int64: Int64] = [:]
 
@@ -28,17 +31,20 @@ final class SQLiteLedgerSession {
 
     /// What one transaction looked up and later ones need not.
     struct Cache: Sendable {
-        var rowIDs = RowIDs()
-        var parts = KnownParts()
+        var apps: [String: Int64] = [:]
+        var scopes: [LedgerScope: Int64] = [:]
+        var sharedBlobs = BlobCache()
     }
 }
 
 // MARK: - Loading
 
 extension SQLiteLedgerSession {
+    /// Loads all that a query names.
+    ///
     /// - Parameter numbersCustomers: Whether it is for a decision, which may add customers.
     func load(_ query: LedgerQuery, numbersCustomers: Bool) throws -> LedgerSnapshot {
-        (chains, customers, cache.parts.documents) = ([:], [:], [])
+        (chains, customers, freeNames, documents) = ([:], [:], [], BlobCache())
         var snapshot = LedgerSnapshot(query)
         for id in query.customers {
             guard let record = try customer(id) else { continue }

@@ -9,9 +9,8 @@ import Synchronization
 
 /// A ledger in one SQLite file.
 ///
-/// What a write wrote is on the disk when it returns. Writes go through one connection, and those that come at once share a
-/// flush; reads have connections of their own, wait for no write, and each sees one state. One process at a time should
-/// write.
+/// A write is on the disk when it returns. Writes go through one connection, and concurrent ones share a flush. Reads
+/// have connections of their own, wait for no write, and each sees one state. One process at a time should write.
 public final class SQLiteLedgerStorage: LedgerStorage {
     /// `nil` for one in memory.
     private let file: LedgerFile?
@@ -22,16 +21,19 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 
     private struct Connection {
         var database: any DatabaseWriter
-        /// A file that could be read only stays so to a connection, even when it may be written again.
+        /// A connection that opened a read-only file stays read-only, even once the file may be written.
         var mayBeReadOnly = false
     }
 
     /// Opens a ledger. Tables of an older version are brought up to date.
     ///
-    /// A file that cannot be written is opened all the same: it answers, and takes in nothing until it can be written.
+    /// A file that cannot be written is opened for reading; writes throw `readOnly` until it may be written.
     ///
-    /// - Parameter createIfMissing: Whether a ledger is created if there is no file, or an empty one.
-    /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version. Then it stays as it is.
+    /// - Parameters:
+    ///   - path: Of the file.
+    ///   - createIfMissing: Whether a ledger is created if there is no file, or an empty one.
+    /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version. Then it stays as it
+    ///   is.
     public convenience init(path: String, createIfMissing: Bool = true) throws {
         try LedgerFile.requirePlace(path)
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
@@ -44,8 +46,9 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 
     /// Opens a ledger for reading: its file stays as it is, byte for byte, also if it is damaged.
     ///
-    /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of an older
-    ///   version.
+    /// - Parameter path: Of the file.
+    /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is
+    ///   of an older version.
     public convenience init(reading path: String) throws {
         try LedgerFile.requirePlace(path)
         let file = try LedgerFile(path: path)
@@ -59,7 +62,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         groups = GroupCommit { try file?.requireInPlaceWithLog() }
     }
 
-    /// A ledger in memory, which ends with it.
+    /// Makes a ledger in memory.
     public static func inMemory() throws -> SQLiteLedgerStorage {
         do {
             let queue = try DatabaseQueue(configuration: configuration)
@@ -70,14 +73,14 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         }
     }
 
-    /// Waits for what is going on and closes the file. Whatever is asked after that is answered `unavailable`.
+    /// Waits for reads and writes that have begun, and closes the file. All later ones throw `unavailable`.
     public func close() throws {
-        // Not within the lock, which a write that is going on may need.
+        // Outside the lock, which a write that has begun may need.
         let database = connection.withLock { $0.database }
         do {
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
-            // So that all of it is in the file, which is then as good a copy as any. Where somebody still reads, it is in the
-            // log, and as safe.
+            // Then the file alone is a complete copy. If another process still reads, the rest stays in the log, as
+            // safe.
             _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
             try database.close()
         } catch {
@@ -89,7 +92,9 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 // MARK: - Integrity
 
 extension SQLiteLedgerStorage {
-    /// What is wrong with the file itself, by SQLite's own checks of its structure and of what refers to what.
+    /// What is wrong with the file itself, by SQLite's own checks of its structure and of references.
+    ///
+    /// - Returns: A sentence for each fault.
     public func faults() async throws -> [String] {
         let database = connection.withLock { $0.database }
         do {
@@ -99,10 +104,10 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// What each check finds. One that damage ends is a fault by itself, and the others go on.
+    /// What each check finds. If damage ends a check, that is a fault by itself, and the others go on.
     static func faults(_ connection: Database) -> [String] {
         let references = """
-            SELECT 'A row of ' || "table" || ' refers to a row of ' || parent || ' that is not there'
+            SELECT 'A row of ' || "table" || ' refers to a row of ' || parent || ' that does not exist'
             FROM pragma_foreign_key_check LIMIT \(mostFaults)
             """
         let checks = ["PRAGMA integrity_check(\(mostFaults))", references]
@@ -115,11 +120,11 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Of each kind: enough to see what happened to the file.
+    /// How many faults each check lists: enough to see what happened to the file.
     private static let mostFaults = 100
 }
 
-// MARK: - What a storage does
+// MARK: - LedgerStorage
 
 extension SQLiteLedgerStorage {
     public var concern: String? { file?.concern }
@@ -131,9 +136,9 @@ extension SQLiteLedgerStorage {
     public func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
-        let packings = Packing.packings(of: query.arriving)
+        let encoded = DocumentCodec.codecs(of: query.arriving)
         return try await write { session in
-            session.packings = packings
+            session.encoded = encoded
             return try LedgerDecision.run(query, decide) {
                 try session.load($0, numbersCustomers: true)
             } commit: {
@@ -174,7 +179,7 @@ extension SQLiteLedgerStorage {
 // MARK: - Reading and writing
 
 extension SQLiteLedgerStorage {
-    /// Commits what a body writes, in a group with others. It may run several times.
+    /// Commits what `body` writes, in a group with others. It may run several times.
     private func write<Output: Sendable>(
         _ body: @escaping @Sendable (SQLiteLedgerSession) throws -> Output
     ) async throws -> Output {
@@ -187,8 +192,8 @@ extension SQLiteLedgerStorage {
                 continuation.resume(throwing: error)
             }
             if groups.add(write) { beginWriting() }
-            // Yield so that the writer thread can run, for which every caller waits: otherwise it got a core up to four
-            // milliseconds after its flush was done.
+            // Yields so that the writer's thread can run, for which every caller waits. Otherwise it got a core up to
+            // four milliseconds after its flush.
             sched_yield()
         }
     }
@@ -196,7 +201,7 @@ extension SQLiteLedgerStorage {
     private func read<Output: Sendable>(
         _ body: @escaping @Sendable (SQLiteLedgerSession) throws -> Output
     ) async throws -> Output {
-        // A read that waits for its turn cannot be cancelled, but it does not wait for long.
+        // A read that waits for its turn cannot be cancelled, but does not wait long.
         try Task.checkCancellation()
         return try await withCheckedThrowingContinuation { continuation in
             reads.add { [self] connection in
@@ -210,7 +215,7 @@ extension SQLiteLedgerStorage {
     /// Lends a connection for reading.
     private func lendReader(_ use: (Database) -> Void) throws {
         let database = connection.withLock { $0.database }
-        // A connection that is opened now would open another file.
+        // A connection that is opened now would open the file that replaced the ledger.
         if let loss = groups.loss { throw loss }
         do {
             try database.unsafeRead(use)
@@ -230,15 +235,15 @@ extension SQLiteLedgerStorage {
                 return .commit
             }
             guard let output else { throw LedgerStorageError(.unavailable, "A transaction ran nothing") }
-            readCache.withLock { $0.rowIDs = session.cache.rowIDs }
+            readCache.withLock { $0 = session.cache }
             return output
         } catch {
             throw SQLiteErrors.translate(error)
         }
     }
 
-    /// One group after another, each in its own turn, so that a ledger in memory, where reads use the same connection, lets
-    /// them through in between.
+    /// Writes one group after another, each in a turn of its own: reads of a ledger in memory, which use the same
+    /// connection, run in between.
     private func writeGroups() {
         writableDatabase().asyncWriteWithoutTransaction { [self] connection in
             if groups.writeNext(to: connection) { beginWriting() }
@@ -250,8 +255,8 @@ extension SQLiteLedgerStorage {
         connection.withLock { $0.mayBeReadOnly = true }
     }
 
-    /// Opening the file again takes a while, for which no caller waits, and cannot be done on the queue of the connection that it
-    /// closes.
+    /// Starts the writer. If the file has to be opened again, it does so on another queue: that takes a while, and
+    /// cannot be done on the queue of the connection that it closes.
     private func beginWriting() {
         guard connection.withLock({ $0.mayBeReadOnly }) else { return writeGroups() }
         DispatchQueue.global().async { self.writeGroups() }
@@ -264,10 +269,10 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Opens the same file again if it may be written now. Reads wait meanwhile.
+    /// Opens the same file again if permissions allow writing it now. Reads wait meanwhile.
     ///
-    /// Closes the old connections first: SQLite shares the index of the log among all connections of a process, and while it is
-    /// open for reading only, a new connection cannot write either.
+    /// Closes the old connections first: SQLite shares the index of the log among all connections of a process, and as
+    /// long as it is open for reading only, a new connection cannot write either.
     private func reopen(_ connection: inout Connection) {
         guard let file, file.mayBeWritten, (try? file.requireInPlace()) != nil else { return }
         try? connection.database.close()
@@ -281,23 +286,23 @@ extension SQLiteLedgerStorage {
     /// How long to wait for another process that writes, such as one that makes a copy.
     private static let busyTimeout: TimeInterval = 5
 
-    /// Connections that read. More would gain nothing but where the disk is slow.
+    /// How many connections read. More would only help if the disk is slow.
     private static let readers = 5
 
-    /// Pages that each connection keeps in memory, in KiB: the upper levels of the indexes of some million transactions.
+    /// The page cache of each connection in KiB: the upper levels of the indexes of some million transactions.
     private static let cache = 32 << 10
 
-    /// Bytes of the file that who reads sees where the system has them, in place of a copy of each page: SQLite's own limit. Of
-    /// millions of customers hardly a page is asked for twice, so that no cache of ours would hold them. A disk that fails
-    /// to read ends the process then.
+    /// How many bytes of the file readers map into memory, instead of copying each page: SQLite's own limit. Of
+    /// millions of customers hardly a page is read twice, so that a page cache would not help. A disk that fails to
+    /// read then ends the process.
     private static let mapped = 0x7fff_0000
 
-    /// Pages after which the log is brought into the file: 64 MiB. At 1,000, SQLite's own, a busy server would do little
+    /// How many pages of the log cause a checkpoint: 64 MiB. With SQLite's own 1,000 a busy server would do little
     /// else.
     private static let checkpoint = 16_000
 
-    /// Bytes that are left of the log after it was longer, as it gets while a long read goes on: above what is usual, so that it
-    /// is not cut and made longer again and again.
+    /// To how many bytes the log is cut after a long read made it longer: above its usual size, so that it is not cut
+    /// and extended again and again.
     private static let keptLog = 96 << 20
 
     private static var configuration: Configuration {
@@ -308,14 +313,15 @@ extension SQLiteLedgerStorage {
         configuration.maximumReaderCount = readers
         configuration.prepareDatabase { connection in
             try connection.execute(sql: "PRAGMA cache_size = -\(cache)")
-            // What was deleted is to be gone, also from the pages that are free now.
+            // Overwrites what was deleted, also in free pages.
             try connection.execute(sql: "PRAGMA secure_delete = ON")
             if connection.configuration.readonly { try connection.execute(sql: "PRAGMA mmap_size = \(mapped)") }
         }
         return configuration
     }
 
-    /// SQLite removes a log by its path when it closes the file. It may be that of another file by now.
+    /// Keeps the log when the file is closed: SQLite removes it by its path, which may lead to that of another file by
+    /// now.
     private func keepLog(of database: any DatabaseWriter) throws {
         database.writeWithoutTransaction { connection in
             var isKept: Int32 = 1
@@ -336,7 +342,7 @@ extension SQLiteLedgerStorage {
     private static func openForWriting(_ path: String) throws -> DatabasePool {
         let pool = try DatabasePool(path: path, configuration: configuration)
         try pool.writeWithoutTransaction { connection in
-            // Only now, since GRDB's pools choose NORMAL, by which the last commits are lost when the power is.
+            // After GRDB's pool has chosen NORMAL, by which a power failure loses the last commits.
             try connection.execute(sql: "PRAGMA synchronous = FULL")
             try connection.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpoint)")
             try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
@@ -362,7 +368,7 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Refuses a database of something else before it is opened for writing, which would change it.
+    /// Refuses a database that is no ledger before it is opened for writing, which would change it.
     private static func requireNothingElse(_ path: String, mayBeNew: Bool) throws {
         guard let bytes = try? LedgerFile(path: path).bytes, bytes > 0 else { return }
         var configuration = Configuration()
@@ -373,11 +379,11 @@ extension SQLiteLedgerStorage {
             try queue.read { try Schema.requireLedger($0, orNone: mayBeNew) }
             try queue.close()
         } catch is DatabaseError {
-            // Opening it meets the same, and knows what to do about it.
+            // Opening the file meets the same error and handles it.
         }
     }
 
-    /// Where the folder cannot be written, SQLite says that it cannot open the file.
+    /// If the folder cannot be written, SQLite reports that it cannot open the file.
     private static func isReadOnly(_ error: DatabaseError) -> Bool {
         [.SQLITE_READONLY, .SQLITE_CANTOPEN].contains(error.resultCode)
     }
@@ -397,7 +403,7 @@ extension SQLiteLedgerStorage {
         try await connection.withLock { $0.database }.writeWithoutTransaction { try $0.execute(sql: sql) }
     }
 
-    /// A number that SQL on the connection that writes comes to.
+    /// The number that a query on the connection that writes returns.
     package func number(_ sql: String) async throws -> Int {
         try await connection.withLock { $0.database }.writeWithoutTransaction { try Int.fetchOne($0, sql: sql) ?? 0 }
     }

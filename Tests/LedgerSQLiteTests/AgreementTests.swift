@@ -6,10 +6,10 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// The same random history in a file and in memory. Memory has hardly any code in which something could go wrong.
+/// The same random history in a file and in memory, whose storage has hardly any code that could be wrong.
 @Suite struct AgreementTests {
     @Test(arguments: 0..<UInt64(20))
-    func `a ledger in a file says what one in memory says`(seed: UInt64) async throws {
+    func `a ledger in a file answers as one in memory`(seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
         let folder = try TemporaryFolder()
         let rules = LedgerRules(
@@ -74,7 +74,7 @@ private func answers(of storage: some LedgerStorage, _ history: History) async t
     return answers
 }
 
-/// Random things that happen to a ledger with few chains and customers, so that they meet.
+/// Random changes of a ledger with few chains and customers, so that they meet.
 private struct History {
     typealias Action = @Sendable (Ledger) async throws -> String
 
@@ -85,7 +85,7 @@ private struct History {
     }
     static let chains = scopes.flatMap { scope in (1..<4).map { ChainKey(original($0, in: scope), in: scope) } }
 
-    /// Other ids in each environment, since the order in which chains of one id publish what is due is not said.
+    /// Other ids in each environment: the order in which chains of one id publish what is due is not defined.
     private static func original(_ number: Int, in scope: LedgerScope) -> String {
         "\(scope.environment.rawValue)\(number)"
     }
@@ -104,7 +104,7 @@ private struct History {
         case 3:
             let limit = Int.random(in: 0..<5, using: &random)
             return { ledger in
-                // Which of several apps loses its events first is not said.
+                // Which of several apps loses its events first is not defined.
                 _ = try await ledger.eraseEvents(
                     before: now.advanced(by: .seconds(-20_000)), limit: limit == 0 ? 0 : 10_000)
                 return ""
@@ -208,7 +208,7 @@ private struct History {
         Self.jws("\(UInt64.random(in: 0 ... .max, using: &random))")
     }
 
-    /// What looks like a token.
+    /// Bytes in the form of a token.
     private static func jws(_ payload: String) -> [UInt8] {
         let header = Base64.encodeURL(Array(String(repeating: "header", count: 60).utf8)[...])
         let parts = [header, Base64.encodeURL(Array(payload.utf8)[...]), Array("AAAA".utf8)]

@@ -7,7 +7,7 @@ import Foundation
 import PurchaseLedger
 import TestData
 
-/// Signs what the App Store would, always with the same certificates, and verifies it.
+/// Signs as the App Store does, always with the same certificates, and verifies.
 struct AppStore: Sendable {
     static let bundleId = "com.example.company.application"
     static let scope = LedgerScope(bundleId: bundleId, environment: .production)
@@ -94,9 +94,9 @@ struct AppStore: Sendable {
 }
 
 extension Evidence {
-    /// A document of which nothing was verified: a storage keeps whatever it is given.
+    /// A document that was not verified: a storage keeps any.
     ///
-    /// - Parameter chain: The original transaction's id of the purchase that it speaks of, if it does.
+    /// - Parameter chain: The original transaction id of the purchase that it is about, if any.
     static func unverified(
         _ document: [UInt8], _ kind: Evidence.Kind = .notification, about chain: String? = nil,
         in scope: LedgerScope = AppStore.scope

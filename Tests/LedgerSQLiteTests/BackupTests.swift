@@ -8,7 +8,7 @@ import Synchronization
 import TestData
 import Testing
 
-/// Copies of a ledger that is written meanwhile.
+/// Copies of a ledger while it is written.
 @Suite struct BackupTests {
     private let folder: TemporaryFolder
 
@@ -41,7 +41,7 @@ import Testing
         return try await copy.scanned().documents.map(\.document)
     }
 
-    @Test func `a copy beside a writer has all that was committed before it began, in one file, and nothing by halves`()
+    @Test func `a copy beside a writer has all that was committed before it began, and only whole commits`()
         async throws
     {
         let storage = try SQLiteLedgerStorage(path: folder.path())
@@ -52,7 +52,7 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 var number = 0
-                // The loops that wait for this task end with it, also if it throws.
+                // The loops that wait for this task end with it, even if it throws.
                 defer { writer.isDone = true }
                 while !writer.isDone, !Task.isCancelled {
                     let first = number
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `a copy is one file, and the ledger that it is of is only read`() async throws {
+    @Test func `a copy is one file, and the copied ledger is only read`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await storage.store(.unverified([1]))
         let log = try Data(contentsOf: URL(fileURLWithPath: folder.path() + "-wal"))
@@ -103,7 +103,7 @@ import Testing
         #expect(try await Self.documents(of: path) == [[1]])
     }
 
-    @Test func `what is no ledger, damaged, or of a newer version is not copied, or found in the copy`() async throws {
+    @Test func `what is no ledger or of a newer version is not copied, and damage is found in the copy`() async throws {
         let garbage = folder.path("garbage")
         try Data(repeating: 7, count: 10_000).write(to: URL(fileURLWithPath: garbage))
         let storage = try SQLiteLedgerStorage(path: folder.path())

@@ -4,6 +4,7 @@ import LedgerSQLite
 import PurchaseLedgerTesting
 import Testing
 
+/// The contract of all storages.
 @Suite struct ContractTests {
     @Test func `a ledger in a file meets the contract, also if it is opened twice`() async throws {
         let folder = try TemporaryFolder()

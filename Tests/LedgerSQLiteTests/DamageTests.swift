@@ -7,7 +7,7 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// A ledger whose file was damaged. Looking through it ends, and no damage goes unnoticed.
+/// A ledger whose file was damaged. A scan of it ends, and finds any damage.
 @Suite struct DamageTests {
     private let folder: TemporaryFolder
     private static let now = Timestamp(milliseconds: 1_750_000_000_000)
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    /// What a check of a ledger came to.
+    /// What a check of a ledger found.
     private struct Findings {
         var faults: [String] = []
         var documents: [[UInt8]] = []
@@ -54,7 +54,7 @@ import Testing
         return path
     }
 
-    /// Everything that `quittance check` and `quittance rebuild` look at.
+    /// Everything that `quittance check` and `quittance rebuild` examine.
     private static func findings(_ path: String, _ appStore: AppStore) async -> Findings {
         var findings = Findings()
         do {
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test(arguments: Damage.allCases)
-    func `checking a damaged ledger ends, and says what is wrong unless every document is as it was`(
+    func `a check of a damaged ledger ends, and finds faults unless every document is as it was`(
         damage: Damage
     ) async throws {
         let appStore = try AppStore()
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `a page of documents in the place of another is found, and the rest is read`() async throws {
+    @Test func `a page of documents in the place of another is found, and all other documents are read`() async throws {
         let appStore = try AppStore()
         let path = folder.path("whole.sqlite")
         let storage = try SQLiteLedgerStorage(path: path)

@@ -25,7 +25,7 @@ import Testing
         ),
     ]
 
-    /// A ledger with some subscriptions, all of which are over later. The one that is due first is damaged.
+    /// A ledger with some subscriptions, all of which end. The one that is due first is damaged.
     private struct World {
         let appStore: AppStore
         let storage: SQLiteLedgerStorage
@@ -52,14 +52,14 @@ import Testing
 
         func restore() async throws { try await storage.execute(repair) }
 
-        /// The chains of which it was published that they are over.
+        /// The chains whose end was published.
         func ended() async throws -> Set<String?> {
             let events = try await ledger.events(of: AppStore.bundleId, limit: 1000).events
             return Set(events.filter { $0.after.map { $0.status != .active } ?? false }.map(\.originalTransactionId))
         }
     }
 
-    @Test(arguments: damages) func `what time brings to other purchases is published, and what is damaged is named`(
+    @Test(arguments: damages) func `what is due for other purchases is published, and a damaged one is named`(
         damage: (String, String)
     ) async throws {
         let world = try await World(damage)

@@ -6,7 +6,7 @@ import LedgerSQLite
 import PurchaseLedger
 import Testing
 
-/// What happens to a ledger whose file is taken away, replaced, or cannot be written for a while.
+/// A ledger whose file is removed, replaced, or cannot be written for a while.
 @Suite struct FileTroubleTests {
     private let folder: TemporaryFolder
     init() throws {
@@ -40,15 +40,14 @@ import Testing
     }
 
     @Test(arguments: [endings, ["", "-wal"], [""], ["-wal"], ["-shm"]])
-    func `a ledger that is taken away is an error until it is back, and never a new file`(taken: [String]) async throws
-    {
+    func `a ledger that is removed is an error until it is back, and never a new file`(taken: [String]) async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await Self.add("1", to: storage)
         try move(taken, "ledger.sqlite", to: "away")
         for _ in 0..<2 {
             let error = await Self.error { try await Self.add("2", to: storage) }
             #expect(error?.code == .unavailable)
-            #expect(error?.message.contains("is not there any more") == true)
+            #expect(error?.message.contains("is missing") == true)
             #expect(await Self.error { _ = try await Self.documents(of: storage) }?.code == .unavailable)
         }
         for ending in taken { #expect(!FileManager.default.fileExists(atPath: folder.path("ledger.sqlite" + ending))) }
@@ -93,7 +92,7 @@ import Testing
     func `a ledger that cannot be written at the start is read, and written as soon as it can be`() async throws {
         let before = try SQLiteLedgerStorage(path: folder.path())
         try await Self.add("1", to: before)
-        // As after a crash: the log and its index are there.
+        // As after a crash: the log and its index exist.
         let files = Self.endings.map { folder.path("ledger.sqlite" + $0) }
         for file in files { try FileManager.default.copyItem(atPath: file, toPath: file + ".copy") }
         try before.close()
@@ -134,18 +133,18 @@ import Testing
         #expect(try await Self.documents(of: storage).count == 100)
     }
 
-    @Test func `a log that another process keeps from being brought into the file is said`() async throws {
+    @Test func `a log that another process keeps from being brought into the file is a concern`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await Self.add("1", to: storage)
         #expect(storage.concern == nil)
         let log = try #require(FileHandle(forWritingAtPath: folder.path("ledger.sqlite-wal")))
-        // Without taking room on the disk.
+        // Takes no space on the disk.
         try log.truncate(atOffset: 1 << 30 + 1)
         #expect(storage.concern?.contains("ledger.sqlite-wal has 1024 MiB") == true)
     }
 }
 
-/// Files that cannot be written for a while: by their permissions, or for the superuser, to whom these mean nothing, by an
+/// Makes files unwritable for a while: by their permissions, or for the superuser, for whom these do not count, by an
 /// attribute of Linux's file systems.
 private struct WriteProtection {
     private let files: [String]

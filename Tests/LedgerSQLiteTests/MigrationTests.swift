@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import Foundation
 import GRDB
 import LedgerSQLite
 import PurchaseLedger
 import Testing
 
-/// Files of earlier versions are brought up to date.
+/// Files of an earlier version are brought up to date.
 @Suite struct MigrationTests {
     private let folder: TemporaryFolder
     private static let digest = "x'\(String(repeating: "0a", count: 32))'"
@@ -19,11 +20,13 @@ import Testing
         folder = try TemporaryFolder()
     }
 
-    /// A file as it was after a step, with rows of that time.
-    private func oldFile(after step: String, _ rows: String) throws -> SQLiteLedgerStorage {
+    /// A file of the first steps, with rows of that time.
+    private func oldFile(_ rows: String) throws -> SQLiteLedgerStorage {
         let queue = try DatabaseQueue(path: folder.path())
-        try Schema.migrator.migrate(queue, upTo: step)
-        try queue.write { try $0.execute(sql: Self.scopes + rows) }
+        try queue.write { connection in
+            try FirstSchema.create(connection)
+            try connection.execute(sql: Self.scopes + rows)
+        }
         try queue.close()
         return try SQLiteLedgerStorage(path: folder.path())
     }
@@ -38,7 +41,6 @@ import Testing
         async throws
     {
         let storage = try oldFile(
-            after: "007 governing period",
             """
             INSERT INTO chains (id, scope, originalTransactionId, renewalSignedDate, renewalEvidence, isInBillingRetry,
                                 renewalAppAccountToken)
@@ -68,7 +70,6 @@ import Testing
     @Test func `in an older file renewal info stays about the newest period`() async throws {
         let (start, end) = (0, 86_400_000)
         let storage = try oldFile(
-            after: "006 proof",
             """
             INSERT INTO chains (id, scope, originalTransactionId, renewalSignedDate, renewalEvidence, autoRenewStatus,
                                 isInBillingRetry)
@@ -82,19 +83,7 @@ import Testing
         #expect(state?.status == .billingRetry)
     }
 
-    @Test func `the view periods of an older file is replaced`() async throws {
-        let storage = try oldFile(
-            after: "013 evidence by chain",
-            """
-            INSERT INTO chains (id, scope, originalTransactionId) VALUES (1, 1, '1');
-            INSERT INTO statements (chain, transactionId, source, isOriginal, signedDate, evidence, productId, quantity,
-                                    isUpgraded, price)
-            VALUES (1, '1', 0, 1, 0, \(Self.digest), 'p', 1, 0, 9990), (1, '1', 1, 1, 1, \(Self.digest), 'p', 1, 0, NULL);
-            """)
-        #expect(try await storage.number("SELECT price FROM periods") == 9990)
-    }
-
-    /// As version 008 wrote them.
+    /// As a version of the first steps wrote them.
     private static let chains = """
         INSERT INTO chains (id, scope, originalTransactionId, forgottenAt, toldStatus, toldProductId, toldTransactionId,
                             toldExpiresDate, toldWillRenew, toldRevoked, toldEntitling, nextChange, lastDocument, documentCount)
@@ -109,7 +98,6 @@ import Testing
 
     @Test func `what an older file published stays published, so that no change is published again`() async throws {
         let storage = try oldFile(
-            after: "008 claims",
             Self.chains + """
                 INSERT INTO events (sequence, kind, scope, recordedAt, originalTransactionId)
                 VALUES (1, 'subscription.started', 1, 40, 'active'), (2, 'purchase.linked', 1, 30, 'active'),
@@ -138,7 +126,6 @@ import Testing
         async throws
     {
         let storage = try oldFile(
-            after: "008 claims",
             """
             INSERT INTO customers (number, app) VALUES (1, 1);
             INSERT INTO customerIds (customer, place, app, id) VALUES (1, 1, 1, 'anna');
@@ -181,7 +168,6 @@ import Testing
         let digest = "x'\(String("\(id)".prefix(32)))'"
         let content = "x'00' || CAST('document' AS BLOB)"
         let storage = try oldFile(
-            after: "008 claims",
             Self.chains + """
                 INSERT INTO documents (number, signedDate, digest, scope, chain, previous, kind, receivedAt, content)
                 VALUES (1, 1, \(digest), 1, 1, NULL, 'notification', 0, CAST(\(content) AS BLOB)),
@@ -205,30 +191,50 @@ import Testing
         #expect(try await storage.faults() == [])
     }
 
-    @Test func `what an older file kept of an erased chain still takes back and counts`() async throws {
-        let residue = """
-            {"erasedAt":50,"revoked":{"1":{"date":40,"reason":1,"type":"REFUND_FULL","percentage":100000},"2":{"date":40}},\
-            "consumables":["2","3"]}
-            """
-        let storage = try oldFile(
-            after: "014 periods of tokens and receipts",
-            """
-            INSERT INTO chains (id, scope, originalTransactionId, erasedAt, residue)
-            VALUES (1, 1, '1', 50, '\(residue)'), (2, 1, 'not erased', NULL, NULL);
-            """)
-        var chain = try #require(
-            try await storage.load { $0.chains = [Self.key("1")] }.chains[Self.key("1")]?.chain)
-        #expect(chain.residue.keys.sorted() == ["1", "2", "3"])
-        for id in ["1", "2", "3"] {
-            var statement = TransactionStatement(
-                source: .signedTransaction,
-                provenance: Provenance(signedDate: Timestamp(milliseconds: 30), evidence: EvidenceID([1])),
-                transactionId: id, originalTransactionId: "1", productId: "p")
-            statement.type = Open(.consumable)
-            chain.merge(statement)
+    @Test func `a migrated file has the tables of a new one, and no reference is broken`() async throws {
+        func schema(_ path: String) throws -> [String] {
+            try DatabaseQueue(path: path).read { connection in
+                let sql = "SELECT type || name || coalesce(sql, '') FROM sqlite_schema ORDER BY type, name"
+                let steps = try String.fetchAll(connection, sql: "SELECT identifier FROM grdb_migrations")
+                return try String.fetchAll(connection, sql: sql) + steps
+            }
         }
-        #expect(chain.purchases.map(\.revocation?.date) == [Self.time(40), Self.time(40), nil])
-        #expect(chain.purchases.first?.revocation?.percentage == 100_000)
-        #expect(try await storage.faults() == [])
+        let migrated = try oldFile(Self.chains)
+        #expect(try await migrated.faults() == [])
+        try migrated.close()
+        try SQLiteLedgerStorage(path: folder.path("new")).close()
+        #expect(try schema(folder.path()) == schema(folder.path("new")))
+    }
+
+    @Test func `numbers of rows that an older file deleted are not given again`() async throws {
+        let storage = try oldFile(
+            """
+            INSERT INTO customers (number, app) VALUES (1, 1), (7, 1);
+            DELETE FROM customers WHERE number = 7;
+            """)
+        #expect(try await storage.number("SELECT seq FROM sqlite_sequence WHERE name = 'customers'") == 7)
+        let id = CustomerID("new", of: "com.example.one")
+        var query = LedgerQuery()
+        query.customers = [id]
+        let customer = try await storage.commit(query) { .commit(LedgerChanges(), $0.newNumbers[id]) }
+        #expect(customer == 8)
+    }
+
+    @Test(arguments: [
+        ("DELETE FROM grdb_migrations WHERE identifier > '004'", "development version"),
+        ("INSERT INTO grdb_migrations VALUES ('007 governing period')", "development version"),
+        ("INSERT INTO grdb_migrations VALUES ('999 from the future')", "newer version"),
+    ])
+    func `a file of steps that no release made is refused, and stays as it is`(
+        change: String, reason: String
+    ) async throws {
+        try await DatabaseQueue(path: folder.path()).write { connection in
+            try FirstSchema.create(connection)
+            try connection.execute(sql: change)
+        }
+        let before = try Data(contentsOf: URL(fileURLWithPath: folder.path()))
+        let error = #expect(throws: LedgerStorageError.self) { try SQLiteLedgerStorage(path: folder.path()) }
+        #expect(error?.code == .damaged && error?.message.contains(reason) == true)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path())) == before)
     }
 }

@@ -6,6 +6,7 @@ import PurchaseLedger
 import TestData
 import Testing
 
+/// What a notification takes on the disk.
 @Suite struct SizeTests {
     @Test func `a notification of 20 KB takes less than 4 KB on the disk, with all that it says and every index`()
         async throws

@@ -7,6 +7,7 @@ import PurchaseLedger
 import TestData
 import Testing
 
+/// Durability, group commit, and errors of the file and of its rows.
 @Suite struct StorageTests {
     private let folder: TemporaryFolder
 
@@ -24,10 +25,10 @@ import Testing
         try await storage.texts()
     }
 
-    /// The code that a storage answers with.
-    private static func code(_ work: () async throws -> Void) async -> LedgerStorageError.Code? {
+    /// The code of the error that is thrown.
+    private static func code(_ body: () async throws -> Void) async -> LedgerStorageError.Code? {
         do {
-            try await work()
+            try await body()
             return nil
         } catch {
             return (error as? LedgerStorageError)?.code
@@ -36,14 +37,14 @@ import Testing
 
     // MARK: Durability
 
-    @Test func `every commit is flushed, keys are checked, readers do not wait`() async throws {
+    @Test func `every commit is flushed, references are checked, readers do not wait`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         #expect(try await storage.number("PRAGMA synchronous") == 2)
         #expect(try await storage.number("PRAGMA foreign_keys") == 1)
         #expect(try await storage.number("SELECT journal_mode = 'wal' FROM pragma_journal_mode") == 1)
     }
 
-    @Test func `what was written is there after it was closed and opened again`() async throws {
+    @Test func `what was written is there after the ledger was closed and opened again`() async throws {
         for round in 0..<3 {
             let storage = try SQLiteLedgerStorage(path: folder.path())
             #expect(try await Self.add("\(round)", to: storage))
@@ -54,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `what a crash leaves, the file and its log, has all that was acknowledged`() async throws {
+    @Test func `the file and its log, which a crash leaves, have all that was acknowledged`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path("running.sqlite"))
         for number in 0..<20 {
             _ = try await Self.add("\(number)", to: storage)
@@ -71,7 +72,7 @@ import Testing
 
     // MARK: Group commit
 
-    @Test func `writes that come at once share commits`() async throws {
+    @Test func `concurrent writes share commits`() async throws {
         let (storage, count) = (try SQLiteLedgerStorage(path: folder.path()), 1000)
         let (hasBegun, begins) = AsyncStream.makeStream(of: Void.self)
         // The first write goes on only once all others wait for it, however busy the machine is.
@@ -102,11 +103,11 @@ import Testing
                             let document = Evidence.unverified(Array("\(number)".utf8))
                             changes.documents = [NewDocument(document, for: [], receivedAt: Self.now)]
                             if number % 3 == 1 { throw Refused() }
-                            // An owner that there is not.
+                            // An owner that does not exist.
                             guard number % 3 == 2 else { return }
                             var record = ChainRecord(ChainKey("\(number)", in: AppStore.scope))
-                            let nobody = Customer(number: 1, bundleId: AppStore.bundleId)
-                            record.owners = [ChainRecord.Owner(nobody, .claim)]
+                            let missing = Customer(number: 1, bundleId: AppStore.bundleId)
+                            record.owners = [ChainRecord.Owner(missing, .claim)]
                             changes.chains = [record]
                         }
                         return "written"
@@ -123,7 +124,7 @@ import Testing
         #expect(Set(try await Self.documents(of: storage)) == Set((0..<100).map { "\($0 * 3)" }))
     }
 
-    @Test func `a caller that is cancelled harms nobody, and learns what became of its work`() async throws {
+    @Test func `a caller that is cancelled harms no other, and still gets its result`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         let tasks = (0..<100).map { number in Task { try await Self.add("\(number)", to: storage) } }
         for (number, task) in tasks.enumerated() where number % 2 == 0 { task.cancel() }
@@ -133,7 +134,7 @@ import Testing
 
     // MARK: Trouble
 
-    @Test func `a full disk is said to be full, keeps what it has, and is written again when there is room`()
+    @Test func `a full disk is reported, keeps what it has, and is written again once there is space`()
         async throws
     {
         let storage = try SQLiteLedgerStorage(path: folder.path())
@@ -148,7 +149,7 @@ import Testing
         #expect(try await Self.documents(of: storage) == ["before", "small", large])
     }
 
-    @Test func `a connection that may not write says so, and the next write gets another`() async throws {
+    @Test func `after a write to a connection that may not write the next one gets another connection`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await storage.execute("PRAGMA query_only = 1")
         #expect(await Self.code { _ = try await Self.add("1", to: storage) } == .readOnly)
@@ -186,7 +187,7 @@ import Testing
         #expect(await Self.code { _ = try SQLiteLedgerStorage(path: folder.path()) } == .damaged)
     }
 
-    @Test func `a folder that is not there is unavailable`() async {
+    @Test func `a ledger in a folder that does not exist is unavailable`() async {
         #expect(await Self.code { _ = try SQLiteLedgerStorage(path: folder.path("nowhere/ledger")) } == .unavailable)
     }
 
@@ -196,7 +197,7 @@ import Testing
         "UPDATE chains SET publishedRevoked = '['", "UPDATE residue SET source = 9",
         "UPDATE ownerChanges SET times = '['", "UPDATE links SET reason = 'luck'", "UPDATE documents SET kind = 'poem'",
     ])
-    func `rows that nobody here wrote are damage, not an end`(damage: String) async throws {
+    func `rows that this software never writes are damage, and end nothing`(damage: String) async throws {
         var storage = try SQLiteLedgerStorage(path: folder.path())
         let key = ChainKey("1", in: AppStore.scope)
         let customer = Customer(number: 1, bundleId: AppStore.bundleId)
@@ -231,7 +232,7 @@ import Testing
     }
 
     @Test(arguments: ["UPDATE scopes SET environment = 'Moon'", "UPDATE documents SET kind = 'poem'"])
-    func `rows that nobody here wrote are damage to a scan, which ends`(damage: String) async throws {
+    func `rows that this software never writes are damage to a scan, which ends`(damage: String) async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await storage.store((UInt8(0)..<3).map { .unverified([$0], about: "1") })
         try await storage.execute(damage)

@@ -4,8 +4,10 @@ import AppStoreModel
 import LedgerSQLite
 import PurchaseLedger
 
+// What the tests of this folder do with a storage.
+
 extension SQLiteLedgerStorage {
-    /// Commits changes that follow from nothing that is stored.
+    /// Commits changes that do not depend on what is stored.
     func commit(_ change: @escaping @Sendable (inout LedgerChanges) throws -> Void) async throws {
         try await commit(LedgerQuery()) { _ in
             var changes = LedgerChanges()

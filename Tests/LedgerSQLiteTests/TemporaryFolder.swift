@@ -3,7 +3,7 @@
 import Foundation
 import Synchronization
 
-/// A folder that goes with whoever has it.
+/// A folder that is removed together with the value that holds it.
 final class TemporaryFolder: Sendable {
     private let folder: URL
 

@@ -107,7 +107,10 @@ extension Provenance {
         self.init(signedDate: date ?? .distantPast, evidence: evidence)
     }
 
-    /// ``signedDate``, or `nil` if the document does not say when it was signed.
+    /// To read another into.
+    @usableFromInline package static let blank = Provenance(signedDate: .distantPast, evidence: EvidenceID([]))
+
+    /// ``signedDate``, or `nil` where the document does not say when it was signed.
     package var date: Timestamp? { signedDate == .distantPast ? nil : signedDate }
 
     /// Reads what ``description`` writes.

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// What a subscription's renewal info says, as far as it decides anything.
+/// What the newest renewal info of a subscription says, if it decides anything.
 public struct RenewalFact: Hashable, Sendable {
     public var provenance: Provenance
     public var originalTransactionId: String
@@ -17,14 +17,16 @@ public struct RenewalFact: Hashable, Sendable {
     /// The end of the newest period at the time of signing, even if that is past.
     public var renewalDate: Timestamp?
 
-    /// Makes a fact without optional members, for storages.
+    /// A fact without the fields that renewal info may lack.
     public init(provenance: Provenance, originalTransactionId: String) {
         self.provenance = provenance
         self.originalTransactionId = originalTransactionId
         isInBillingRetry = false
     }
 
-    /// Reads a payload; `nil` if it names no subscription, so that nothing binds it to an app.
+    /// Reads the fields that decide something from a payload.
+    ///
+    /// - Returns: `nil` if the payload names no subscription, so that nothing binds it to an app.
     public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance) {
         guard let originalTransactionId = payload.originalTransactionId else { return nil }
         self.init(provenance: provenance, originalTransactionId: originalTransactionId)
@@ -45,12 +47,33 @@ public struct RenewalFact: Hashable, Sendable {
     }
 }
 
+extension RenewalFact: StoredFields {
+    @usableFromInline package static let blank = RenewalFact(provenance: .blank, originalTransactionId: "")
+
+    /// Lists all but the original transaction's id, which is the chain's. A chain is stored together with its renewal
+    /// info: hence the names.
+    @inlinable
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("renewalSignedDate", &provenance.signedDate)
+        try coder.field("renewalEvidence", &provenance.evidence)
+        try coder.field("renewalProductId", &productId)
+        try coder.field("autoRenewProductId", &autoRenewProductId)
+        try coder.field("autoRenewStatus", &willRenew)
+        try coder.field("expirationIntent", &expirationIntent)
+        try coder.field("isInBillingRetry", &isInBillingRetry)
+        try coder.field("gracePeriodExpiresDate", &gracePeriodExpiresDate)
+        try coder.field("priceIncreaseStatus", &priceIncreaseStatus)
+        try coder.field("renewalAppAccountToken", &appAccountToken)
+        try coder.field("renewalDate", &renewalDate)
+    }
+}
+
 extension RenewalFact {
-    /// Whether this is about the end of a period: it names that end, or it was signed after the period had begun and
-    /// was known. Otherwise it is about an earlier period.
+    /// Whether this is about the end of a period: it names that end, or it was signed when the period had begun and was
+    /// known. Otherwise it is about an earlier period.
     func isAbout(_ period: TransactionStatement) -> Bool {
         if let renewalDate, renewalDate.second == period.end.second { return true }
-        guard let known = period.knownSince else { return false }
-        return provenance.signedDate >= max(period.start, known)
+        guard let knownSince = period.knownSince else { return false }
+        return provenance.signedDate >= max(period.start, knownSince)
     }
 }

@@ -4,14 +4,14 @@ public import AppStoreModel
 
 /// What the ledger knows about one transaction.
 ///
-/// It keeps the newest word of a signed transaction and the newest word of a receipt, since each knows things that the
-/// other has no words for. ``current`` is what both say together. Merging is commutative, associative and idempotent, so
-/// that no order of arrival, no duplicate and no replay can change the outcome.
+/// It keeps the newest statement of a signed transaction and the newest of a receipt, since each has fields that the
+/// other does not have. ``current`` combines both. Merging is commutative, associative and idempotent, so that neither
+/// the order of arrival nor a duplicate nor a replay can change the outcome.
 public struct TransactionFact: Hashable, Sendable {
     public let key: TransactionKey
     /// The newest signed transaction (JWS).
     public private(set) var signed: TransactionStatement?
-    /// The newest app receipt, or transaction receipt, that has it.
+    /// The newest app receipt or transaction receipt that has it.
     public private(set) var receipt: TransactionStatement?
 
     public init(_ key: TransactionKey, signed: TransactionStatement? = nil, receipt: TransactionStatement? = nil) {
@@ -20,7 +20,7 @@ public struct TransactionFact: Hashable, Sendable {
         self.receipt = receipt
     }
 
-    /// Takes in what another document says. Of two from the same kind of document the newer one stays.
+    /// Merges what another document says. Of two from the same kind of document the newer one stays.
     public mutating func merge(_ statement: TransactionStatement) {
         switch statement.source {
         case .signedTransaction: signed = newer(signed, statement)
@@ -28,18 +28,18 @@ public struct TransactionFact: Hashable, Sendable {
         }
     }
 
-    private func newer(_ known: TransactionStatement?, _ new: TransactionStatement) -> TransactionStatement {
-        guard let known else { return new }
-        var newer = known.provenance > new.provenance ? known : new
-        newer.knownSince = earliest(known.knownSince, new.knownSince)
+    private func newer(_ old: TransactionStatement?, _ new: TransactionStatement) -> TransactionStatement {
+        guard let old else { return new }
+        var newer = old.provenance > new.provenance ? old : new
+        newer.knownSince = earliest(old.knownSince, new.knownSince)
         return newer
     }
 
-    /// Both words.
+    /// Those that there are.
     package var statements: [TransactionStatement] { [signed, receipt].compactMap(\.self) }
 
-    /// The rule: what the newer of the two says holds. Where that is the receipt, the signed transaction still speaks about
-    /// what receipts have no words for: the group, the account, who owns it, an upgrade, why it was revoked.
+    /// The rule: the newer of the two holds. If that is the receipt, the signed transaction still supplies what
+    /// receipts have no fields for: the group, the account, the ownership, an upgrade, the reason of a revocation.
     package var current: TransactionStatement? {
         guard let receipt else { return signed }
         guard let signed else { return receipt }
@@ -49,30 +49,31 @@ public struct TransactionFact: Hashable, Sendable {
         return current
     }
 
-    /// Whether only a receipt says that this was taken back. A receipt has one word for a refund and for an upgrade.
+    /// Whether only a receipt says that this was taken back. Receipts have one field for a refund and for an upgrade.
     var isCancelledByReceiptAlone: Bool {
         guard let receipt, receipt.revocation != nil, signed?.revocation == nil else { return false }
         return current?.source == .receipt
     }
 }
 
-/// The earlier of two instants, of which either may be unknown.
+/// The earlier of two instants, either of which may be unknown.
 func earliest(_ left: Timestamp?, _ right: Timestamp?) -> Timestamp? {
     guard let left, let right else { return left ?? right }
     return min(left, right)
 }
 
-/// What one document says about a transaction, as far as it decides anything.
+/// What one document says about a transaction, if it decides anything.
 public struct TransactionStatement: Hashable, Sendable {
     /// The kind of document that says it.
-    public enum Source: Int, Sendable {
+    public enum Source: Int, Storable, Sendable {
         case signedTransaction = 0
         case receipt = 1
     }
 
     public var source: Source
     public var provenance: Provenance
-    /// The earliest date at which a document of this kind with this transaction was signed; `nil` if none says its date.
+    /// The earliest date at which a document of this kind with this transaction was signed; `nil` if none says its
+    /// date.
     public var knownSince: Timestamp?
     public var transactionId: String
     public var originalTransactionId: String
@@ -83,23 +84,23 @@ public struct TransactionStatement: Hashable, Sendable {
     /// Auto-renewable subscriptions only.
     public var expiresDate: Timestamp?
     public var quantity: Int
-    /// The customer upgraded to another subscription, which now counts in place of this.
+    /// Whether the customer upgraded to another subscription, which now counts instead.
     public var isUpgraded: Bool
     public var revocation: Revocation?
     public var ownership: Open<InAppOwnershipType>?
-    /// A UUID in small letters: it is the same in either.
+    /// A UUID in lower case.
     public var appAccountToken: String?
     public var offerType: Open<OfferType>?
     public var webOrderLineItemId: String?
-    /// Whether the customer bought it or the App Store renewed it. Receipts do not say.
+    /// Whether the customer bought it or the App Store renewed it. Receipts do not say which.
     public var transactionReason: Open<TransactionReason>?
 
-    /// In thousandths of ``currency``. It decides nothing; charts and reports need it.
+    /// In thousandths of ``currency``. It decides nothing; reports need it.
     public var price: Int64?
-    /// Of the price, as ISO 4217 calls it.
+    /// The currency of the price, by its code in ISO 4217.
     public var currency: String?
 
-    /// The least that a statement says, as storages need it.
+    /// A statement without the fields that documents may lack.
     public init(
         source: Source, provenance: Provenance, transactionId: String, originalTransactionId: String, productId: String
     ) {
@@ -118,7 +119,7 @@ public struct TransactionStatement: Hashable, Sendable {
         public var date: Timestamp
         public var reason: Open<RevocationReason>?
         public var type: Open<RevocationType>?
-        /// In thousandths of a percent: 100000 is all of it. `nil` where the document does not say.
+        /// In thousandths of a percent: 100000 is all of it. `nil` if the document does not say.
         public var percentage: Int?
 
         public init(
@@ -132,15 +133,62 @@ public struct TransactionStatement: Hashable, Sendable {
         }
     }
 
-    /// Whether it is a period of an auto-renewable subscription. Receipts of old did not say what kind of product it is,
-    /// but only such subscriptions have an end there.
+    /// Whether it is a period of an auto-renewable subscription. Old receipts do not name the product's type, but there
+    /// only such subscriptions have an end.
     public var isSubscription: Bool {
         type.map { $0 == .autoRenewableSubscription } ?? (expiresDate != nil)
     }
 }
 
+// MARK: - Stored fields
+
+extension TransactionStatement: StoredFields {
+    @usableFromInline package static let blank = TransactionStatement(
+        source: .signedTransaction, provenance: .blank, transactionId: "", originalTransactionId: "", productId: "")
+
+    /// Lists all but the original transaction's id, which is the chain's. A field that is added here needs a column in
+    /// the storage.
+    @inlinable
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("transactionId", &transactionId)
+        try coder.field("source", &source)
+        try coder.field("signedDate", &provenance.signedDate)
+        try coder.field("evidence", &provenance.evidence)
+        try coder.field("productId", &productId)
+        try coder.field("type", &type)
+        try coder.field("subscriptionGroup", &subscriptionGroup)
+        try coder.field("purchaseDate", &purchaseDate)
+        try coder.field("expiresDate", &expiresDate)
+        try coder.field("quantity", &quantity)
+        try coder.field("isUpgraded", &isUpgraded)
+        try coder.group(&revocation)
+        try coder.field("ownership", &ownership)
+        try coder.field("appAccountToken", &appAccountToken)
+        try coder.field("offerType", &offerType)
+        try coder.field("webOrderLineItemId", &webOrderLineItemId)
+        try coder.field("transactionReason", &transactionReason)
+        try coder.field("knownSince", &knownSince)
+        try coder.field("price", &price)
+        try coder.field("currency", &currency)
+    }
+}
+
+extension TransactionStatement.Revocation: StoredFields {
+    @usableFromInline package static let blank = Self(date: .distantPast)
+
+    @inlinable
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("revocationDate", &date)
+        try coder.field("revocationReason", &reason)
+        try coder.field("revocationType", &type)
+        try coder.field("revocationPercentage", &percentage)
+    }
+}
+
+// MARK: - What documents say
+
 extension TransactionStatement {
-    /// What it says about the purchase alone.
+    /// The statement without what it says about the customer and the price.
     var withoutNames: TransactionStatement {
         var statement = self
         (statement.appAccountToken, statement.offerType) = (nil, nil)
@@ -148,10 +196,14 @@ extension TransactionStatement {
         return statement
     }
 
-    /// Reads what decides from a payload; `nil` where it names no transaction or product, so that it says nothing.
+    /// Reads the fields that decide something from a payload.
     ///
-    /// - Parameter provenance: The document that the payload is from. A payload that does not say when it was signed counts
-    ///   from the beginning of time.
+    /// - Parameters:
+    ///   - payload: Of a signed transaction, or a receipt's purchase in its form.
+    ///   - source: The kind of document that the payload is from.
+    ///   - provenance: The document that the payload is from. A payload without a signing date counts as signed at the
+    ///     beginning of time.
+    /// - Returns: `nil` if the payload names no transaction or no product.
     public init?(_ payload: JWSTransactionDecodedPayload, source: Source, provenance: Provenance) {
         guard let transactionId = payload.transactionId, let productId = payload.productId else { return nil }
         self.init(
@@ -177,7 +229,7 @@ extension TransactionStatement {
         currency = payload.currency
     }
 
-    /// A receipt's statement with what only a signed transaction can say.
+    /// A receipt's statement with the fields that only signed transactions have.
     fileprivate func completed(by signed: TransactionStatement) -> TransactionStatement {
         var statement = self
         statement.type = type ?? signed.type
@@ -192,9 +244,9 @@ extension TransactionStatement {
         statement.isUpgraded = signed.isUpgraded
         // A receipt gives an upgraded period a cancellation date as if it had been refunded.
         if signed.isUpgraded, signed.revocation == nil { statement.revocation = nil }
-        // Nor has it a word for the refund of a consumable, so that its silence does not mean that there was none.
-        if let known = signed.revocation, revocation != nil || statement.type == .consumable {
-            statement.revocation = known
+        // Receipts do not report the refund of a consumable, so that one without it does not mean that there was none.
+        if let revoked = signed.revocation, revocation != nil || statement.type == .consumable {
+            statement.revocation = revoked
         }
         return statement
     }

@@ -3,6 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
+// Customers and their ids. What they own is stored with the chains.
+
 extension SQLiteLedgerSession {
     private static let customerByID = """
         SELECT number, isEstablished, ids.id FROM customerIds AS named
@@ -22,22 +24,24 @@ extension SQLiteLedgerSession {
 
     /// A customer that was loaded, or is now.
     func storedCustomer(_ customer: Customer) throws -> CustomerRecord? {
-        if let known = customers[customer] { return known }
+        if let record = customers[customer] { return record }
         let found = try self.customer(Self.customerByNumber, [.integer(customer.number)], of: customer.bundleId)
         customers[customer] = .some(found)
         return found
     }
 
-    private func customer(_ sql: String, _ arguments: [Binding], of bundleId: String) throws -> CustomerRecord? {
-        let rows = try all(sql, arguments) { (number: try $0.integer(), mark: try $0.flag(), id: try $0.text()) }
+    private func customer(_ sql: String, _ parameters: [StoredValue], of bundleId: String) throws -> CustomerRecord? {
+        let rows = try all(sql, parameters) { row in
+            (number: try row.next(Int64.self), isEstablished: try row.next(Bool.self), id: try row.next(String.self))
+        }
         guard let first = rows.first else { return nil }
         let customer = Customer(number: first.number, bundleId: bundleId)
-        let record = CustomerRecord(customer, ids: rows.map(\.id), isEstablished: first.mark)
+        let record = CustomerRecord(customer, ids: rows.map(\.id), isEstablished: first.isEstablished)
         customers[customer] = record
         return record
     }
 
-    /// A number for each id: behind all that any customer ever had, since events go on naming erased customers.
+    /// A number for each id, greater than any customer ever had, since events go on naming erased customers.
     func newNumbers(for ids: Set<CustomerID>) throws -> [CustomerID: Int64] {
         guard !ids.isEmpty else { return [:] }
         let last = try first(
@@ -45,7 +49,7 @@ extension SQLiteLedgerSession {
             SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'customers'), 0),
                        coalesce((SELECT max(number) FROM customers), 0))
             """, []
-        ) { try $0.integer() }
+        ) { try $0.next(Int64.self) }
         var numbers: [CustomerID: Int64] = [:]
         for (place, id) in ids.sorted(by: { ($0.id, $0.bundleId) < ($1.id, $1.bundleId) }).enumerated() {
             let number = (last ?? 0) &+ Int64(place) &+ 1
@@ -57,23 +61,23 @@ extension SQLiteLedgerSession {
 
     func put(_ record: CustomerRecord) throws {
         let (customer, old) = (record.customer, try storedCustomer(record.customer))
-        let (app, number) = (Binding.integer(try addedApp(customer.bundleId)), Binding.integer(customer.number))
+        let (app, number) = (StoredValue.integer(try addedApp(customer.bundleId)), customer.number.stored)
         if old?.isEstablished != record.isEstablished {
             try run(
                 """
                 INSERT INTO customers (number, app, isEstablished) VALUES (?, ?, ?)
                 ON CONFLICT DO UPDATE SET isEstablished = excluded.isEstablished
-                """, [number, app, .flag(record.isEstablished)])
+                """, [number, app, record.isEstablished.stored])
         }
         let oldIDs = old?.ids ?? []
         let kept = zip(oldIDs, record.ids).prefix { $0 == $1 }.count
         if kept < oldIDs.count {
-            try run("DELETE FROM customerIds WHERE customer = ? AND place > ?", [number, .number(kept)])
+            try run("DELETE FROM customerIds WHERE customer = ? AND place > ?", [number, kept.stored])
         }
         for (place, id) in record.ids.enumerated().dropFirst(kept) {
             try run(
                 "INSERT INTO customerIds (customer, place, app, id) VALUES (?, ?, ?, ?)",
-                [number, .number(place + 1), app, .text(id)])
+                [number, (place + 1).stored, app, .text(id)])
         }
         customers[customer] = record
     }

@@ -5,33 +5,34 @@ import GRDB
 import PurchaseLedger
 import Synchronization
 
-/// Writes that wait for the writer. While one group is on its way to the disk the next gathers, so that the more there is
-/// to write, the more share one flush. A group that is smaller than the last waits a moment for others; a write that was alone
-/// waits for nobody.
+/// Commits writes in groups, so that they share a flush.
+///
+/// The next group gathers while one is being written, so that groups grow with the load. A group that is smaller than
+/// the last waits a moment for others. A write that was alone does not wait.
 final class GroupCommit: Sendable {
     /// What one caller wants to write.
     struct Write: Sendable {
-        /// Writes it. Returns what tells the caller of the success, once that is durable. It runs again if its group is rolled
-        /// back.
+        /// Writes it. Returns what reports success to the caller once that is durable. It runs again if its group is
+        /// rolled back.
         let body: @Sendable (SQLiteLedgerSession) throws -> @Sendable () -> Void
         let fail: @Sendable (any Error) -> Void
     }
 
-    /// How many are committed at once. The first of them waits for the last: some 50 ms, when the disk is quick. More gain
-    /// nothing, as by then the flush is a small part.
+    /// How many are committed at once. The first of them waits for the last: some 50 ms if the disk is quick. More gain
+    /// nothing, since the flush is a small part by then.
     private static let largestGroup = 200
 
-    /// How long a group waits that is smaller than the last, in seconds: about a flush, so that there are half as many of them
-    /// under load, and nobody notices.
+    /// How long a group waits that is smaller than the last, in seconds: about as long as a flush takes, so that there
+    /// are half as many flushes under load.
     private static let moment = 0.0006
 
     private struct State {
         var waiting: [Write] = []
         var isWriting = false
-        /// How many the last group had.
+        /// The size of the last group.
         var lastCount = 1
         var commits = 0
-        /// What committed transactions looked up.
+        /// What committed transactions looked up: nothing of one that was rolled back.
         var cache = SQLiteLedgerSession.Cache()
         /// Set if the last commit went to a file that no path leads to.
         var loss: LedgerStorageError?
@@ -40,8 +41,8 @@ final class GroupCommit: Sendable {
     private let state = Mutex(State())
     private let proveKept: @Sendable () throws -> Void
 
-    /// - Parameter proveKept: Throws if what was committed is not in the ledger's file. It is run after each commit, before any
-    ///   caller learns of it.
+    /// - Parameter proveKept: Throws if what was committed is not in the ledger's file. It runs after each commit,
+    ///   before any caller gets its answer.
     init(proveKept: @escaping @Sendable () throws -> Void) {
         self.proveKept = proveKept
     }
@@ -51,10 +52,12 @@ final class GroupCommit: Sendable {
     /// How many transactions were committed.
     var commits: Int { state.withLock { $0.commits } }
 
-    /// How many writes wait for the group that is on its way.
+    /// How many writes wait for the group that is being written.
     var waiting: Int { state.withLock { $0.waiting.count } }
 
-    /// - Returns: Whether nobody is writing, so that the caller has to see that ``writeNext(to:)`` runs.
+    /// Adds a write to those that wait.
+    ///
+    /// - Returns: Whether no group is being written, so that the caller has to run ``writeNext(to:)``.
     func add(_ write: Write) -> Bool {
         state.withLock { state in
             state.waiting.append(write)
@@ -65,7 +68,7 @@ final class GroupCommit: Sendable {
 
     /// Commits the writes that wait now.
     ///
-    /// - Returns: Whether more have gathered meanwhile, so that this has to run again.
+    /// - Returns: Whether more have gathered meanwhile, so that the caller has to run this again.
     func writeNext(to connection: Database) -> Bool {
         if state.withLock({ $0.waiting.count < $0.lastCount }) { Thread.sleep(forTimeInterval: Self.moment) }
         let group = state.withLock { state in
@@ -80,10 +83,10 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// Commits a group in one transaction. If that cannot be written, each write gets a transaction of its own, so that it fails
-    /// no others.
+    /// Commits a group in one transaction. If that cannot be written, each write gets a transaction of its own, so that
+    /// it fails no others.
     ///
-    /// - Returns: What tells each caller how it went.
+    /// - Returns: What reports the outcome to each caller.
     private func commit(_ group: [Write], to connection: Database) -> [() -> Void] {
         do {
             var answers: [() -> Void]?
@@ -97,7 +100,6 @@ final class GroupCommit: Sendable {
             } catch  where answers != nil && group.count > 1 {
                 return group.flatMap { commit([$0], to: connection) }
             }
-            session.cache.parts.documents = []
             state.withLock { ($0.cache, $0.commits) = (session.cache, $0.commits + 1) }
             try requireKept()
             return answers ?? []
@@ -107,7 +109,7 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// A write that fails before it wrote anything, such as a decision that throws, is the failure of its caller alone.
+    /// Runs one write. If it fails before it wrote anything, as a decision that throws does, it fails alone.
     private func run(_ write: Write, in session: SQLiteLedgerSession) throws -> () -> Void {
         let changes = session.connection.totalChangesCount
         do {

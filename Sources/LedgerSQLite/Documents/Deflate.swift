@@ -2,13 +2,13 @@
 
 import CZlib
 
-/// DEFLATE (RFC 1951), for receipts: one of many purchases says the same again and again.
+/// DEFLATE (RFC 1951), for receipts, in which each purchase repeats what the others say.
 enum Deflate {
-    /// No header and no checksum: the ledger knows a document's digest.
+    /// Without header and checksum, since a document has a digest.
     private static let window = -MAX_WBITS
     private static let streamSize = Int32(MemoryLayout<z_stream>.size)
 
-    /// `nil` if zlib has no memory.
+    /// - Returns: `nil` if zlib has no memory.
     static func compress(_ bytes: [UInt8]) -> [UInt8]? {
         withStream { stream in
             let (level, memory, strategy) = (Z_DEFAULT_COMPRESSION, Int32(MAX_MEM_LEVEL), Z_DEFAULT_STRATEGY)
@@ -21,19 +21,19 @@ enum Deflate {
         }
     }
 
-    /// - Parameter count: How many bytes come out: no more are made, however long the input would go on.
-    /// - Returns: `nil` if it is not what ``compress(_:)`` made of so many bytes.
+    /// - Parameter count: The length of the result. No more is decompressed, however long the input is.
+    /// - Returns: `nil` if ``compress(_:)`` did not make the input of so many bytes.
     static func decompress(_ bytes: ArraySlice<UInt8>, count: Int) -> [UInt8]? {
         withStream { stream in
             guard inflateInit2_(stream, window, ZLIB_VERSION, streamSize) == Z_OK else { return nil }
             defer { inflateEnd(stream) }
-            // One more byte, so that the end is seen also if nothing comes out.
+            // One more byte, so that zlib reports the end also of an empty result.
             let result = run(inflate, stream, bytes, capacity: count + 1)
             return result?.count == count ? result : nil
         }
     }
 
-    /// zlib's own state points back at the stream, which therefore stays in its place.
+    /// Keeps the stream in its place, since zlib's own state points to it.
     private static func withStream(_ body: (UnsafeMutablePointer<z_stream>) -> [UInt8]?) -> [UInt8]? {
         var stream = z_stream()
         return withUnsafeMutablePointer(to: &stream, body)

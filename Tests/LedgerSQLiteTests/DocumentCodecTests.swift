@@ -9,8 +9,8 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// Documents come back byte for byte, whatever they are, and what repeats in them is there once.
-@Suite struct PackingTests {
+/// Documents come back byte for byte, whatever they are, and what they share is stored once.
+@Suite struct DocumentCodecTests {
     private static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
     /// Adds documents one by one and expects each of them back.
@@ -18,7 +18,7 @@ import Testing
         _ documents: [[UInt8]], in storage: SQLiteLedgerStorage? = nil, new count: Int? = nil
     ) async throws {
         let storage = try storage ?? .inMemory()
-        // Where only what is not signed differs, the first stays.
+        // Of two documents that differ in what is not signed alone, the first stays.
         let new = try await storage.store(documents.map { .unverified($0) })
         #expect(new.count == count ?? Set(documents.map { EvidenceID($0, .notification) }).count)
         for document in new {
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `a signer's header and the tokens in a notification are there once`() async throws {
+    @Test func `a signer's header and the tokens in a notification are stored once`() async throws {
         let storage = try SQLiteLedgerStorage.inMemory()
         let appStore = try AppStore()
         var random = SeededRandom(seed: 1)
@@ -35,33 +35,33 @@ import Testing
         let notifications = try ["A", "B"].map { try appStore.sign(#"{"\#($0)":"\#(transaction)"}"#) }
         // Header, token, and what is left of the notification.
         try await expectBack([Self.bytes(transaction), Self.bytes(notifications[0])], in: storage)
-        try await expectRows(documents: 2, pieces: 1, in: storage)
+        try await expectRows(documents: 2, sharedBlobs: 1, in: storage)
         try await expectBack([Self.bytes(transaction), Self.bytes(notifications[1])], in: storage, new: 1)
-        try await expectRows(documents: 3, pieces: 1, in: storage)
+        try await expectRows(documents: 3, sharedBlobs: 1, in: storage)
         #expect(try await storage.number("SELECT max(length(content)) FROM documents") < 200)
-        // A token that is no evidence of its own goes with what it came in.
+        // A token that is no evidence of its own is stored in the document that it came in.
         try await expectBack([Self.bytes(appStore.notification(&random))], in: storage)
-        try await expectRows(documents: 4, pieces: 1, in: storage)
+        try await expectRows(documents: 4, sharedBlobs: 1, in: storage)
     }
 
-    private func expectRows(documents: Int, pieces: Int, in storage: SQLiteLedgerStorage) async throws {
+    private func expectRows(documents: Int, sharedBlobs: Int, in storage: SQLiteLedgerStorage) async throws {
         #expect(try await storage.number("SELECT count(*) FROM documents") == documents)
-        #expect(try await storage.number("SELECT count(*) FROM pieces") == pieces)
+        #expect(try await storage.number("SELECT count(*) FROM sharedBlobs") == sharedBlobs)
     }
 
-    @Test func `a receipt's certificates are there once`() async throws {
+    @Test func `a receipt's certificates are stored once`() async throws {
         let storage = try SQLiteLedgerStorage.inMemory()
         let authority = try AppStore().authority
         var plan = try ReceiptPlan(Array(repeating: 7, count: 5000), by: authority.receipts)
         let first = try plan.signed()
         plan.payload = Array(repeating: 9, count: 5000)
         try await expectBack([first, plan.signed()], in: storage)
-        try await expectRows(documents: 2, pieces: 3, in: storage)
+        try await expectRows(documents: 2, sharedBlobs: 3, in: storage)
         #expect(try await storage.number("SELECT sum(length(content)) FROM documents") < 1500)
     }
 
-    /// Else whoever has one receipt could fill the disk with certificates that nobody signs.
-    @Test func `a document that is known leaves nothing on the disk, whatever stands around what is signed`()
+    /// Otherwise an attacker with one receipt could fill the disk with unsigned certificates.
+    @Test func `a document that is stored already leaves nothing on the disk, whatever stands around what is signed`()
         async throws
     {
         let storage = try SQLiteLedgerStorage.inMemory()
@@ -76,7 +76,7 @@ import Testing
             plan.certificates.append([0x30, 0x82, 0x01, 0x2c] + Array(repeating: other, count: 300))
             #expect(try await add(plan.signed()) == false)
         }
-        try await expectRows(documents: 1, pieces: 3, in: storage)
+        try await expectRows(documents: 1, sharedBlobs: 3, in: storage)
         #expect(try await storage.number(numbers) == last)
     }
 
@@ -94,12 +94,12 @@ import Testing
         try await expectBack(Array(Set(documents)))
     }
 
-    /// What is no token, or not quite one.
+    /// Documents that are no tokens, or hardly.
     static let odd: [(String, [UInt8])] = {
         let header = String(repeating: "QUFB", count: 100)
         let token = "\(header).e30.AAAA"
         return [
-            ("nothing", []), ("one byte", [0]), ("the first byte of what is kept", [1]), ("dots", bytes("..")),
+            ("nothing", []), ("one byte", [0]), ("the first byte of stored content", [1]), ("dots", bytes("..")),
             ("no signature", bytes("\(header).e30.")), ("no payload", bytes("\(header)..AAAA")),
             ("no header", bytes(".e30.AAAA")), ("two parts", bytes("\(header).e30")),
             ("four parts", bytes("\(token).AAAA")), ("spare bits in the payload", bytes("\(header).e31.AAAA")),
@@ -161,7 +161,7 @@ import Testing
         try await expectBack(changed)
     }
 
-    /// Another byte, one less, one more, a piece twice, or the end missing.
+    /// Another byte, one less, one more, a part twice, or the end missing.
     private static func change(_ document: [UInt8], _ random: inout SeededRandom) -> [UInt8] {
         var changed = document
         let index = Int.random(in: document.indices, using: &random)
@@ -188,10 +188,10 @@ import Testing
         ] {
             let storage = try SQLiteLedgerStorage.inMemory()
             try await expectBack([document], in: storage)
-            // Of both tables, since documents consist of pieces.
-            for table in ["documents", "pieces"] {
+            // Of both tables, since documents consist of blobs.
+            for table in ["documents", "sharedBlobs"] {
                 try await storage.execute(
-                    "UPDATE \(table) SET \(damage)".replacing("number", with: table == "pieces" ? "id" : "number"))
+                    "UPDATE \(table) SET \(damage)".replacing("number", with: table == "sharedBlobs" ? "id" : "number"))
             }
             let name = Evidence.unverified(document).provenance
             let found = try await storage.load {
@@ -205,14 +205,14 @@ import Testing
     }
 
     @Test(arguments: ["content = x'00616263'", "content = x'07'", "content = x''"])
-    func `a document that was damaged is there again once it comes again`(damage: String) async throws {
+    func `a damaged document is repaired when it arrives again`(damage: String) async throws {
         let storage = try SQLiteLedgerStorage.inMemory()
         let document = Self.bytes(try AppStore().sign("{}"))
         for _ in 0..<2 {
             try await expectBack([document], in: storage)
             try await expectBack([document], in: storage, new: 0)
             // In its place, so that what refers to it finds it, and nothing is left that does not come back.
-            try await expectRows(documents: 1, pieces: 1, in: storage)
+            try await expectRows(documents: 1, sharedBlobs: 1, in: storage)
             try await storage.execute("UPDATE documents SET \(damage)")
         }
     }

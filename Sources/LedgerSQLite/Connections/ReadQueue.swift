@@ -4,12 +4,12 @@ import Dispatch
 import GRDB
 import Synchronization
 
-/// Reads that wait for a thread and its connection. A thread that is done with one goes on with the next on the same connection,
-/// so that under load no thread is woken and no connection looked for, which together cost half as much as what is read.
+/// Runs reads on a few threads of their own, since a read blocks its thread while the disk is slow.
 ///
-/// A read blocks its thread while the disk is slow, which the threads that all tasks share are too few for.
+/// A thread goes on with the next read on the same connection, so that under load no thread is woken and no connection
+/// is looked up: together that cost half as much as the read itself.
 final class ReadQueue: Sendable {
-    /// Runs with a connection, or with why there is none.
+    /// Runs with a connection, or with the error if there is none.
     typealias Read = @Sendable (Result<Database, any Error>) -> Void
 
     /// Lends a connection, or throws before it does.
@@ -20,15 +20,15 @@ final class ReadQueue: Sendable {
         var threads = 0
     }
 
-    /// How many reads share a connection before it is given back: few enough that a ledger which is closed, or opened again,
-    /// need not wait for long.
+    /// How many reads run on a connection before it is returned: few enough that closing or reopening the ledger does
+    /// not take long.
     private static let longestLoan = 64
 
     private let width: Int
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "LedgerSQLite.reads", attributes: .concurrent)
 
-    /// - Parameter width: How many run at once.
+    /// - Parameter width: How many reads run at once.
     init(width: Int) {
         self.width = width
     }
@@ -61,7 +61,7 @@ final class ReadQueue: Sendable {
         }
     }
 
-    /// The next read; `nil` if none waits, and then the thread has ended.
+    /// The next read; `nil` if none waits, and then the thread counts as ended.
     private func next() -> Read? {
         state.withLock { state in
             guard !state.waiting.isEmpty else {

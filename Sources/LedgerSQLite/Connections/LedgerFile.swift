@@ -6,8 +6,8 @@ import Synchronization
 
 /// The file of a ledger and its log, as they were when they were opened.
 ///
-/// An open file can be removed or replaced. SQLite goes on writing to what no path leads to any more, and loses all of it at the
-/// end.
+/// An open file can be removed or replaced. SQLite goes on writing to the old file, to which no path leads, and loses
+/// all of it when it closes the file.
 final class LedgerFile: Sendable {
     /// What stays the same when a file is written, and differs when it is replaced.
     private struct Identity: Equatable {
@@ -15,20 +15,20 @@ final class LedgerFile: Sendable {
         var node: UInt64
     }
 
-    /// Bytes of the log from which on an operator should know, since it does not grow like this by itself: it is brought into
-    /// the file every 64 MiB, unless another process still reads an old state.
+    /// The size of the log in bytes from which on the operator is warned. It is brought into the file every 64 MiB,
+    /// unless another process still reads an old state.
     private static let usualLog = 1 << 30
 
     let path: String
-    /// How long it was.
+    /// Its size when it was opened.
     let bytes: Int
     private let file: Identity
-    /// The log and its index; `nil` until they are there.
+    /// The log and its index; `nil` until they exist.
     private let log = Mutex<[Identity]?>(nil)
 
-    /// Finds out what SQLite has only numbers for.
+    /// Checks a path for faults that SQLite only has numbers for.
     ///
-    /// - Throws: ``LedgerStorageError`` if there can be no ledger at a path.
+    /// - Throws: ``LedgerStorageError`` if there can be no ledger at the path.
     static func requirePlace(_ path: String) throws {
         var isFolder: ObjCBool = false
         if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) {
@@ -45,6 +45,8 @@ final class LedgerFile: Sendable {
 
     private static func unusable(_ message: String) -> LedgerStorageError { LedgerStorageError(.unavailable, message) }
 
+    /// Remembers which file the path leads to now.
+    ///
     /// - Throws: ``LedgerStorageError`` if there is no file.
     init(path: String) throws {
         self.path = path
@@ -52,14 +54,16 @@ final class LedgerFile: Sendable {
         (file, bytes) = status
     }
 
+    /// Requires that the path still leads to this file.
+    ///
     /// - Throws: ``LedgerStorageError`` if the path leads to no file or to another one.
     func requireInPlace() throws {
         guard let found = Self.status(path)?.identity else { throw Self.missing(path) }
         guard found == file else { throw Self.replaced(path) }
     }
 
-    /// As ``requireInPlace()``, also for the log, which has all that was written last, and for its index, by which processes
-    /// that share the ledger keep out of each other's way.
+    /// As ``requireInPlace()``, also for the log, which has the latest writes, and for its index, by which processes
+    /// that share the ledger lock it.
     func requireInPlaceWithLog() throws {
         try requireInPlace()
         let paths = [logPath, path + "-shm"]
@@ -74,7 +78,7 @@ final class LedgerFile: Sendable {
         for (place, path) in paths.enumerated() where found[place] != expected[place] { throw Self.replaced(path) }
     }
 
-    /// Whether the file system lets it be written, as far as can be told without writing.
+    /// Whether permissions allow writing the file and its folder.
     var mayBeWritten: Bool {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         return access(path, W_OK) == 0 && access(folder, W_OK) == 0
@@ -98,7 +102,7 @@ final class LedgerFile: Sendable {
     }
 
     private static func missing(_ path: String) -> LedgerStorageError {
-        LedgerStorageError(.unavailable, "\(path) is not there any more: put it back, or stop the server")
+        LedgerStorageError(.unavailable, "\(path) is missing: put it back, or stop the server")
     }
 
     private static func replaced(_ path: String) -> LedgerStorageError {

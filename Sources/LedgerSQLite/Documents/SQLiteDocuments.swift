@@ -3,13 +3,16 @@
 import AppStoreModel
 import PurchaseLedger
 
+// Documents, and the chains that they are evidence for.
+
 // MARK: - Reading
 
 extension SQLiteLedgerSession {
-    private static let documents = """
-        SELECT number, signedDate, digest, scope, kind, receivedAt, notificationType, notificationSubtype,
-               notificationUUID, content
-        FROM documents
+    /// An outer join: a document that refers to no scope is damage.
+    private static let rows = """
+        SELECT number, signedDate, digest, bundleId, environment, kind, receivedAt, notificationType,
+               notificationSubtype, notificationUUID, content
+        FROM documents LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app
         """
 
     /// A document with its content; `nil` if it is not stored, or cannot be read.
@@ -20,24 +23,28 @@ extension SQLiteLedgerSession {
 
     /// Whether a document is stored and can be read. If so, a document that contains it need not store it again.
     func isStored(_ name: Provenance) throws -> Bool {
-        // The index alone answers for a new document.
-        guard let number = try number(of: name), let document = try document(name) else { return false }
-        cache.parts.add(document: document.document, number)
+        // Answered by the index alone for a new document.
+        guard let number = try number(of: name) else {
+            freeNames.insert(name)
+            return false
+        }
+        guard let document = try document(name) else { return false }
+        documents.add(document.document[...], number)
         return true
     }
 
     private func number(of name: Provenance) throws -> Int64? {
         try first("SELECT number FROM documents WHERE signedDate = ? AND digest = ?", Self.key(name)) {
-            try $0.integer()
+            try $0.next(Int64.self)
         }
     }
 
     private func row(_ name: Provenance) throws -> DocumentRow? {
-        try first(Self.documents + " WHERE signedDate = ? AND digest = ?", Self.key(name)) { try DocumentRow(&$0) }
+        try first(Self.rows + " WHERE signedDate = ? AND digest = ?", Self.key(name)) { try DocumentRow(&$0) }
     }
 
-    private static func key(_ name: Provenance) -> [Binding] {
-        [.time(name.signedDate), .bytes(name.evidence.beginning)]
+    private static func key(_ name: Provenance) -> [StoredValue] {
+        [name.signedDate.stored, .bytes(name.evidence.beginning)]
     }
 
     /// What `read` returns; `nil` if the file is damaged there.
@@ -53,42 +60,37 @@ extension SQLiteLedgerSession {
     private func stored(_ row: DocumentRow) throws -> StoredDocument {
         let document: [UInt8]
         do {
-            document = try EvidenceParts(session: self).document(row.content)
+            document = try DocumentStore(session: self).document(row.content)
         } catch let error as LedgerStorageError where error.code == .damaged {
-            throw SQLiteErrors.damaged("Document \(row.number) cannot be put together: \(error.message)")
+            throw SQLiteErrors.damaged("Document \(row.number) cannot be decoded: \(error.message)")
         }
         let id = EvidenceID(document, row.kind)
         guard id.beginning == row.digest else {
             throw SQLiteErrors.damaged("Document \(row.number) is not what was added")
         }
         return StoredDocument(
-            id: id, kind: row.kind, scope: try scope(numbered: row.scope),
+            id: id, kind: row.kind, scope: row.scope,
             signedDate: Provenance(signedDate: row.signedDate, evidence: id).date, receivedAt: row.receivedAt,
             notification: row.notification, document: document)
     }
 
     func scanDocuments(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<StoredDocument> {
-        try ScanWalk<StoredDocument> { number, limit in
-            try self.all(
-                Self.documents + " WHERE number > ? ORDER BY number LIMIT ?", [.integer(number), .number(limit)]
-            ) { try DocumentRow(&$0) }.map { ($0.number, try self.stored($0)) }
-        } numbers: { number, limit in
-            try self.all(
-                "SELECT number FROM documents WHERE number > ? ORDER BY number LIMIT ?",
-                [.integer(number), .number(limit)]
-            ) { try $0.integer() }
-        }.page(after: cursor, limit: limit)
+        try TableScan.page(after: cursor, limit: limit) { number, limit in
+            try all(Self.rows + " WHERE number > ? ORDER BY number LIMIT ?", [.integer(number), limit.stored]) {
+                try DocumentRow(&$0)
+            }.map { ($0.number, try stored($0)) }
+        }
     }
 
-    /// Walks back from the end of the table, since an index of notifications would be one more page to write for each. The
-    /// outer query has no order of its own: SQLite would sort all rows for it.
+    /// Walks back from the end of the table, since an index of notifications would be one more page to write for each.
+    /// The outer query has no order of its own: SQLite would sort all rows for it.
     func lastNotification(among count: Int) throws -> Timestamp? {
         try first(
             """
             SELECT receivedAt FROM (SELECT number, kind, receivedAt FROM documents ORDER BY number DESC LIMIT ?)
             WHERE kind = ? LIMIT 1
-            """, [.number(max(0, count)), .text(Evidence.Kind.notification.rawValue)]
-        ) { try $0.time() }
+            """, [max(0, count).stored, Evidence.Kind.notification.stored]
+        ) { try $0.next(Timestamp.self) }
     }
 }
 
@@ -101,17 +103,18 @@ extension SQLiteLedgerSession {
         """
 
     private static let chainsOfDocument = """
-        SELECT scope, originalTransactionId FROM chains WHERE id IN (
+        SELECT bundleId, environment, originalTransactionId
+        FROM chains LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app WHERE chains.id IN (
             SELECT chain FROM documents WHERE number = ?1 UNION SELECT chain FROM mentions WHERE document = ?1)
         """
 
     func evidence(for key: ChainKey) throws -> [DocumentReference]? {
         guard let chain = try storedChain(key)?.number else { return nil }
-        let references = try all(Self.evidence, [.integer(chain)]) { try $0.integer() }.map { number in
-            let chains = try all(Self.chainsOfDocument, [.integer(number)]) {
-                (scope: try $0.integer(), id: try $0.text())
+        let references = try all(Self.evidence, [.integer(chain)]) { try $0.next(Int64.self) }.map { number in
+            let keys = try all(Self.chainsOfDocument, [.integer(number)]) { row in
+                let scope = try row.scope()
+                return ChainKey(try row.next(), in: scope)
             }
-            let keys = try chains.map { ChainKey($0.id, in: try scope(numbered: $0.scope)) }
             return DocumentReference(try name(ofDocument: number), about: Set(keys))
         }
         return references.isEmpty ? nil : references
@@ -119,7 +122,7 @@ extension SQLiteLedgerSession {
 
     /// The name of a document. Of one that cannot be read only the beginning is known, which finds it as well.
     private func name(ofDocument number: Int64) throws -> Provenance {
-        let row = try first(Self.documents + " WHERE number = ?", [.integer(number)]) { try DocumentRow(&$0) }
+        let row = try first(Self.rows + " WHERE number = ?", [.integer(number)]) { try DocumentRow(&$0) }
         guard let row else { throw SQLiteErrors.damaged("Document \(number) is missing") }
         if let document = try Self.unlessDamaged({ try stored(row) }) { return document.name }
         guard let id = EvidenceID(bytes: row.digest + [UInt8](repeating: 0, count: 16)) else {
@@ -130,18 +133,18 @@ extension SQLiteLedgerSession {
 
     func moveEvidence(from old: ChainKey, to new: ChainKey) throws {
         guard let number = try storedChain(old)?.number else { return }
-        let numbers = [Binding.integer(try chainNumber(new)), .integer(number)]
+        let numbers = [StoredValue.integer(try chainNumber(new)), .integer(number)]
         try run("UPDATE documents SET chain = ?1 WHERE chain = ?2", numbers)
         try run("INSERT OR IGNORE INTO mentions SELECT ?1, document FROM mentions WHERE chain = ?2", numbers)
         try run("DELETE FROM mentions WHERE chain = ?", [.integer(number)])
     }
 
-    /// What documents have in common stays: headers, certificates, and tokens that are documents too.
+    /// Leaves what documents share: headers, certificates, and tokens that are documents too.
     func eraseEvidence(for keys: Set<ChainKey>) throws {
         var documents: Set<Int64> = []
         for key in keys {
             guard let chain = try storedChain(key)?.number else { continue }
-            documents.formUnion(try all(Self.evidence, [.integer(chain)]) { try $0.integer() })
+            documents.formUnion(try all(Self.evidence, [.integer(chain)]) { try $0.next(Int64.self) })
             try run("UPDATE documents SET chain = NULL WHERE chain = ?", [.integer(chain)])
             try run("DELETE FROM mentions WHERE chain = ?", [.integer(chain)])
         }
@@ -166,7 +169,8 @@ extension SQLiteLedgerSession {
 
     func add(_ new: NewDocument) throws {
         let (evidence, chains) = (new.evidence, try new.chains.map(chainNumber))
-        if let number = try number(of: evidence.provenance) {
+        // Nothing else writes meanwhile, so that a name that was free is free unless this decision took it.
+        if freeNames.remove(evidence.provenance) == nil, let number = try number(of: evidence.provenance) {
             try repair(evidence, number)
             return try mention(chains, in: number)
         }
@@ -174,11 +178,11 @@ extension SQLiteLedgerSession {
         let number = try insert(
             Self.addDocument,
             Self.key(evidence.provenance) + [
-                .integer(try addedScope(evidence.scope)), .integer(only), .text(evidence.kind.rawValue),
-                .time(new.receivedAt), .text(evidence.notification?.type), .text(evidence.notification?.subtype),
-                .text(evidence.notification?.uuid), .bytes(try EvidenceParts(session: self).content(of: evidence)),
+                .integer(try addedScope(evidence.scope)), only.stored, evidence.kind.stored, new.receivedAt.stored,
+                (evidence.notification?.type).stored, (evidence.notification?.subtype).stored,
+                (evidence.notification?.uuid).stored, .bytes(try DocumentStore(session: self).content(of: evidence)),
             ])
-        cache.parts.add(document: evidence.document, number)
+        documents.add(evidence.document[...], number)
         if only == nil { try mention(chains, in: number) }
     }
 
@@ -194,20 +198,20 @@ extension SQLiteLedgerSession {
 
     /// Replaces the content of a stored document that cannot be read any more.
     private func repair(_ evidence: Evidence, _ number: Int64) throws {
-        if let known = try Self.unlessDamaged({ try row(evidence.provenance).map { try stored($0) } }) {
-            guard known.id == evidence.id else { throw SQLiteErrors.damaged("Document \(number) has another's name") }
+        if let found = try Self.unlessDamaged({ try row(evidence.provenance).map { try stored($0) } }) {
+            guard found.id == evidence.id else { throw SQLiteErrors.damaged("Document \(number) has another's name") }
             return
         }
-        let content = try EvidenceParts(session: self).content(of: evidence)
+        let content = try DocumentStore(session: self).content(of: evidence)
         try run("UPDATE documents SET content = ? WHERE number = ?", [.bytes(content), .integer(number)])
-        cache.parts.add(document: evidence.document, number)
+        documents.add(evidence.document[...], number)
     }
 }
 
 // MARK: - Rows
 
 extension EvidenceID {
-    /// What the table of documents has of it.
+    /// The bytes by which the table of documents finds it.
     fileprivate var beginning: [UInt8] { Array(bytes.prefix(16)) }
 }
 
@@ -216,21 +220,17 @@ private struct DocumentRow {
     var number: Int64
     var signedDate: Timestamp
     var digest: [UInt8]
-    var scope: Int64
+    var scope: LedgerScope
     var kind: Evidence.Kind
     var receivedAt: Timestamp
     var notification: Evidence.Notification?
     var content: [UInt8]
 
     init(_ row: inout RowReader) throws {
-        number = try row.integer()
-        signedDate = try row.time()
-        digest = try row.octets()
-        scope = try row.integer()
-        kind = try row.word()
-        receivedAt = try row.time()
-        let (type, subtype, uuid) = (try row.textIfAny(), try row.textIfAny(), try row.textIfAny())
+        (number, signedDate, digest) = (try row.next(), try row.next(), try row.next())
+        (scope, kind, receivedAt) = (try row.scope(), try row.next(), try row.next())
+        let (type, subtype, uuid) = (try row.next(String?.self), try row.next(String?.self), try row.next(String?.self))
         notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
-        content = try row.octets()
+        content = try row.next()
     }
 }

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import ReceiptCoding
+
+/// How a document is stored: the blobs of it that other documents have too are stored once, by themselves, and the rest
+/// of a receipt is compressed.
+///
+/// Of a token these blobs are the header, which has the same three certificates in every token of a signer, and the
+/// tokens in its payload. Of a receipt they are the certificates.
+struct DocumentCodec: Sendable {
+    /// The first byte of what is stored. A number never gets another meaning.
+    enum Form: UInt8 {
+        /// The document itself follows.
+        case plain = 0
+        /// Signature, blobs and payload of a compact JWS follow. The first blob is its header, in base64url.
+        case token = 1
+        /// Blobs, and the text around them.
+        case text = 2
+    }
+
+    /// A part that other documents have too.
+    struct Blob: Sendable {
+        /// Where in the text it was.
+        var range: Range<Int>
+        var bytes: ArraySlice<UInt8>
+    }
+
+    private let form: Form
+    private let signature: [UInt8]
+    /// In the order in which they stand in the text that they were cut from.
+    private let blobs: [Blob]
+    /// The length of the rest of the text.
+    private let count: Int
+    /// The rest of the text, as it is stored.
+    private let rest: [UInt8]
+
+    /// The blobs that are stored as such: a header, or certificates.
+    var sharedBlobs: ArraySlice<Blob> { form == .token ? blobs.prefix(1) : blobs[...] }
+
+    /// The blobs behind them that are documents: tokens from the payload.
+    var tokens: ArraySlice<Blob> { form == .token ? blobs.dropFirst() : [] }
+}
+
+// MARK: - Taking apart
+
+extension DocumentCodec {
+    /// Takes apart documents that may be stored soon, without the documents in them.
+    static func codecs(of documents: [Evidence]) -> [EvidenceID: DocumentCodec] {
+        var codecs: [EvidenceID: DocumentCodec] = [:]
+        for document in documents {
+            codecs[document.id] = DocumentCodec(document.document, document.jws) { token in
+                document.parts.contains { token.isSame(as: $0.document[...]) }
+            }
+        }
+        return codecs
+    }
+
+    /// Shorter tokens and certificates stay inline: a row of its own costs some 40 bytes.
+    private static let shortestBlob = 256
+
+    /// - Parameters:
+    ///   - jws: Its parts, if they are known.
+    ///   - isDocument: Whether a token inside is a document of its own.
+    /// - Returns: `nil` for what is neither token nor receipt, or would not come back byte for byte.
+    init?(_ document: [UInt8], _ jws: JWS?, cutting isDocument: (ArraySlice<UInt8>) -> Bool) {
+        guard document.count <= Limits.receipt else { return nil }
+        let token = (jws ?? (try? JWS(document))).flatMap { DocumentCodec($0, isDocument) }
+        guard let codec = token ?? DocumentCodec(receipt: document),
+            (try? codec.document().isSame(as: document[...])) == true
+        else { return nil }
+        self = codec
+    }
+
+    private init?(_ jws: JWS, _ isDocument: (ArraySlice<UInt8>) -> Bool) {
+        let tokens = Self.strings(in: jws.payload).filter { isDocument(jws.payload[$0]) }
+        self.init(
+            .token, jws.signature, jws.payload,
+            [Blob(range: 0..<0, bytes: jws.encodedHeader)]
+                + tokens.map { Blob(range: $0, bytes: jws.payload[$0]) })
+    }
+
+    private init?(receipt document: [UInt8]) {
+        guard let certificates = try? SignedReceipt(decoding: document).certificates else { return nil }
+        let blobs = certificates.filter { $0.count >= Self.shortestBlob }.map { slice in
+            Blob(range: slice.startIndex..<slice.endIndex, bytes: slice)
+        }
+        self.init(.text, [], document, blobs)
+    }
+
+    /// - Returns: `nil` if there is no memory to compress it.
+    private init?(_ form: Form, _ signature: [UInt8], _ text: [UInt8], _ blobs: [Blob]) {
+        var rest: [UInt8] = []
+        var end = 0
+        for blob in blobs {
+            rest += text[end..<blob.range.lowerBound]
+            end = blob.range.upperBound
+        }
+        rest += text[end...]
+        // Not the rest of a token, mostly less than a kilobyte: for a notification zlib took as long as two of the
+        // three signatures, with the memory that it goes through.
+        guard let stored = form == .token ? rest : Deflate.compress(rest) else { return nil }
+        self.form = form
+        self.signature = signature
+        self.blobs = blobs
+        self.rest = stored
+        count = rest.count
+    }
+
+    /// Ranges of string literals long enough to be tokens. The text need not be valid JSON: every range is restored in
+    /// place.
+    private static func strings(in text: [UInt8]) -> [Range<Int>] {
+        let quote = UInt8(ascii: "\"")
+        var found: [Range<Int>] = []
+        var start = text.place(of: quote).map { $0 + 1 } ?? text.count
+        while let end = text.place(of: quote, from: start) {
+            if end - start >= shortestBlob { found.append(start..<end) }
+            start = end + 1
+        }
+        return found
+    }
+}
+
+// MARK: - Writing
+
+extension DocumentCodec {
+    static func plain(_ document: [UInt8]) -> [UInt8] { [Form.plain.rawValue] + document }
+
+    /// What is stored of the document.
+    ///
+    /// - Parameter numbers: Of the rows that have the blobs.
+    /// - Throws: If other numbers would be read from it. That everything else comes back was checked when this was
+    ///   made.
+    func encoded(_ numbers: [Int64]) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        // No count takes more than ten bytes.
+        bytes.reserveCapacity(1 + signature.count + rest.count + 10 * (3 + 2 * blobs.count))
+        bytes.append(form.rawValue)
+        bytes.append(count: signature.count)
+        bytes += signature
+        bytes.append(count: blobs.count)
+        var end = 0
+        for (blob, number) in zip(blobs, numbers) {
+            bytes.append(count: blob.range.lowerBound - end)
+            bytes.append(count: Int(number))
+            end = blob.range.upperBound
+        }
+        bytes.append(count: count)
+        bytes += rest
+        let read = try Parts(bytes)
+        guard read.blobs.map(\.number) == numbers, read.bytes.isSame(as: rest[...]) else { throw PartReader.damaged }
+        return bytes
+    }
+
+    /// The document as it would come back.
+    private func document() throws -> ArraySlice<UInt8> {
+        try Self.decode(try encoded(blobs.indices.map(Int64.init))) { place in
+            switch place {
+            case .sharedBlobs(let index), .documents(let index): blobs[Int(index)].bytes
+            }
+        }[...]
+    }
+}
+
+extension [UInt8] {
+    /// A count in groups of seven bits, the lowest first.
+    fileprivate mutating func append(count: Int) {
+        var rest = UInt(bitPattern: count)
+        while rest > 0x7f {
+            append(UInt8(rest & 0x7f) | 0x80)
+            rest >>= 7
+        }
+        append(UInt8(rest))
+    }
+}
+
+// MARK: - Reading
+
+extension DocumentCodec {
+    /// The table in which a blob is stored, and its number there.
+    enum Place {
+        case sharedBlobs(Int64)
+        case documents(Int64)
+    }
+
+    /// Puts a document together again.
+    ///
+    /// - Parameter blob: Reads what is stored in a place.
+    /// - Throws: What `blob` throws, and ``LedgerStorageError`` if the content is not what was stored.
+    static func decode(_ content: [UInt8], blob: (Place) throws -> ArraySlice<UInt8>) throws -> [UInt8] {
+        guard content.first != Form.plain.rawValue else { return Array(content.dropFirst()) }
+        let parts = try Parts(content)
+        let rest = try parts.rest()
+        guard parts.form == .token else { return try join(rest, parts.blobs[...]) { try blob(.sharedBlobs($0)) } }
+        guard let header = parts.blobs.first else { throw PartReader.damaged }
+        let payload = try join(rest, parts.blobs.dropFirst()) { try blob(.documents($0)) }
+        let dot = [UInt8(ascii: ".")][...]
+        return concatenate([
+            try blob(.sharedBlobs(header.number)), dot, Base64.encodeURL(payload[...])[...], dot,
+            Base64.encodeURL(parts.signature)[...],
+        ])
+    }
+
+    /// The parts of a document that was taken apart, as they are stored.
+    private struct Parts {
+        let form: Form
+        let signature: ArraySlice<UInt8>
+        let blobs: [(gap: Int, number: Int64)]
+        let count: Int
+        let bytes: ArraySlice<UInt8>
+
+        init(_ content: [UInt8]) throws {
+            guard let form = content.first.flatMap(Form.init), form != .plain else { throw PartReader.damaged }
+            self.form = form
+            var reader = PartReader(content.dropFirst())
+            signature = try reader.bytes(try reader.count())
+            blobs = try reader.blobs()
+            count = try reader.count()
+            bytes = reader.bytes
+        }
+
+        /// The rest of the text, without the blobs.
+        func rest() throws -> [UInt8] {
+            guard count <= Limits.receipt else { throw PartReader.damaged }
+            let rest = form == .token ? Array(bytes) : Deflate.decompress(bytes, count: count)
+            guard let rest, rest.count == count else { throw PartReader.damaged }
+            return rest
+        }
+    }
+
+    private static func join(
+        _ rest: [UInt8], _ blobs: ArraySlice<(gap: Int, number: Int64)>, _ blob: (Int64) throws -> ArraySlice<UInt8>
+    ) throws -> [UInt8] {
+        var parts: [ArraySlice<UInt8>] = []
+        var (position, count) = (0, rest.count)
+        for (gap, number) in blobs {
+            guard gap <= rest.count - position else { throw PartReader.damaged }
+            parts.append(rest[position..<position + gap])
+            position += gap
+            parts.append(try blob(number))
+            count += parts[parts.count - 1].count
+            guard count <= Limits.receipt else { throw PartReader.damaged }
+        }
+        return concatenate(parts + [rest[position...]])
+    }
+
+    private static func concatenate(_ parts: [ArraySlice<UInt8>]) -> [UInt8] {
+        var whole: [UInt8] = []
+        whole.reserveCapacity(parts.reduce(0) { $0 + $1.count })
+        for part in parts { whole += part }
+        return whole
+    }
+}
+
+/// A cursor over the parts of a document.
+private struct PartReader {
+    private(set) var bytes: ArraySlice<UInt8>
+
+    static let damaged = SQLiteErrors.damaged("A document in the ledger cannot be put together")
+
+    init(_ bytes: ArraySlice<UInt8>) {
+        self.bytes = bytes
+    }
+
+    mutating func count() throws -> Int {
+        var value: UInt = 0
+        for shift in stride(from: UInt(0), to: 63, by: 7) {
+            guard let byte = bytes.popFirst() else { break }
+            value |= UInt(byte & 0x7f) << shift
+            if byte < 0x80 { return Int(value) }
+        }
+        throw Self.damaged
+    }
+
+    mutating func bytes(_ count: Int) throws -> ArraySlice<UInt8> {
+        guard count <= bytes.count else { throw Self.damaged }
+        defer { bytes = bytes.dropFirst(count) }
+        return bytes.prefix(count)
+    }
+
+    mutating func blobs() throws -> [(gap: Int, number: Int64)] {
+        var blobs: [(gap: Int, number: Int64)] = []
+        let count = try count()
+        // Each takes two bytes at least.
+        guard count <= bytes.count / 2 else { throw Self.damaged }
+        for _ in 0..<count { blobs.append((try self.count(), Int64(try self.count()))) }
+        return blobs
+    }
+}

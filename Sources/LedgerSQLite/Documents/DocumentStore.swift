@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// Documents as they are stored: without the blobs that they share with others.
+struct DocumentStore {
+    let session: SQLiteLedgerSession
+
+    /// How deep documents stand in documents. A token is a third longer than the tokens in it, so that in the longest
+    /// one that is taken apart not 40 levels fit. More is a circle, which this software never writes.
+    private static let deepest = 64
+
+    /// What is stored of a document.
+    func content(of evidence: Evidence) throws -> [UInt8] {
+        // Unknown inner tokens stay inline and are deleted with the document.
+        let isStored = { session.documents.number(of: $0) != nil }
+        let prepared = session.encoded[evidence.id].flatMap { $0.tokens.allSatisfy { isStored($0.bytes) } ? $0 : nil }
+        guard let codec = prepared ?? DocumentCodec(evidence.document, evidence.jws, cutting: isStored) else {
+            return DocumentCodec.plain(evidence.document)
+        }
+        let tokens = codec.tokens.compactMap { session.documents.number(of: $0.bytes) }
+        guard tokens.count == codec.tokens.count else { return DocumentCodec.plain(evidence.document) }
+        let content = try codec.encoded(codec.sharedBlobs.map(number) + tokens)
+        return content.count < evidence.document.count ? content : DocumentCodec.plain(evidence.document)
+    }
+
+    /// The number of a shared blob, which is inserted if it is new.
+    private func number(of blob: DocumentCodec.Blob) throws -> Int64 {
+        if let number = session.cache.sharedBlobs.number(of: blob.bytes) { return number }
+        let (bytes, digest) = (Array(blob.bytes), EvidenceID(blob.bytes).leading.stored)
+        let candidates = try session.all("SELECT id, content FROM sharedBlobs WHERE digest = ?", [digest]) {
+            (number: try $0.next(Int64.self), content: try $0.next([UInt8].self))
+        }
+        let number =
+            try candidates.first { $0.content == bytes }?.number
+            ?? session.insert("INSERT INTO sharedBlobs (digest, content) VALUES (?, ?)", [digest, .bytes(bytes)])
+        session.cache.sharedBlobs.add(bytes[...], number)
+        return number
+    }
+
+    /// The document of which `content` is stored.
+    func document(_ content: [UInt8], depth: Int = 0) throws -> [UInt8] {
+        guard depth <= Self.deepest else { throw Self.missing }
+        return try DocumentCodec.decode(content) { place in
+            switch place {
+            case .sharedBlobs(let number):
+                try stored("SELECT content FROM sharedBlobs WHERE id = ?", number)[...]
+            case .documents(let number):
+                try document(stored("SELECT content FROM documents WHERE number = ?", number), depth: depth + 1)[...]
+            }
+        }
+    }
+
+    private func stored(_ sql: String, _ number: Int64) throws -> [UInt8] {
+        guard let content = try session.first(sql, [.integer(number)], { try $0.next([UInt8].self) }) else {
+            throw Self.missing
+        }
+        return content
+    }
+
+    private static var missing: LedgerStorageError { SQLiteErrors.damaged("A document in the ledger misses a part") }
+}
+
+extension EvidenceID {
+    /// Its first eight bytes.
+    fileprivate var leading: Int64 { bytes.prefix(8).reduce(0) { $0 << 8 | Int64($1) } }
+}

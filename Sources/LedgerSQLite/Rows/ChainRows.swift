@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+public import PurchaseLedger
+
+/// A chain as it is stored.
+struct StoredChain {
+    let number: Int64
+    var record: ChainRecord
+
+    /// `nil` if there is a row only since documents refer to it.
+    var recordIfAny: ChainRecord? { record == ChainRecord(record.key) ? nil : record }
+
+    /// Reads the chain's own row, with its owners, but not its facts.
+    init(_ row: inout RowReader, _ key: ChainKey) throws {
+        number = try row.next()
+        record = try row.fields(of: ChainRecord(key))
+        let nextChange = try row.next(Timestamp?.self)
+        record.report?.nextChange = nextChange
+        record.ownerChanges = try row.next(TimestampList.self).times
+        record.owners = try row.next(String?.self).map { try ChainRecord.Owner.list($0, key) } ?? []
+    }
+
+    init(number: Int64, record: ChainRecord) {
+        (self.number, self.record) = (number, record)
+    }
+}
+
+// MARK: - Fields
+
+extension ChainRecord: StoredFields {
+    @usableFromInline package static let blank = ChainRecord(
+        ChainKey("", in: LedgerScope(bundleId: "", environment: .production)))
+
+    /// All but the key, the next change, by which chains are indexed, and what is in other tables.
+    @usableFromInline
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("erasedAt", &erasedAt)
+        try coder.field("lastEventAt", &lastEventAt)
+        try coder.field("successor", &successor)
+        var predecessors = StringList(chain.predecessors)
+        try coder.field("predecessors", &predecessors)
+        chain.predecessors = predecessors.strings
+        var renewal = chain.renewal
+        try coder.group(&renewal)
+        renewal?.originalTransactionId = key.originalTransactionId
+        if let renewal { chain.merge(renewal) }
+        try coder.group(&report)
+    }
+}
+
+extension ChainReport: StoredFields {
+    @usableFromInline package static let blank = ChainReport(.blank, isSubscription: false)
+
+    /// All but the next change.
+    @usableFromInline
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try state.fields(&coder)
+        try coder.field("publishedIsSubscription", &isSubscription)
+        try coder.field("publishedTransactionId", &transactionId)
+        try coder.field("publishedExpiresDate", &expiresDate)
+        var list = StringList(revoked)
+        try coder.field("publishedRevoked", &list)
+        revoked = list.strings
+        try coder.field("publishedEntitling", &isEntitling)
+    }
+}
+
+extension ChainState: StoredFields {
+    @usableFromInline package static let blank = ChainState(status: .active)
+
+    @usableFromInline
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("publishedStatus", &status)
+        try coder.field("publishedProductId", &productId)
+        try coder.field("publishedUntil", &until)
+        try coder.field("publishedWillRenew", &willRenew)
+    }
+}
+
+// MARK: - Lists
+
+// Lists that few chains have are JSON in one column; an empty one is null.
+
+/// Strings in order, so that the same set is the same text.
+private struct StringList: Storable {
+    let strings: Set<String>
+
+    init(_ strings: Set<String>) {
+        self.strings = strings
+    }
+
+    init?(_ stored: StoredValue) {
+        guard let array = JSONValue.array(stored) else { return nil }
+        strings = Set(array.compactMap(\.string))
+    }
+
+    var stored: StoredValue {
+        strings.isEmpty ? .null : .text(JSONValue.array(strings.sorted().map { .string($0) }).compactText)
+    }
+}
+
+/// Instants in milliseconds since 1970.
+struct TimestampList: Storable {
+    let times: [Timestamp]
+
+    init(_ times: [Timestamp]) {
+        self.times = times
+    }
+
+    init?(_ stored: StoredValue) {
+        guard let array = JSONValue.array(stored) else { return nil }
+        times = array.compactMap { $0.integer.map(Timestamp.init(milliseconds:)) }
+    }
+
+    var stored: StoredValue {
+        times.isEmpty ? .null : .text(JSONValue.array(times.map { .number("\($0.milliseconds)") }).compactText)
+    }
+}
+
+extension JSONValue {
+    /// - Returns: `nil` if it is no JSON; nothing of other JSON than an array.
+    fileprivate static func array(_ stored: StoredValue) -> [JSONValue]? {
+        guard case .text(let text) = stored else { return stored == .null ? [] : nil }
+        return (try? JSONValue(parsing: text.utf8)).map { $0.array ?? [] }
+    }
+}
+
+extension ChainRecord.Owner {
+    /// Reads `number reason`, separated by commas.
+    fileprivate static func list(_ text: String, _ key: ChainKey) throws -> [ChainRecord.Owner] {
+        try text.utf8.split(separator: UInt8(ascii: ",")).map { owner in
+            let words = owner.split(separator: UInt8(ascii: " ")).map { String(Substring($0)) }
+            guard words.count == 2, let number = Int64(words[0]), let reason = LinkReason(rawValue: words[1]) else {
+                throw SQLiteErrors.damaged("The ledger says that the owners of a chain are \(text)")
+            }
+            return ChainRecord.Owner(Customer(number: number, bundleId: key.scope.bundleId), reason)
+        }
+    }
+}

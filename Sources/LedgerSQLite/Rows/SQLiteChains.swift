@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Chains: their rows, owners and changes of owner.
+
+// MARK: - Loading
+
+extension SQLiteLedgerSession {
+    private static let columns = ColumnNames.names(ChainRecord.self)
+
+    private static let columnList = columns.joined(separator: ", ")
+
+    /// With the owners as `number reason`, separated by commas: a statement less for each chain.
+    private static let chainColumns = """
+        chains.id, \(columnList), nextChange,
+        (SELECT times FROM ownerChanges WHERE chain = chains.id),
+        (SELECT group_concat(customer || ' ' || reason) FROM (
+            SELECT customer, reason FROM links WHERE chain = chains.id ORDER BY place))
+        """
+
+    private static let chainByKey =
+        "SELECT \(chainColumns) FROM chains WHERE originalTransactionId = ? AND scope = ?"
+
+    private static let chainsByOwner = """
+        SELECT originalTransactionId, \(chainColumns) FROM links AS own JOIN chains ON chains.id = own.chain
+        WHERE own.customer = ? AND scope = ?
+        """
+
+    /// A chain that was loaded, or is now.
+    func storedChain(_ key: ChainKey) throws -> StoredChain? {
+        if let chain = chains[key] { return chain }
+        guard let scope = try scope(key.scope) else { return nil }
+        let row = try first(Self.chainByKey, [.text(key.originalTransactionId), .integer(scope)]) {
+            try StoredChain(&$0, key)
+        }
+        let chain = try row.map(withFacts)
+        chains[key] = .some(chain)
+        return chain
+    }
+
+    func records(ownedBy customer: Customer, in environment: Environment) throws -> [ChainRecord] {
+        let scope = LedgerScope(bundleId: customer.bundleId, environment: environment)
+        guard let number = try self.scope(scope) else { return [] }
+        let rows = try all(Self.chainsByOwner, [.integer(customer.number), .integer(number)]) { row in
+            let key = ChainKey(try row.next(), in: scope)
+            return try StoredChain(&row, key)
+        }
+        return try rows.map { row in
+            let chain = try withFacts(row)
+            chains[chain.record.key] = chain
+            return chain.record
+        }
+    }
+
+    private func withFacts(_ row: StoredChain) throws -> StoredChain {
+        var chain = row
+        try addFacts(to: &chain.record.chain, chain.number)
+        return chain
+    }
+
+    /// Two chains may name one transaction, as when a subscription was migrated: that of the newest document counts.
+    private static let chainOfTransaction = """
+        SELECT originalTransactionId FROM (
+            SELECT originalTransactionId, signedDate, evidence
+            FROM statements JOIN chains ON chains.id = statements.chain
+            WHERE transactionId = ?1 AND scope = ?2 AND NOT isOriginal
+            UNION ALL
+            SELECT originalTransactionId, signedDate, evidence
+            FROM chains JOIN statements ON chains.id = statements.chain
+            WHERE originalTransactionId = ?1 AND scope = ?2 AND isOriginal)
+        ORDER BY signedDate DESC, evidence DESC, originalTransactionId DESC LIMIT 1
+        """
+
+    func chain(of transaction: TransactionKey) throws -> ChainKey? {
+        guard let scope = try scope(transaction.scope) else { return nil }
+        return try first(Self.chainOfTransaction, [.text(transaction.transactionId), .integer(scope)]) {
+            ChainKey(try $0.next(), in: transaction.scope)
+        }
+    }
+
+    /// Outer joins: a row that refers to no scope, as after an edit by hand, is damage.
+    private static let keys = """
+        SELECT chains.id, bundleId, environment, originalTransactionId
+        FROM chains LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app
+        """
+
+    func dueChains(at now: Timestamp, limit: Int) throws -> [ChainKey] {
+        // Without such rows, so that they stop no other. A check names them.
+        let due = " WHERE nextChange <= ? AND scopes.id IS NOT NULL ORDER BY nextChange LIMIT ?"
+        return try all(Self.keys + due, [now.stored, max(0, limit).stored]) { try $0.numberedKey().item }
+    }
+
+    func scanChains(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<ChainKey> {
+        try TableScan.page(after: cursor, limit: limit) { number, limit in
+            try all(Self.keys + " WHERE chains.id > ? ORDER BY chains.id LIMIT ?", [.integer(number), limit.stored]) {
+                try $0.numberedKey()
+            }
+        }
+    }
+}
+
+extension RowReader {
+    /// Reads a chain's number and what it is called.
+    fileprivate mutating func numberedKey() throws -> TableScan<ChainKey>.Row {
+        let (number, scope) = (try next(Int64.self), try scope())
+        return (number, ChainKey(try next(), in: scope))
+    }
+}
+
+// MARK: - Writing
+
+extension SQLiteLedgerSession {
+    private static let addChain = """
+        INSERT INTO chains (\(columnList), nextChange, originalTransactionId, scope)
+        VALUES (\(places(columns.count + 3)))
+        """
+
+    /// Two, since SQLite writes the index of what is due again even if its column stays the same.
+    private static let updateChain = """
+        UPDATE chains SET (\(columnList)) = (\(places(columns.count))) WHERE id = ?
+        """
+
+    private static let updateChainWithDue = """
+        UPDATE chains SET (\(columnList), nextChange) = (\(places(columns.count + 1))) WHERE id = ?
+        """
+
+    /// Writes what differs from the record that was loaded.
+    func put(_ record: ChainRecord) throws {
+        let (old, number) = try putRow(record)
+        try put(record.chain.transactions, old: old.chain.transactions, of: record.key, number, in: .statements)
+        try put(record.chain.residue, old: old.chain.residue, of: record.key, number, in: .residue)
+        if record.owners != old.owners { try put(record.owners, of: number, old: old.owners) }
+        if record.ownerChanges != old.ownerChanges { try put(ownerChanges: record.ownerChanges, of: number) }
+        chains[record.key] = StoredChain(number: number, record: record)
+    }
+
+    /// The number of a chain's row, which is added if there is none.
+    func chainNumber(_ key: ChainKey) throws -> Int64 {
+        if let chain = try storedChain(key) { return chain.number }
+        try put(ChainRecord(key))
+        return try storedChain(key)?.number ?? 0
+    }
+
+    private func putRow(_ record: ChainRecord) throws -> (old: ChainRecord, number: Int64) {
+        let (fields, due) = (try ParameterWriter.parameters(of: record), (record.report?.nextChange).stored)
+        guard let stored = try storedChain(record.key) else {
+            let key = [.text(record.key.originalTransactionId), StoredValue.integer(try addedScope(record.key.scope))]
+            return (ChainRecord(record.key), try insert(Self.addChain, fields + [due] + key))
+        }
+        let (old, number) = (stored.record, StoredValue.integer(stored.number))
+        if record.report?.nextChange != old.report?.nextChange {
+            try run(Self.updateChainWithDue, fields + [due, number])
+        } else if try fields != ParameterWriter.parameters(of: old) {
+            try run(Self.updateChain, fields + [number])
+        }
+        return (old, stored.number)
+    }
+
+    /// `place` is the order in which they became owners.
+    private func put(_ owners: [ChainRecord.Owner], of chain: Int64, old: [ChainRecord.Owner]) throws {
+        if !old.isEmpty { try run("DELETE FROM links WHERE chain = ?", [.integer(chain)]) }
+        for owner in owners {
+            try run(
+                "INSERT INTO links (chain, customer, reason) VALUES (?, ?, ?)",
+                [.integer(chain), .integer(owner.customer.number), owner.reason.stored])
+        }
+    }
+
+    private func put(ownerChanges times: [Timestamp], of chain: Int64) throws {
+        guard !times.isEmpty else { return try run("DELETE FROM ownerChanges WHERE chain = ?", [.integer(chain)]) }
+        try run(
+            "INSERT OR REPLACE INTO ownerChanges (chain, times) VALUES (?, ?)",
+            [.integer(chain), TimestampList(times).stored])
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Each app has its own sequence of events, and a cursor is a number in it: that of the last event before it.
+
+extension SQLiteLedgerSession {
+    private static let columns = """
+        kind, recordedAt, effectiveAt, customer, originalTransactionId, transactionId, productId, detail,
+        beforeStatus, beforeProductId, beforeUntil, beforeWillRenew,
+        afterStatus, afterProductId, afterUntil, afterWillRenew
+        """
+
+    func append(_ event: LedgerEvent) throws {
+        let (app, scope) = (try addedApp(event.scope.bundleId), try addedScope(event.scope))
+        let sequence = try (lastSequences[app] ?? eventBounds(of: event.scope.bundleId).last) &+ 1
+        try run(
+            """
+            INSERT INTO events (app, sequence, scope, \(Self.columns))
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                .integer(app), .integer(sequence), .integer(scope), event.kind.stored, event.recordedAt.stored,
+                event.effectiveAt.stored, (event.customer?.number).stored, event.originalTransactionId.stored,
+                event.transactionId.stored, event.productId.stored, event.detail.stored,
+            ] + ParameterWriter.parameters(of: event.before) + ParameterWriter.parameters(of: event.after))
+        lastSequences[app] = sequence
+    }
+
+    func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
+        let (erased, last) = try eventBounds(of: bundleId)
+        let start = cursor.map { Int64($0.rawValue) ?? -1 } ?? erased
+        guard 0...max(0, last) ~= start, cursor.map({ $0 == EventCursor(start) }) ?? true else {
+            throw EventCursorError.invalid
+        }
+        guard start >= erased else { throw EventCursorError.expired(oldest: EventCursor(erased)) }
+        let found = try all(
+            """
+            SELECT (SELECT id FROM customerIds WHERE customerIds.customer = events.customer ORDER BY place LIMIT 1),
+                   bundleId, environment, sequence, \(Self.columns)
+            FROM events LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = scopes.app
+            WHERE events.app = ? AND sequence > ? ORDER BY sequence LIMIT ?
+            """, [try app(bundleId).stored, .integer(start), max(0, limit).stored]
+        ) { (customerId: try $0.next(String?.self), event: try LedgerEvent(&$0)) }
+        let events = found.map(\.event)
+        var page = EventPage(events: events, customerIds: [:], next: events.last?.cursor ?? EventCursor(start))
+        for (customerId, event) in found {
+            if let customer = event.customer, let customerId { page.customerIds[customer] = customerId }
+        }
+        return page
+    }
+
+    /// The sequence through which an app's events were erased, and that of its last event.
+    ///
+    /// Older files had one sequence for all apps, so that a cursor may be beyond the app's own events. It must stay
+    /// valid, and the app's next event must be behind it.
+    private func eventBounds(of bundleId: String) throws -> (erased: Int64, last: Int64) {
+        let bounds = try first(
+            """
+            SELECT erasedEvents, max(erasedEvents, (SELECT max(sharedSequence) FROM apps),
+                                     coalesce((SELECT max(sequence) FROM events WHERE app = apps.id), 0))
+            FROM apps WHERE bundleId = ?
+            """, [.text(bundleId)]
+        ) { (erased: try $0.next(Int64.self), last: try $0.next(Int64.self)) }
+        if let bounds { return bounds }
+        let shared = try first("SELECT max(sharedSequence) FROM apps", []) { try $0.next(Int64?.self) }
+        return (0, (shared ?? nil) ?? 0)
+    }
+
+    /// Erases the oldest events of each app that were recorded before an instant.
+    func eraseEvents(before instant: Timestamp, limit: Int) throws -> Int {
+        var erased = 0
+        for app in try all("SELECT id FROM apps", [], { try $0.next(Int64.self) }) where erased < limit {
+            let oldest = try all(
+                "SELECT sequence, recordedAt FROM events WHERE app = ? ORDER BY sequence LIMIT ?",
+                [.integer(app), (limit - erased).stored]
+            ) { (sequence: try $0.next(Int64.self), recordedAt: try $0.next(Timestamp.self)) }
+            .prefix { $0.recordedAt < instant }
+            guard let last = oldest.last else { continue }
+            let bounds = [StoredValue.integer(last.sequence), .integer(app)]
+            try run("DELETE FROM events WHERE sequence <= ? AND app = ?", bounds)
+            try run("UPDATE apps SET erasedEvents = ? WHERE id = ?", bounds)
+            erased += oldest.count
+        }
+        return erased
+    }
+}
+
+extension EventCursor {
+    fileprivate init(_ sequence: Int64) {
+        self.init(rawValue: "\(sequence)")
+    }
+}
+
+extension LedgerEvent {
+    fileprivate init(_ row: inout RowReader) throws {
+        let (scope, cursor) = (try row.scope(), EventCursor(try row.next()))
+        self.init(try row.next(), in: scope, at: try row.next())
+        self.cursor = cursor
+        effectiveAt = try row.next()
+        customer = try row.next(Int64?.self).map { Customer(number: $0, bundleId: scope.bundleId) }
+        originalTransactionId = try row.next()
+        transactionId = try row.next()
+        productId = try row.next()
+        detail = try row.next()
+        try row.group(&before)
+        try row.group(&after)
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import GRDB
+import GRDBSQLite
+import PurchaseLedger
+
+/// Runs statements, each of which is prepared once per connection.
+///
+/// GRDB prepares and caches the statements. They are bound and read with SQLite's own functions: GRDB's take any type,
+/// and trap or convert if a row holds another.
+protocol StatementRunner {
+    var connection: Database { get }
+}
+
+extension StatementRunner {
+    /// The rows that a query finds. `read` must run no statement.
+    func all<Value>(
+        _ sql: String, _ parameters: [StoredValue], _ read: (inout RowReader) throws -> Value
+    ) throws -> [Value] {
+        var values: [Value] = []
+        try step(sql, parameters) { statement in
+            var row = RowReader(statement)
+            values.append(try read(&row))
+        }
+        return values
+    }
+
+    /// The row that a query finds; `nil` if there is none.
+    func first<Value>(
+        _ sql: String, _ parameters: [StoredValue], _ read: (inout RowReader) throws -> Value
+    ) throws -> Value? {
+        try all(sql, parameters, read).first
+    }
+
+    func run(_ sql: String, _ parameters: [StoredValue] = []) throws {
+        try step(sql, parameters) { _ in }
+    }
+
+    /// Inserts a row and returns its number.
+    func insert(_ sql: String, _ parameters: [StoredValue]) throws -> Int64 {
+        try run(sql, parameters)
+        return connection.lastInsertedRowID
+    }
+
+    /// Runs a statement, and `row` for each of its rows.
+    private func step(_ sql: String, _ parameters: [StoredValue], _ row: (OpaquePointer) throws -> Void) throws {
+        do {
+            let statement = try connection.cachedStatement(sql: sql).sqliteStatement
+            defer {
+                sqlite3_reset(statement)
+                sqlite3_clear_bindings(statement)
+            }
+            for (index, parameter) in parameters.enumerated() {
+                let code = parameter.bind(to: statement, at: Int32(index + 1))
+                guard code == SQLITE_OK else { throw error(code) }
+            }
+            while case let code = sqlite3_step(statement), code != SQLITE_DONE {
+                guard code == SQLITE_ROW else { throw error(code) }
+                try row(statement)
+            }
+        } catch {
+            throw SQLiteErrors.translate(error)
+        }
+    }
+
+    private func error(_ code: Int32) -> DatabaseError {
+        DatabaseError(
+            resultCode: ResultCode(rawValue: code),
+            message: connection.sqliteConnection.map { String(cString: sqlite3_errmsg($0)) })
+    }
+}
+
+// MARK: - Values
+
+extension StoredValue {
+    /// SQLite copies texts and blobs.
+    fileprivate func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+        switch self {
+        case .null: return sqlite3_bind_null(statement, index)
+        case .integer(let value): return sqlite3_bind_int64(statement, index, value)
+        // Without an address SQLite would bind NULL.
+        case .text(let text) where text.isEmpty: return sqlite3_bind_text(statement, index, "", 0, copied)
+        case .text(let text):
+            return StoredText.withBytes(of: text) {
+                sqlite3_bind_text(statement, index, $0.baseAddress, Int32($0.count), copied)
+            }
+        case .bytes(let bytes) where bytes.isEmpty: return sqlite3_bind_zeroblob(statement, index, 0)
+        case .bytes(let bytes):
+            return bytes.withUnsafeBytes {
+                sqlite3_bind_blob(statement, index, $0.baseAddress, Int32($0.count), copied)
+            }
+        }
+    }
+
+    /// A column of the present row; `nil` for a number that is not whole.
+    fileprivate init?(_ statement: OpaquePointer, _ index: Int32) {
+        switch sqlite3_column_type(statement, index) {
+        case SQLITE_NULL: self = .null
+        case SQLITE_INTEGER: self = .integer(sqlite3_column_int64(statement, index))
+        case SQLITE_TEXT:
+            let text = sqlite3_column_text(statement, index)
+            let count = Int(sqlite3_column_bytes(statement, index))
+            self = .text(StoredText.unescape(UnsafeBufferPointer(start: text, count: count)))
+        case SQLITE_BLOB:
+            let bytes = sqlite3_column_blob(statement, index)
+            let count = Int(sqlite3_column_bytes(statement, index))
+            self = .bytes(Array(UnsafeRawBufferPointer(start: bytes, count: count)))
+        default: return nil
+        }
+    }
+}
+
+/// Reads the columns of a row from left to right. Throws if one holds something else.
+struct RowReader: FieldCoder {
+    private let statement: OpaquePointer
+    private var index: Int32 = 0
+
+    fileprivate init(_ statement: OpaquePointer) {
+        self.statement = statement
+    }
+
+    mutating func next<Value: Storable>(_: Value.Type = Value.self) throws -> Value {
+        defer { index += 1 }
+        guard let value = StoredValue(statement, index).flatMap(Value.init) else {
+            throw SQLiteErrors.damaged("A row of the ledger holds something else than was written")
+        }
+        return value
+    }
+
+    mutating func field<Value: Storable>(_ name: StaticString, _ value: inout Value) throws { value = try next() }
+
+    /// If the first column is NULL, there is no group.
+    mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
+        guard sqlite3_column_type(statement, index) != SQLITE_NULL else {
+            index += Int32(try FieldCounter.count(Group.self))
+            return group = nil
+        }
+        group = try fields(of: .blank)
+    }
+
+    /// Reads a value's fields in place of its own.
+    mutating func fields<Fields: StoredFields>(of value: Fields) throws -> Fields {
+        var fields = value
+        try fields.fields(&self)
+        return fields
+    }
+}
+
+/// SQLite's texts end at a NUL, so that two texts which begin alike could be taken for one: NUL is written as U+0001
+/// `0`, and U+0001 as U+0001 `1`.
+private enum StoredText {
+    private static let mark: UInt8 = 1
+
+    static func withBytes<Result>(of text: String, _ body: (UnsafeBufferPointer<CChar>) -> Result) -> Result {
+        var text = text
+        return text.withUTF8 { plain in
+            guard plain.contains(where: { $0 <= mark }) else { return plain.withMemoryRebound(to: CChar.self, body) }
+            let escaped = plain.flatMap { $0 <= mark ? [mark, UInt8(ascii: "0") + $0] : [$0] }
+            return escaped.withUnsafeBufferPointer { $0.withMemoryRebound(to: CChar.self, body) }
+        }
+    }
+
+    static func unescape(_ text: UnsafeBufferPointer<UInt8>) -> String {
+        guard text.contains(mark) else { return String(decoding: text, as: UTF8.self) }
+        var bytes: [UInt8] = []
+        var isMarked = false
+        for byte in text {
+            if isMarked {
+                bytes.append(byte == UInt8(ascii: "0") ? 0 : mark)
+            } else if byte != mark {
+                bytes.append(byte)
+            }
+            isMarked = !isMarked && byte == mark
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import GRDB
+
+/// The tables of a ledger, as numbered steps.
+///
+/// A step is never changed: what changes is a new step. A new field of a fact is a new column of `statements` and
+/// `residue`, or of `chains`, and is listed in ``StoredFields``.
+package enum Schema {
+    package static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("016 tables", merging: Self.firstSteps) { connection, applied in
+            if applied.isEmpty {
+                try connection.execute(sql: tables)
+            } else {
+                try upgrade(connection)
+            }
+        }
+        return migrator
+    }
+
+    /// The steps by which files of an earlier version were made.
+    private static let firstSteps: Set = [
+        "001 evidence", "002 facts", "003 customers", "004 events", "005 API keys", "006 proof",
+    ]
+
+    /// - Parameter orNone: Whether a database without any tables is accepted.
+    /// - Throws: ``LedgerStorageError``: `damaged` if it is no ledger, or of a version that cannot be read.
+    static func requireLedger(_ connection: Database, orNone: Bool = false) throws {
+        let (applied, steps) = (try migrator.appliedIdentifiers(connection), Set(migrator.migrations))
+        guard applied.isDisjoint(with: steps.union(firstSteps)) else { return try requireVersion(applied, steps) }
+        // All that there is if the creation of a ledger was interrupted before its first step.
+        let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name <> 'grdb_migrations'"
+        guard orNone, try Int.fetchOne(connection, sql: tables) == 0 else {
+            throw SQLiteErrors.damaged("This is a database, but no ledger")
+        }
+    }
+
+    private static func requireVersion(_ applied: Set<String>, _ steps: Set<String>) throws {
+        guard applied != firstSteps, !applied.isSubset(of: steps) else { return }
+        // Steps begin with a number of three digits.
+        guard let last = applied.max(), let known = steps.max(), last < known else {
+            throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
+        }
+        throw SQLiteErrors.damaged(
+            "The ledger was written by a development version of this software, which no other version reads")
+    }
+}
+
+// MARK: - Tables
+
+extension Schema {
+    static var tables: String {
+        [apps, chains, documents, facts, customers, events, others, periods].joined(separator: "\n")
+    }
+
+    /// Each app has its own sequence of events. `erasedEvents` is the last sequence that was erased. `sharedSequence`
+    /// is the last that all apps of an earlier version shared, which cursors of any app may name.
+    private static let apps = """
+        CREATE TABLE apps (
+            id INTEGER PRIMARY KEY,
+            bundleId TEXT NOT NULL UNIQUE,
+            catalogueDigest BLOB,
+            erasedEvents INTEGER NOT NULL DEFAULT 0,
+            sharedSequence INTEGER NOT NULL DEFAULT 0
+        ) STRICT;
+
+        CREATE TABLE scopes (
+            id INTEGER PRIMARY KEY,
+            app INTEGER NOT NULL REFERENCES apps,
+            environment TEXT NOT NULL,
+            UNIQUE (app, environment)
+        ) STRICT;
+        """
+
+    /// A chain's row holds its newest renewal info and what was published of it last, since each notification of a
+    /// subscription changes both: in tables of their own they would be two more pages to write. What few chains have is
+    /// JSON (`predecessors`, `publishedRevoked`), or in a table of its own (`times`, also JSON).
+    private static let chains = """
+        CREATE TABLE chains (
+            id INTEGER PRIMARY KEY,
+            scope INTEGER NOT NULL REFERENCES scopes,
+            originalTransactionId TEXT NOT NULL,
+            erasedAt INTEGER,
+            lastEventAt INTEGER,
+            successor TEXT,
+            predecessors TEXT,
+            renewalSignedDate INTEGER,
+            renewalEvidence BLOB,
+            renewalProductId TEXT,
+            autoRenewProductId TEXT,
+            autoRenewStatus INTEGER,
+            expirationIntent INTEGER,
+            isInBillingRetry INTEGER,
+            gracePeriodExpiresDate INTEGER,
+            priceIncreaseStatus INTEGER,
+            renewalAppAccountToken TEXT,
+            renewalDate INTEGER,
+            publishedStatus TEXT,
+            publishedProductId TEXT,
+            publishedUntil INTEGER,
+            publishedWillRenew INTEGER,
+            publishedIsSubscription INTEGER,
+            publishedTransactionId TEXT,
+            publishedExpiresDate INTEGER,
+            publishedRevoked TEXT,
+            publishedEntitling INTEGER,
+            nextChange INTEGER,
+            UNIQUE (originalTransactionId, scope)
+        ) STRICT;
+        CREATE INDEX chainsDue ON chains (nextChange) WHERE nextChange IS NOT NULL;
+
+        CREATE TABLE ownerChanges (
+            chain INTEGER PRIMARY KEY REFERENCES chains,
+            times TEXT NOT NULL
+        ) STRICT;
+        """
+
+    /// Documents without the blobs that they share with others. See ``DocumentStore``.
+    ///
+    /// A document is found by its provenance, of whose digest the first 16 bytes are kept: no two documents of one
+    /// instant have these in common, and the content is compared. By digest alone each new one would change another
+    /// page of a large index; by date the new ones are at its end. So the date that is read from a document is part of
+    /// its name: another reading of it would not find what is there. Blobs are few, and found by the first eight bytes
+    /// of their digest.
+    ///
+    /// Nearly every document speaks of one chain or of none. Those that speak of more are in `mentions`.
+    private static let documents = """
+        CREATE TABLE sharedBlobs (
+            id INTEGER PRIMARY KEY,
+            digest INTEGER NOT NULL,
+            content BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX sharedBlobsByDigest ON sharedBlobs (digest);
+
+        CREATE TABLE documents (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            signedDate INTEGER NOT NULL,
+            digest BLOB NOT NULL,
+            scope INTEGER NOT NULL REFERENCES scopes,
+            chain INTEGER REFERENCES chains,
+            kind TEXT NOT NULL,
+            receivedAt INTEGER NOT NULL,
+            notificationType TEXT,
+            notificationSubtype TEXT,
+            notificationUUID TEXT,
+            content BLOB NOT NULL,
+            UNIQUE (signedDate, digest)
+        ) STRICT;
+        CREATE INDEX documentsByChain ON documents (chain) WHERE chain IS NOT NULL;
+
+        CREATE TABLE mentions (
+            chain INTEGER NOT NULL REFERENCES chains,
+            document INTEGER NOT NULL REFERENCES documents,
+            PRIMARY KEY (chain, document)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX mentionsByDocument ON mentions (document);
+        """
+
+    /// What one document says of one transaction is one row, beside the others of its chain, so that a chain is read in
+    /// one piece. The original transaction's id is the chain's, and is found by that. `residue` has the same, without
+    /// names, of documents that were erased.
+    private static var facts: String {
+        """
+        CREATE TABLE statements (
+            isOriginal INTEGER NOT NULL,
+        \(fact)
+        CREATE INDEX statementsByTransaction ON statements (transactionId) WHERE NOT isOriginal;
+
+        CREATE TABLE residue (
+        \(fact)
+        """
+    }
+
+    private static let fact = """
+            chain INTEGER NOT NULL REFERENCES chains,
+            transactionId TEXT NOT NULL,
+            source INTEGER NOT NULL,
+            signedDate INTEGER NOT NULL,
+            evidence BLOB NOT NULL,
+            productId TEXT NOT NULL,
+            type TEXT,
+            subscriptionGroup TEXT,
+            purchaseDate INTEGER,
+            expiresDate INTEGER,
+            quantity INTEGER NOT NULL,
+            isUpgraded INTEGER NOT NULL,
+            revocationDate INTEGER,
+            revocationReason INTEGER,
+            revocationType TEXT,
+            revocationPercentage INTEGER,
+            ownership TEXT,
+            appAccountToken TEXT,
+            offerType INTEGER,
+            webOrderLineItemId TEXT,
+            transactionReason TEXT,
+            knownSince INTEGER,
+            price INTEGER,
+            currency TEXT,
+            PRIMARY KEY (chain, transactionId, source)
+        ) STRICT, WITHOUT ROWID;
+        """
+
+    /// A customer's number is never given again, since events go on naming it: hence AUTOINCREMENT. `place` is the
+    /// order in which ids and links were added. What a customer has is answered by the index alone, as every question
+    /// for entitlements asks it.
+    private static let customers = """
+        CREATE TABLE customers (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            app INTEGER NOT NULL REFERENCES apps,
+            isEstablished INTEGER NOT NULL DEFAULT 0
+        ) STRICT;
+
+        CREATE TABLE customerIds (
+            customer INTEGER NOT NULL REFERENCES customers,
+            place INTEGER NOT NULL,
+            app INTEGER NOT NULL REFERENCES apps,
+            id TEXT NOT NULL,
+            PRIMARY KEY (customer, place),
+            UNIQUE (id, app)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE links (
+            place INTEGER PRIMARY KEY,
+            chain INTEGER NOT NULL REFERENCES chains,
+            customer INTEGER NOT NULL REFERENCES customers,
+            reason TEXT NOT NULL,
+            UNIQUE (chain, customer)
+        ) STRICT;
+        CREATE INDEX linksByCustomer ON links (customer, place, chain);
+        """
+
+    /// Events name customers that may have been deleted since, so that `customer` is no reference.
+    private static let events = """
+        CREATE TABLE events (
+            app INTEGER NOT NULL REFERENCES apps,
+            sequence INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            scope INTEGER NOT NULL REFERENCES scopes,
+            recordedAt INTEGER NOT NULL,
+            effectiveAt INTEGER NOT NULL,
+            customer INTEGER,
+            originalTransactionId TEXT,
+            transactionId TEXT,
+            productId TEXT,
+            detail TEXT,
+            beforeStatus TEXT,
+            beforeProductId TEXT,
+            beforeUntil INTEGER,
+            beforeWillRenew INTEGER,
+            afterStatus TEXT,
+            afterProductId TEXT,
+            afterUntil INTEGER,
+            afterWillRenew INTEGER,
+            PRIMARY KEY (app, sequence)
+        ) STRICT, WITHOUT ROWID;
+        """
+
+    /// Of an API key the secret itself is not stored. `place` is the order in which keys were put. The row of `proof`
+    /// is written to find out whether anything can be.
+    private static let others = """
+        CREATE TABLE apiKeys (
+            place INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            role TEXT NOT NULL,
+            app INTEGER NOT NULL REFERENCES apps,
+            secretHash BLOB NOT NULL,
+            createdAt INTEGER NOT NULL,
+            revokedAt INTEGER
+        ) STRICT;
+
+        CREATE TABLE proof (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            written INTEGER NOT NULL
+        ) STRICT;
+        """
+
+    /// For people with a `sqlite3` shell; docs/ledger.md promises its columns. A row for each transaction: what the
+    /// newest document says of it, of two of the same instant the signed transaction. As in `TransactionFact.current`,
+    /// if that is a receipt, the signed transaction says what receipts have no words for.
+    private static let periods = """
+        CREATE VIEW periods AS
+        SELECT
+            (SELECT customerIds.id FROM links JOIN customerIds ON customerIds.customer = links.customer
+             WHERE links.chain = newest.chain ORDER BY links.place, customerIds.place LIMIT 1) AS customer,
+            bundleId, environment, originalTransactionId, newest.transactionId, newest.productId,
+            coalesce(newest.type, signed.type) AS type, newest.purchaseDate, newest.expiresDate, newest.quantity,
+            coalesce(newest.offerType, signed.offerType) AS offerType,
+            coalesce(signed.isUpgraded, newest.isUpgraded) AS isUpgraded,
+            CASE
+                WHEN signed.revocationDate IS NOT NULL AND (
+                    newest.revocationDate IS NOT NULL OR coalesce(newest.type, signed.type) = 'Consumable')
+                    THEN signed.revocationDate
+                WHEN signed.isUpgraded AND signed.revocationDate IS NULL THEN NULL
+                ELSE newest.revocationDate
+            END AS revocationDate,
+            coalesce(newest.price, signed.price) AS price, coalesce(newest.currency, signed.currency) AS currency
+        FROM statements AS newest
+            LEFT JOIN statements AS signed ON signed.chain = newest.chain
+                AND signed.transactionId = newest.transactionId AND signed.source = 0 AND newest.source = 1
+            JOIN chains ON chains.id = newest.chain
+            JOIN scopes ON scopes.id = chains.scope
+            JOIN apps ON apps.id = scopes.app
+        WHERE NOT EXISTS (
+            SELECT 1 FROM statements AS other
+            WHERE other.chain = newest.chain AND other.transactionId = newest.transactionId
+                AND (other.signedDate, newest.source) > (newest.signedDate, other.source));
+        """
+}

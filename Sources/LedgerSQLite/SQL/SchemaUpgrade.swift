@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GRDB
+
+// Brings a file of the first six steps to the tables of today.
+
+extension Schema {
+    /// Copies the columns that both have from the old tables to today's, and fills in the new ones.
+    static func upgrade(_ connection: Database) throws {
+        try connection.execute(sql: renames)
+        let names = """
+            SELECT name FROM sqlite_schema WHERE type = ? AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'grdb_%'
+            """
+        let tables = try String.fetchAll(connection, sql: names, arguments: ["table"])
+        for name in try String.fetchAll(connection, sql: names, arguments: ["index"]) {
+            try connection.execute(sql: "DROP INDEX \(name)")
+        }
+        for name in tables { try connection.execute(sql: "ALTER TABLE \(name) RENAME TO old_\(name)") }
+        try connection.execute(sql: Self.tables)
+        for name in tables {
+            let common = """
+                SELECT name FROM pragma_table_info('\(name)') INTERSECT SELECT name FROM pragma_table_info('old_\(name)')
+                """
+            let columns = try String.fetchAll(connection, sql: common).joined(separator: ", ")
+            try connection.execute(sql: "INSERT INTO \(name) (\(columns)) SELECT \(columns) FROM old_\(name)")
+        }
+        try connection.execute(sql: newColumns)
+        for name in tables { try connection.execute(sql: "DROP TABLE old_\(name)") }
+    }
+
+    /// Events keep their numbers, which all apps shared. Evidence for chains that were erased is evidence for the others
+    /// only.
+    private static let renames = """
+        ALTER TABLE pieces RENAME TO sharedBlobs;
+        ALTER TABLE chains RENAME COLUMN forgottenAt TO erasedAt;
+        ALTER TABLE chains RENAME COLUMN toldStatus TO publishedStatus;
+        ALTER TABLE chains RENAME COLUMN toldProductId TO publishedProductId;
+        ALTER TABLE chains RENAME COLUMN toldTransactionId TO publishedTransactionId;
+        ALTER TABLE chains RENAME COLUMN toldExpiresDate TO publishedExpiresDate;
+        ALTER TABLE chains RENAME COLUMN toldWillRenew TO publishedWillRenew;
+        ALTER TABLE chains RENAME COLUMN toldRevoked TO publishedRevoked;
+        ALTER TABLE chains RENAME COLUMN toldEntitling TO publishedEntitling;
+        ALTER TABLE events ADD COLUMN app INTEGER;
+        ALTER TABLE events ADD COLUMN effectiveAt INTEGER;
+        UPDATE events SET app = (SELECT app FROM scopes WHERE id = scope), effectiveAt = recordedAt;
+        DELETE FROM mentions WHERE chain IN (SELECT id FROM chains WHERE erasedAt IS NOT NULL);
+        """
+
+    /// `quittance rebuild` fills in what documents say. Until then
+    ///
+    /// - a customer exists in its own right if an event reports a claim, if it has several ids, which only an alias
+    ///   makes, or if its id is no account that a purchase names now;
+    /// - a transaction counts as known since its purchase, and renewal info that was signed with a transaction is about
+    ///   that one, so that renewal info stays about the newest period.
+    ///
+    /// Numbers of rows that were deleted are not given again.
+    private static let newColumns = """
+        UPDATE apps SET sharedSequence = coalesce((SELECT max(sequence) FROM events), 0);
+
+        UPDATE customers SET isEstablished = 1
+        WHERE number IN (SELECT customer FROM events WHERE kind = 'purchase.linked' AND detail = 'claim')
+            OR number IN (SELECT customer FROM customerIds GROUP BY customer HAVING count(*) > 1)
+            OR number IN (
+                SELECT customer FROM customerIds WHERE (app, id) NOT IN (
+                    SELECT app, appAccountToken FROM statements
+                    JOIN chains ON chains.id = chain JOIN scopes ON scopes.id = scope
+                    WHERE appAccountToken IS NOT NULL
+                    UNION
+                    SELECT app, renewalAppAccountToken FROM chains JOIN scopes ON scopes.id = scope
+                    WHERE renewalAppAccountToken IS NOT NULL));
+
+        UPDATE statements SET knownSince = min(signedDate, coalesce(purchaseDate, signedDate))
+        WHERE signedDate > -9223372036854775808;
+
+        UPDATE chains SET renewalDate = (
+            SELECT expiresDate FROM statements WHERE chain = chains.id AND signedDate = renewalSignedDate
+            ORDER BY purchaseDate DESC LIMIT 1)
+        WHERE renewalSignedDate IS NOT NULL;
+
+        UPDATE chains SET
+            publishedIsSubscription = publishedStatus IS NOT NULL,
+            publishedUntil = iif(publishedStatus = 'active', publishedExpiresDate, NULL),
+            publishedStatus = coalesce(publishedStatus,
+                iif(publishedEntitling, 'active', iif(publishedRevoked IS NOT NULL, 'revoked', 'expired')))
+        WHERE publishedEntitling IS NOT NULL;
+
+        UPDATE chains SET lastEventAt = last.recordedAt
+        FROM (
+            SELECT scope, originalTransactionId, max(recordedAt) AS recordedAt FROM events
+            WHERE originalTransactionId IS NOT NULL GROUP BY scope, originalTransactionId) AS last
+        WHERE chains.originalTransactionId = last.originalTransactionId AND chains.scope = last.scope;
+
+        DELETE FROM sqlite_sequence WHERE name NOT LIKE 'old_%';
+        UPDATE sqlite_sequence SET name = substr(name, 5);
+        """
+}

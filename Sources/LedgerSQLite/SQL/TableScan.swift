@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+/// Reads all rows of a table in the order of their numbers, also if the file is damaged.
+///
+/// Rows that cannot be read together are looked up number by number. A scan ends on any damage, since each page goes on
+/// behind a greater number than the last.
+struct TableScan<Item: Sendable> {
+    typealias Row = (number: Int64, item: Item)
+
+    /// How many numbers are looked up one by one. A page of the file has fewer rows.
+    private static var lookups: Int64 { 1000 }
+
+    private let rows: (_ after: Int64, _ limit: Int) throws -> [Row]
+    private var page = ScanPage<Item>(items: [], next: nil)
+    /// The number of the last row that was read or passed over.
+    private var last: Int64
+
+    /// The rows behind a cursor, which is the number of the row before.
+    ///
+    /// - Parameter rows: Reads rows behind a number, the lowest first.
+    /// - Throws: ``LedgerStorageError`` other than `damaged`.
+    static func page(
+        after cursor: ScanCursor?, limit: Int, _ rows: (_ after: Int64, _ limit: Int) throws -> [Row]
+    ) throws -> ScanPage<Item> {
+        try withoutActuallyEscaping(rows) { rows in
+            var scan = TableScan(rows: rows, last: cursor.flatMap { Int64($0.rawValue) } ?? 0)
+            let isAtEnd = try scan.read(max(1, limit))
+            scan.page.next = isAtEnd ? nil : ScanCursor(rawValue: "\(scan.last)")
+            return scan.page
+        }
+    }
+
+    /// - Returns: Whether there is nothing behind.
+    private mutating func read(_ limit: Int) throws -> Bool {
+        if let found = try undamaged(limit) {
+            page.items = found.map(\.item)
+            last = found.last?.number ?? last
+            return found.count < limit
+        }
+        // The lookups meet the same damage again, unless rows were only out of order.
+        let damage = page.damage
+        page.damage = []
+        defer { if page.damage.isEmpty { page.damage = damage } }
+        let end = last.advanced(upTo: Self.lookups)
+        while last < end, page.items.count < limit {
+            let found = try undamaged(1)
+            if found?.isEmpty == true { return true }
+            last += 1
+            if let row = found?.first, row.number == last { page.items.append(row.item) }
+        }
+        return try page.items.isEmpty && passGap()
+    }
+
+    /// Goes on to the next row that can be read.
+    ///
+    /// - Returns: Whether there is none.
+    private mutating func passGap() throws -> Bool {
+        var step: Int64 = 1
+        while last < .max {
+            if let found = try undamaged(1) {
+                guard let row = found.first else { return true }
+                last = row.number - 1
+                return false
+            }
+            last = last.advanced(upTo: step)
+            step = step.advanced(upTo: step)
+        }
+        return true
+    }
+
+    /// The rows behind the last one; `nil` if they are damaged. In a damaged file numbers need not be in order.
+    private mutating func undamaged(_ limit: Int) throws -> [Row]? {
+        do {
+            let found = try rows(last, limit)
+            var previous = last
+            for row in found {
+                guard row.number > previous else { throw SQLiteErrors.damaged("Rows are not in order") }
+                previous = row.number
+            }
+            return found
+        } catch let error as LedgerStorageError where error.code == .damaged {
+            // Many rows may be damaged for one reason.
+            if page.damage.last != error.message { page.damage.append(error.message) }
+            return nil
+        }
+    }
+}
+
+extension TableScan {
+    private init(rows: @escaping (_ after: Int64, _ limit: Int) throws -> [Row], last: Int64) {
+        (self.rows, self.last) = (rows, last)
+    }
+}
+
+extension Int64 {
+    /// The sum, but not more than the greatest number.
+    fileprivate func advanced(upTo step: Int64) -> Int64 {
+        let (sum, overflow) = addingReportingOverflow(step)
+        return overflow ? .max : sum
+    }
+}
