@@ -20,7 +20,7 @@ public enum SQLiteLedgerBackup {
     ///   - onProgress: Called with the number of bytes that were copied, and with that of all. An error that it throws
     ///     ends the copy.
     /// - Returns: How many documents the ledger has in the state that was copied.
-    /// - Throws: ``LedgerStorageError``: `full` if the disk of the copy is, `damaged` if `source` is no ledger.
+    /// - Throws: `LedgerStorageError`: `full` if the disk of the copy is, `damaged` if `source` is no ledger.
     public static func copy(
         _ source: String, to target: String,
         onProgress: @escaping (_ copied: Int, _ total: Int) throws -> Void = { _, _ in }
@@ -54,7 +54,7 @@ public enum SQLiteLedgerBackup {
     /// Whether their signatures are valid is for `Ledger.check`.
     ///
     /// - Returns: A sentence for each fault.
-    /// - Throws: ``LedgerStorageError`` if the copy cannot be opened.
+    /// - Throws: `LedgerStorageError` if the copy cannot be opened.
     public static func faults(_ path: String, documents: Int) throws -> [String] {
         do {
             let copy = try open(path)

@@ -32,7 +32,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     /// - Parameters:
     ///   - path: Of the file.
     ///   - createIfMissing: Whether a ledger is created if there is no file, or an empty one.
-    /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version. Then it stays as it
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version. Then it stays as it
     ///   is.
     public convenience init(path: String, createIfMissing: Bool = true) throws {
         try LedgerFile.requirePlace(path)
@@ -47,7 +47,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     /// Opens a ledger for reading: its file stays as it is, byte for byte, also if it is damaged.
     ///
     /// - Parameter path: Of the file.
-    /// - Throws: ``LedgerStorageError``: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is
     ///   of an older version.
     public convenience init(reading path: String) throws {
         try LedgerFile.requirePlace(path)

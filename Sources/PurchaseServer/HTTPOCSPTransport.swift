@@ -52,7 +52,7 @@ public struct HTTPOCSPTransport: OCSPTransport {
     ///   - request: The DER of the OCSP request.
     ///   - responder: The URL in the certificate.
     /// - Throws: An error if there is no connection, no response in time, another status than 200, or a body longer
-    ///   than ``RevocationChecker/responseLimit``.
+    ///   than `RevocationChecker.responseLimit`.
     public func answer(to request: [UInt8], from responder: String) async throws -> [UInt8] {
         // The URL comes from a certificate, and the client traps at an invalid port.
         guard let port = URL(string: responder).map({ $0.port ?? 80 }), (1...65_535).contains(port) else {

@@ -11,12 +11,12 @@ import AppStoreModel
 /// the difference affects the signer or the signed bytes. Any other difference is dropped.
 ///
 /// - *refused*: signed attributes, no signer or several, a signer by its key identifier, another content type, a serial
-///   number with needless leading zeros or below zero, more than ``Limits/certificates`` certificates, or one longer
-///   than ``Limits/certificate``;
+///   number with needless leading zeros or below zero, more than `Limits.certificates` certificates, or one longer
+///   than `Limits.certificate`;
 /// - *dropped*: unsigned attributes, revocation lists, other certificates, elements behind the known ones, bytes behind
 ///   the receipt, other versions, digest algorithms and parameters, and other encodings of lengths and strings.
 ///
-/// ``canonical(certificates:)`` writes the rest.
+/// `canonical(certificates:)` writes the rest.
 public struct SignedReceipt: Sendable {
     /// The bytes that were signed: a SET of receipt attributes.
     public let payload: ArraySlice<UInt8>

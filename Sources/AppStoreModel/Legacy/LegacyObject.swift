@@ -2,7 +2,7 @@
 
 /// An object of the verifyReceipt world, in which nearly every value is text and an instant is three members.
 ///
-/// A type lists its members once, in the App Store's order. ``LegacyReader`` and ``LegacyWriter`` go through that list,
+/// A type lists its members once, in the App Store's order. `LegacyReader` and `LegacyWriter` go through that list,
 /// so that reading and writing cannot drift apart. Reading accepts every form that has been seen; writing is exact.
 public protocol LegacyObject: Codable, Hashable, Sendable {
     /// An object without a member.

@@ -15,7 +15,7 @@ extension AppStoreVerifier {
     /// - Parameters:
     ///   - receipt: The receipt's bytes, not their base64.
     ///   - now: The instant at which certificates must be valid if the receipt has no creation date.
-    /// - Returns: The receipt. Its ``Verified/document`` is canonical: the same for every container around one payload
+    /// - Returns: The receipt. Its `Verified.document` is canonical: the same for every container around one payload
     ///   and signature.
     /// - Throws: ``VerificationError``.
     public func verify(

@@ -94,7 +94,7 @@ public protocol OCSPTransport: Sendable {
     ///
     /// Over HTTP that is a POST with content type `application/ocsp-request`; only status 200 carries a response. The
     /// checker limits the time by cancelling the task, and checks the response. The transport should not follow
-    /// redirects, which an attacker on the network can send, nor read more than ``RevocationChecker/responseLimit``
+    /// redirects, which an attacker on the network can send, nor read more than `RevocationChecker.responseLimit`
     /// bytes.
     ///
     /// - Parameters:

@@ -28,7 +28,7 @@ final class LedgerFile: Sendable {
 
     /// Checks a path for faults that SQLite only has numbers for.
     ///
-    /// - Throws: ``LedgerStorageError`` if there can be no ledger at the path.
+    /// - Throws: `LedgerStorageError` if there can be no ledger at the path.
     static func requirePlace(_ path: String) throws {
         var isFolder: ObjCBool = false
         if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) {
@@ -47,7 +47,7 @@ final class LedgerFile: Sendable {
 
     /// Remembers which file the path leads to now.
     ///
-    /// - Throws: ``LedgerStorageError`` if there is no file.
+    /// - Throws: `LedgerStorageError` if there is no file.
     init(path: String) throws {
         self.path = path
         guard let status = Self.status(path) else { throw LedgerStorageError(.unavailable, "There is no file \(path)") }
@@ -56,7 +56,7 @@ final class LedgerFile: Sendable {
 
     /// Requires that the path still leads to this file.
     ///
-    /// - Throws: ``LedgerStorageError`` if the path leads to no file or to another one.
+    /// - Throws: `LedgerStorageError` if the path leads to no file or to another one.
     func requireInPlace() throws {
         guard let found = Self.status(path)?.identity else { throw Self.missing(path) }
         guard found == file else { throw Self.replaced(path) }

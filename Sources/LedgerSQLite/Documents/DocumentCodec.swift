@@ -187,7 +187,7 @@ extension DocumentCodec {
     /// Puts a document together again.
     ///
     /// - Parameter blob: Reads what is stored in a place.
-    /// - Throws: What `blob` throws, and ``LedgerStorageError`` if the content is not what was stored.
+    /// - Throws: What `blob` throws, and `LedgerStorageError` if the content is not what was stored.
     static func decode(_ content: [UInt8], blob: (Place) throws -> ArraySlice<UInt8>) throws -> [UInt8] {
         guard content.first != Form.plain.rawValue else { return Array(content.dropFirst()) }
         let parts = try Parts(content)

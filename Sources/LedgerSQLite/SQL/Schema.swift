@@ -25,7 +25,7 @@ package enum Schema {
     ]
 
     /// - Parameter orNone: Whether a database without any tables is accepted.
-    /// - Throws: ``LedgerStorageError``: `damaged` if it is no ledger, or of a version that cannot be read.
+    /// - Throws: `LedgerStorageError`: `damaged` if it is no ledger, or of a version that cannot be read.
     static func requireLedger(_ connection: Database, orNone: Bool = false) throws {
         let (applied, steps) = (try migrator.appliedIdentifiers(connection), Set(migrator.migrations))
         guard applied.isDisjoint(with: steps.union(firstSteps)) else { return try requireVersion(applied, steps) }

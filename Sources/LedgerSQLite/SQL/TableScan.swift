@@ -20,7 +20,7 @@ struct TableScan<Item: Sendable> {
     /// The rows behind a cursor, which is the number of the row before.
     ///
     /// - Parameter rows: Reads rows behind a number, the lowest first.
-    /// - Throws: ``LedgerStorageError`` other than `damaged`.
+    /// - Throws: `LedgerStorageError` other than `damaged`.
     static func page(
         after cursor: ScanCursor?, limit: Int, _ rows: (_ after: Int64, _ limit: Int) throws -> [Row]
     ) throws -> ScanPage<Item> {

@@ -5,7 +5,7 @@ public import AppStoreTrust
 package import Crypto
 public import ReceiptCoding
 
-/// A signed document that a verifier accepted, with what it says. The ledger stores ``Verified/document`` byte for
+/// A signed document that a verifier accepted, with what it says. The ledger stores `Verified.document` byte for
 /// byte.
 ///
 /// Its public initializers require a ``Verified`` value, so that nothing unverified gets into a ledger.

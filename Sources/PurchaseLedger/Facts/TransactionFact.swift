@@ -5,7 +5,7 @@ public import AppStoreModel
 /// What the ledger knows about one transaction.
 ///
 /// It keeps the newest statement of a signed transaction and the newest of a receipt, since each has fields that the
-/// other does not have. ``current`` combines both. Merging is commutative, associative and idempotent, so that neither
+/// other does not have. `current` combines both. Merging is commutative, associative and idempotent, so that neither
 /// the order of arrival nor a duplicate nor a replay can change the outcome.
 public struct TransactionFact: Hashable, Sendable {
     public let key: TransactionKey

@@ -10,7 +10,7 @@ public struct ChainRecord: Hashable, Sendable {
     public var report: ChainReport?
     /// The owners, in the order in which they were linked.
     public var owners: [Owner] = []
-    /// When claims changed the owner; see ``OwnerChanges``.
+    /// When claims changed the owner; see `OwnerChanges`.
     public var ownerChanges: [Timestamp] = []
     /// The tombstone: when the chain was erased. A document that was signed before says nothing about the chain unless
     /// a customer presents it. `nil` if the chain was not erased, or a document restored it.

@@ -35,7 +35,7 @@ public struct CustomerProof: Sendable {
     /// Checks tokens with an HMAC-SHA-256 (`HS256`).
     ///
     /// - Parameter secret: The key, as UTF-8.
-    /// - Returns: `nil` if it is shorter than ``shortestSecret``.
+    /// - Returns: `nil` if it is shorter than `shortestSecret`.
     public init?(secret: String) {
         guard secret.utf8.count >= Self.shortestSecret else { return nil }
         key = .secret(SymmetricKey(data: Array(secret.utf8)))
