@@ -8,6 +8,7 @@ public import AppStoreModel
 /// facts.
 public struct Ledger: Sendable {
     package let storage: any LedgerStorage
+    /// The catalogues and policies by which the ledger decides.
     public var rules: LedgerRules
 
     /// Called after each commit: with `nil` if it succeeded, otherwise with the storage's error.
@@ -95,6 +96,7 @@ extension Ledger {
     public struct CustomerAnswer: Hashable, Sendable {
         /// The customer's ids, in the order in which they were added.
         public var ids: [String]
+        /// What the customer owns.
         public var holdings: Holdings
         /// All transactions, chain by chain, the earliest purchase first.
         public var purchases: [TransactionStatement]

@@ -6,6 +6,7 @@ import Synchronization
 /// A storage that does often what `LedgerStorage` allows: it runs every decision once in vain, and sometimes another
 /// commit comes before the run that counts, so that new customers get other numbers.
 public final class UnsteadyStorage: ForwardingStorage {
+    /// The storage that keeps the records.
     public let inner: any LedgerStorage
     private let other: any LedgerStorage
     private let commits = Mutex(0)
@@ -16,6 +17,7 @@ public final class UnsteadyStorage: ForwardingStorage {
         self.other = other ?? inner
     }
 
+    /// Makes each decision twice and commits the second.
     public func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {

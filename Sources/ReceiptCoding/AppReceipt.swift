@@ -128,7 +128,7 @@ extension AppReceipt: AttributeSet {
         case 13: try visitor.value(&clientVersion, Lenient<IdentifierForm>.self)
         case 15: try visitor.value(&downloadId, Lenient<IdentifierForm>.self)
         case 16: try visitor.value(&versionExternalIdentifier, Lenient<IdentifierForm>.self)
-        case 17: try visitor.purchases(&inAppPurchases)
+        case 17: try visitor.sets(&inAppPurchases)
         case 18: try visitor.value(&originalPurchaseDate, Lenient<DateForm>.self)
         case 19: try visitor.value(&originalApplicationVersion, Lenient<TextForm>.self)
         case 21: try visitor.value(&expirationDate, Lenient<ExpirationForm>.self)

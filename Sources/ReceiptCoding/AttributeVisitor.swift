@@ -40,8 +40,8 @@ protocol AttributeVisitor {
     /// Bytes that are not DER; an empty slice stands for none.
     func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool
 
-    /// One purchase of many.
-    func purchases(_ property: inout [InAppPurchase]) throws(Failure) -> Bool
+    /// One set of attributes of many, such as one purchase.
+    func sets<Element: AttributeSet>(_ property: inout [Element]) throws(Failure) -> Bool
 }
 
 // MARK: - Reading
@@ -70,8 +70,8 @@ extension ReceiptAttribute: AttributeVisitor {
         return true
     }
 
-    func purchases(_ property: inout [InAppPurchase]) throws(ReceiptDecodingError) -> Bool {
-        property.append(try InAppPurchase(attributesOf: value))
+    func sets<Element: AttributeSet>(_ property: inout [Element]) throws(ReceiptDecodingError) -> Bool {
+        property.append(try Element(attributesOf: value))
         return true
     }
 }
@@ -132,7 +132,7 @@ private final class AttributeWriter: AttributeVisitor {
         property.isEmpty ? false : append(property, version: version)
     }
 
-    func purchases(_ property: inout [InAppPurchase]) -> Bool {
+    func sets<Element: AttributeSet>(_ property: inout [Element]) -> Bool {
         property.reduce(false) { append($1.encodedSet[...]) || $0 }
     }
 }

@@ -77,7 +77,7 @@ private final class LeftoverVisitor: AttributeVisitor {
     }
 
     // Each purchase has leftovers of its own.
-    func purchases(_ property: inout [InAppPurchase]) -> Bool { false }
+    func sets<Element: AttributeSet>(_ property: inout [Element]) -> Bool { false }
 }
 
 extension ReceiptAttribute {

@@ -86,7 +86,8 @@ import Testing
     /// As a version of the first steps wrote them.
     private static let chains = """
         INSERT INTO chains (id, scope, originalTransactionId, forgottenAt, toldStatus, toldProductId, toldTransactionId,
-                            toldExpiresDate, toldWillRenew, toldRevoked, toldEntitling, nextChange, lastDocument, documentCount)
+                            toldExpiresDate, toldWillRenew, toldRevoked, toldEntitling, nextChange, lastDocument,
+                            documentCount)
         VALUES (1, 1, 'active', NULL, 'active', 'p', 't', 50, 1, NULL, 1, 50, 2, 2),
                (2, 1, 'expired', NULL, 'expired', 'p', 't', 50, 0, NULL, 0, NULL, NULL, 0),
                (3, 1, 'bought', NULL, NULL, 'p', 't', NULL, NULL, NULL, 1, NULL, NULL, 0),
@@ -129,10 +130,12 @@ import Testing
             """
             INSERT INTO customers (number, app) VALUES (1, 1);
             INSERT INTO customerIds (customer, place, app, id) VALUES (1, 1, 1, 'anna');
-            INSERT INTO events (sequence, kind, scope, recordedAt, customer, originalTransactionId, transactionId, productId,
-                                detail)
-            VALUES (1, 'subscription.started', 1, 10, 1, 'c', 't', 'p', 'd'), (2, 'purchase.made', 2, 20, 1, NULL, NULL, NULL, NULL),
-                   (3, 'purchase.linked', 3, 30, 7, NULL, NULL, NULL, NULL), (4, 'purchase.made', 2, 40, NULL, NULL, NULL, NULL, NULL),
+            INSERT INTO events (sequence, kind, scope, recordedAt, customer, originalTransactionId, transactionId,
+                                productId, detail)
+            VALUES (1, 'subscription.started', 1, 10, 1, 'c', 't', 'p', 'd'),
+                   (2, 'purchase.made', 2, 20, 1, NULL, NULL, NULL, NULL),
+                   (3, 'purchase.linked', 3, 30, 7, NULL, NULL, NULL, NULL),
+                   (4, 'purchase.made', 2, 40, NULL, NULL, NULL, NULL, NULL),
                    (5, 'purchase.made', 2, 50, NULL, NULL, NULL, NULL, NULL);
             """)
         func cursors(_ app: String, after cursor: String? = nil) async throws -> [String?] {

@@ -9,8 +9,8 @@ import Testing
 /// The view that docs/ledger.md promises to people with a `sqlite3` shell.
 @Suite struct PeriodsTests {
     private static let columns = """
-        customer, bundleId, environment, originalTransactionId, transactionId, productId, type, purchaseDate, expiresDate,
-        quantity, offerType, isUpgraded, revocationDate
+        customer, bundleId, environment, originalTransactionId, transactionId, productId, type, purchaseDate,
+        expiresDate, quantity, offerType, isUpgraded, revocationDate
         """
 
     @Test

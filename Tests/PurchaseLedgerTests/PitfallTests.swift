@@ -13,8 +13,8 @@ import Testing
 // 31, 43, 44, 45.
 //
 // Left out, because no code here could get it wrong:
-//  26 history of version 1 without finished consumables, 37 an extension in sandbox that rounds to zero as a request, 38 error
-//     4040001: all about calling Apple's API, which this server does not do. The facts of 37 are tested below.
+//  26 history of version 1 without finished consumables, 37 an extension in sandbox that rounds to zero as a request,
+//     38 error 4040001: all about calling Apple's API, which this server does not do. The facts of 37 are tested below.
 //  33 Ask to Buy: nothing is signed until the parent agrees.
 //  39 one notification URL an environment: a matter of deployment.
 //  41 credentials of outgoing webhooks: there are none; events are fetched.

@@ -20,7 +20,7 @@ package final class SignerChain: Sendable {
     /// All certificates as DER, the leaf first. Encoded once for all documents of this signer.
     let encodedCertificates: [[UInt8]]
 
-    /// The certificates that count from the document, and must be valid at the signing time: all but the root, which the
+    /// The certificates that count from the document, and must be valid at signing time: all but the root, which the
     /// caller trusts whatever its dates. A self-signed leaf is among them.
     var presented: [Certificate] { [leaf] + issuers.dropLast() }
 

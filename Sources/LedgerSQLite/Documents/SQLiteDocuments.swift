@@ -162,8 +162,8 @@ extension SQLiteLedgerSession {
 
 extension SQLiteLedgerSession {
     private static let addDocument = """
-        INSERT INTO documents (signedDate, digest, scope, chain, kind, receivedAt, notificationType, notificationSubtype,
-                               notificationUUID, content)
+        INSERT INTO documents (signedDate, digest, scope, chain, kind, receivedAt, notificationType,
+                               notificationSubtype, notificationUUID, content)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """
 

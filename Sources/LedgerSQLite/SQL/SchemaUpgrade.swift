@@ -19,7 +19,8 @@ extension Schema {
         try connection.execute(sql: Self.tables)
         for name in tables {
             let common = """
-                SELECT name FROM pragma_table_info('\(name)') INTERSECT SELECT name FROM pragma_table_info('old_\(name)')
+                SELECT name FROM pragma_table_info('\(name)')
+                INTERSECT SELECT name FROM pragma_table_info('old_\(name)')
                 """
             let columns = try String.fetchAll(connection, sql: common).joined(separator: ", ")
             try connection.execute(sql: "INSERT INTO \(name) (\(columns)) SELECT \(columns) FROM old_\(name)")
@@ -28,8 +29,8 @@ extension Schema {
         for name in tables { try connection.execute(sql: "DROP TABLE old_\(name)") }
     }
 
-    /// Events keep their numbers, which all apps shared. Evidence for chains that were erased is evidence for the others
-    /// only.
+    /// Events keep their numbers, which all apps shared. Evidence for chains that were erased is evidence for the
+    /// others only.
     private static let renames = """
         ALTER TABLE pieces RENAME TO sharedBlobs;
         ALTER TABLE chains RENAME COLUMN forgottenAt TO erasedAt;

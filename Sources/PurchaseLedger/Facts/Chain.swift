@@ -4,8 +4,10 @@ import AppStoreModel
 
 /// The facts about one purchase: its transactions and, for a subscription, its newest renewal info.
 public struct Chain: Hashable, Sendable {
+    /// The app, environment and original transaction id.
     public let key: ChainKey
     // Compared first: nearly every notification changes it.
+    /// The newest renewal info; `nil` if none has arrived.
     public private(set) var renewal: RenewalFact?
     /// By transaction id.
     public private(set) var transactions: [String: TransactionFact] = [:]

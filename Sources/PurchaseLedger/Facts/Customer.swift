@@ -3,7 +3,9 @@
 /// A customer of one app, under the number that the ledger assigned. The app's own ids for one person are aliases of
 /// it.
 public struct Customer: Hashable, Sendable {
+    /// The number that the storage gave to the customer.
     public var number: Int64
+    /// The app to which the id belongs.
     public var bundleId: String
 
     public init(number: Int64, bundleId: String) {
@@ -14,6 +16,7 @@ public struct Customer: Hashable, Sendable {
 
 /// One of the app's own ids for a customer.
 public struct CustomerID: Hashable, Sendable {
+    /// The app to which the id belongs.
     public var bundleId: String
     /// Normalized, see ``Swift/String/normalizedCustomerID``.
     public var id: String
@@ -71,3 +74,5 @@ public enum ClaimPolicy: String, CaseIterable, Sendable {
     /// The customer who presents the purchase becomes another owner.
     case share
 }
+
+extension LinkReason: Storable {}

@@ -19,8 +19,11 @@ public struct Evidence: Hashable, Sendable {
         case receipt
     }
 
+    /// The digest that names the document.
     public let id: EvidenceID
+    /// What kind of document it is.
     public let kind: Kind
+    /// The app and environment that the document names.
     public let scope: LedgerScope
     /// When it was signed; `nil` if it does not say.
     public let signedDate: Timestamp?
@@ -49,8 +52,11 @@ public struct Evidence: Hashable, Sendable {
 
     /// How a notification calls itself.
     public struct Notification: Hashable, Sendable {
+        /// `notificationUUID`: the same in each delivery.
         public var uuid: String?
+        /// `notificationType`, as the App Store spells it.
         public var type: String
+        /// `subtype`, if the type has one.
         public var subtype: String?
 
         public init(uuid: String?, type: String, subtype: String?) {
@@ -199,3 +205,5 @@ extension Verified {
         bundleId.map { LedgerScope(bundleId: $0, environment: environment) }
     }
 }
+
+extension Evidence.Kind: Storable {}

@@ -7,7 +7,9 @@ public import AppStoreModel
 /// An app in one environment. Facts of two environments never meet: a sandbox purchase entitles to nothing in
 /// production.
 public struct LedgerScope: Hashable, Sendable {
+    /// The app.
     public var bundleId: String
+    /// Where the purchases were made.
     public var environment: Environment
 
     public init(bundleId: String, environment: Environment) {
@@ -18,7 +20,9 @@ public struct LedgerScope: Hashable, Sendable {
 
 /// One purchase, renewal or restore.
 public struct TransactionKey: Hashable, Sendable {
+    /// The app and environment.
     public var scope: LedgerScope
+    /// The transaction: a string of digits.
     public var transactionId: String
 
     public init(_ transactionId: String, in scope: LedgerScope) {
@@ -30,7 +34,9 @@ public struct TransactionKey: Hashable, Sendable {
 /// All transactions of one purchase, by Apple's `originalTransactionId`: a subscription with its renewals, or one
 /// product bought once.
 public struct ChainKey: Hashable, Sendable {
+    /// The app and environment.
     public var scope: LedgerScope
+    /// The first purchase of the chain: a string of digits.
     public var originalTransactionId: String
 
     public init(_ originalTransactionId: String, in scope: LedgerScope) {
@@ -50,6 +56,7 @@ extension ChainKey: Comparable {
 
 /// The digest that names a document in the ledger: SHA-256 of its signed bytes.
 public struct EvidenceID: Hashable, Sendable {
+    /// The SHA-256 digest: 32 bytes.
     public let bytes: [UInt8]
 
     /// - Returns: `nil` unless there are 32 bytes.
@@ -92,7 +99,9 @@ extension EvidenceID: CustomStringConvertible {
 /// Of two documents about one thing the later one holds. Two of the same instant are ordered by their digests, so that
 /// the order of arrival never matters.
 public struct Provenance: Hashable, Sendable {
+    /// When the App Store signed the document.
     public var signedDate: Timestamp
+    /// The digest that names the document.
     public var evidence: EvidenceID
 
     public init(signedDate: Timestamp, evidence: EvidenceID) {
@@ -150,4 +159,14 @@ extension Timestamp {
 
     /// After everything that the App Store signs.
     static let distantFuture = Timestamp(milliseconds: .max)
+}
+
+extension EvidenceID: Storable {
+    @inlinable
+    package init?(_ stored: StoredValue) {
+        guard case .bytes(let value) = stored else { return nil }
+        self.init(bytes: value)
+    }
+
+    @inlinable package var stored: StoredValue { .bytes(bytes) }
 }

@@ -4,15 +4,25 @@ public import AppStoreModel
 
 /// What the newest renewal info of a subscription says, if it decides anything.
 public struct RenewalFact: Hashable, Sendable {
+    /// The document that says so.
     public var provenance: Provenance
+    /// The subscription: the transaction id of its first purchase.
     public var originalTransactionId: String
+    /// The product of the current period.
     public var productId: String?
+    /// The product of the next period.
     public var autoRenewProductId: String?
+    /// Whether renewal is on: `autoRenewStatus`.
     public var willRenew: Bool?
+    /// Why the subscription ended or will end; `nil` while it is healthy.
     public var expirationIntent: Open<ExpirationIntent>?
+    /// Whether the App Store still tries to charge for a failed renewal.
     public var isInBillingRetry: Bool
+    /// The end of the billing grace period; `nil` without one.
     public var gracePeriodExpiresDate: Timestamp?
+    /// The customer's answer to a price increase; `nil` without one.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
+    /// The UUID that the next renewal will carry; `nil` if the app gave none.
     public var appAccountToken: String?
     /// The end of the newest period at the time of signing, even if that is past.
     public var renewalDate: Timestamp?

@@ -104,16 +104,6 @@ extension Timestamp: Storable {
     @inlinable package var stored: StoredValue { .integer(milliseconds) }
 }
 
-extension EvidenceID: Storable {
-    @inlinable
-    package init?(_ stored: StoredValue) {
-        guard case .bytes(let value) = stored else { return nil }
-        self.init(bytes: value)
-    }
-
-    @inlinable package var stored: StoredValue { .bytes(bytes) }
-}
-
 // Words, which are stored as the App Store or the ledger spells them.
 
 extension Storable where Self: RawRepresentable, RawValue: Storable {
@@ -127,12 +117,7 @@ extension Storable where Self: RawRepresentable, RawValue: Storable {
 }
 
 extension Open: Storable where Known.RawValue: Storable {}
-extension APIKey.Role: Storable {}
 extension Environment: Storable {}
-extension Evidence.Kind: Storable {}
-extension LedgerEvent.Kind: Storable {}
-extension LinkReason: Storable {}
-extension SubscriptionState.Status: Storable {}
 
 extension Optional: Storable where Wrapped: Storable {
     @inlinable

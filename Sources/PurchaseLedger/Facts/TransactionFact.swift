@@ -8,6 +8,7 @@ public import AppStoreModel
 /// other does not have. `current` combines both. Merging is commutative, associative and idempotent, so that neither
 /// the order of arrival nor a duplicate nor a replay can change the outcome.
 public struct TransactionFact: Hashable, Sendable {
+    /// The transaction in its scope.
     public let key: TransactionKey
     /// The newest signed transaction (JWS).
     public private(set) var signed: TransactionStatement?
@@ -70,27 +71,40 @@ public struct TransactionStatement: Hashable, Sendable {
         case receipt = 1
     }
 
+    /// The kind of document that says so.
     public var source: Source
+    /// The document that says so.
     public var provenance: Provenance
     /// The earliest date at which a document of this kind with this transaction was signed; `nil` if none says its
     /// date.
     public var knownSince: Timestamp?
+    /// The transaction: a string of digits.
     public var transactionId: String
+    /// The first purchase of the chain: a string of digits.
     public var originalTransactionId: String
+    /// The product, as named in App Store Connect.
     public var productId: String
+    /// The kind of product; `nil` if the document does not say.
     public var type: Open<ProductType>?
+    /// The subscription's group; `nil` if it is no subscription, or only a receipt is known.
     public var subscriptionGroup: String?
+    /// When the customer was charged; `nil` if the document does not say.
     public var purchaseDate: Timestamp?
     /// Auto-renewable subscriptions only.
     public var expiresDate: Timestamp?
+    /// How many were bought: 1 or more.
     public var quantity: Int
     /// Whether the customer upgraded to another subscription, which now counts instead.
     public var isUpgraded: Bool
+    /// The refund, or the loss of shared access; `nil` if it is valid.
     public var revocation: Revocation?
+    /// Whether the customer bought it or got it from a family member.
     public var ownership: Open<InAppOwnershipType>?
     /// A UUID in lower case.
     public var appAccountToken: String?
+    /// The kind of offer that reduced the price; `nil` without one.
     public var offerType: Open<OfferType>?
+    /// The purchase event of a subscription, the same on all devices.
     public var webOrderLineItemId: String?
     /// Whether the customer bought it or the App Store renewed it. Receipts do not say which.
     public var transactionReason: Open<TransactionReason>?
@@ -116,8 +130,11 @@ public struct TransactionStatement: Hashable, Sendable {
 
     /// How a purchase was taken back.
     public struct Revocation: Hashable, Sendable {
+        /// When it was refunded or access was lost.
         public var date: Timestamp
+        /// Why it was revoked; `nil` if the document does not say.
         public var reason: Open<RevocationReason>?
+        /// Full or prorated refund, or loss of shared access; `nil` in documents of before 2025.
         public var type: Open<RevocationType>?
         /// In thousandths of a percent: 100000 is all of it. `nil` if the document does not say.
         public var percentage: Int?

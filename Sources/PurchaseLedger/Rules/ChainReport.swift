@@ -4,7 +4,9 @@ public import AppStoreModel
 
 /// What was published about a chain last, so that each change is published once, even after downtime.
 public struct ChainReport: Hashable, Sendable {
+    /// The state that was published last.
     public var state: ChainState
+    /// Whether the chain is an auto-renewable subscription.
     public var isSubscription: Bool
     /// The last paid period of a subscription, otherwise the last purchase.
     public var transactionId: String?

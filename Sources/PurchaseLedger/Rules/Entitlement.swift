@@ -16,21 +16,31 @@ public struct Entitlement: Hashable, Sendable {
         case purchase
     }
 
+    /// The entitlement, as named in the catalogue.
     public var name: String
+    /// Why the customer is entitled.
     public var reason: Reason
+    /// The product that grants it.
     public var productId: String
+    /// The transaction that grants it.
     public var transactionId: String
+    /// The first purchase of the chain that grants it.
     public var originalTransactionId: String
     /// The instant at which it ends; `nil` for no end.
     public var until: Timestamp?
+    /// Whether the customer bought it or got it from a family member.
     public var ownership: Open<InAppOwnershipType>?
 }
 
 /// A consumable. The app itself keeps count of its use.
 public struct ConsumablePurchase: Hashable, Sendable {
+    /// The product that grants it.
     public var productId: String
+    /// The purchase, by which an app credits it once.
     public var transactionId: String
+    /// When the product was bought.
     public var purchaseDate: Timestamp?
+    /// How many were bought: 1 or more.
     public var quantity: Int
     /// How many of them were refunded, rounded down.
     public var revokedQuantity: Int

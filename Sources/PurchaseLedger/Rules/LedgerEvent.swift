@@ -58,7 +58,9 @@ public struct LedgerEvent: Hashable, Sendable {
 
     /// Its place among the app's events, assigned by the storage.
     public var cursor: EventCursor?
+    /// What changed.
     public var kind: Kind
+    /// The app and environment.
     public var scope: LedgerScope
     /// When the ledger noticed the change. It never goes back within one chain.
     public var recordedAt: Timestamp
@@ -66,8 +68,11 @@ public struct LedgerEvent: Hashable, Sendable {
     public var effectiveAt: Timestamp
     /// The customer it concerns.
     public var customer: Customer?
+    /// The chain that changed; `nil` if a customer changed.
     public var originalTransactionId: String?
+    /// The transaction that the event is about.
     public var transactionId: String?
+    /// The product that the event is about.
     public var productId: String?
     /// Further information, such as the type of a notification.
     public var detail: String?
@@ -112,6 +117,7 @@ public enum EventCursorError: Error, Hashable {
 
 /// A page of one app's events.
 public struct EventPage: Sendable {
+    /// The events in the order of their cursors.
     public var events: [LedgerEvent]
     /// The first id of each customer in the events, unless the customer was erased.
     public var customerIds: [Customer: String]
@@ -124,3 +130,5 @@ public struct EventPage: Sendable {
         self.next = next
     }
 }
+
+extension LedgerEvent.Kind: Storable {}

@@ -35,6 +35,7 @@ public struct SubscriptionState: Hashable, Sendable {
         }
     }
 
+    /// The status at the given instant.
     public var status: Status
     /// The period that decides: the one bought last, of those that have begun and were not superseded.
     public var governing: TransactionStatement
@@ -51,6 +52,7 @@ public struct SubscriptionState: Hashable, Sendable {
     public var nextProductId: String?
     /// Why it ended or will end.
     public var expirationIntent: Open<ExpirationIntent>?
+    /// The customer's answer to a price increase; `nil` without one.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
 
     /// Whether the App Store still tries to charge; `nil` if unknown.
@@ -150,3 +152,5 @@ extension TransactionStatement {
     /// Whether this period continues a time that is paid for until `end`, without a gap.
     func continues(after end: Timestamp) -> Bool { start.second <= end.second && end < self.end }
 }
+
+extension SubscriptionState.Status: Storable {}

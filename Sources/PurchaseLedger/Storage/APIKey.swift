@@ -18,11 +18,15 @@ public struct APIKey: Hashable, Sendable {
     public var id: String
     /// A name for people.
     public var name: String
+    /// What the key may do.
     public var role: Role
+    /// The app that the key opens.
     public var bundleId: String
     /// SHA-256 of the secret part. Its 220 random bits cannot be guessed, so that no slower hash is needed.
     public var secretHash: [UInt8]
+    /// When the key was made.
     public var createdAt: Timestamp
+    /// When the key was revoked; `nil` while it is valid.
     public var revokedAt: Timestamp?
 
     public init(
@@ -76,3 +80,5 @@ extension APIKey {
         return String((0..<count).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &random)] })
     }
 }
+
+extension APIKey.Role: Storable {}

@@ -35,9 +35,11 @@ public struct LedgerChanges: Sendable {
 
 /// A document to store.
 public struct NewDocument: Sendable {
+    /// The document and what it says.
     public var evidence: Evidence
     /// The chains that it is evidence for, in addition to earlier ones if it is stored already.
     public var chains: Set<ChainKey>
+    /// When the document arrived.
     public var receivedAt: Timestamp
 
     public init(_ evidence: Evidence, for chains: Set<ChainKey>, receivedAt: Timestamp) {

@@ -4,6 +4,7 @@ public import AppStoreModel
 
 /// What a decision needs. A storage loads all of it at once.
 public struct LedgerQuery: Hashable, Sendable {
+    /// The chains to load.
     public var chains: Set<ChainKey> = []
     /// Transactions, to load the chains that have them.
     public var transactions: Set<TransactionKey> = []
@@ -53,18 +54,22 @@ public struct LedgerQuery: Hashable, Sendable {
 public struct LedgerSnapshot: Sendable {
     /// The query that this answers.
     public var query: LedgerQuery
+    /// The chains of the query that exist.
     public var chains: [ChainKey: ChainRecord] = [:]
     /// The chain of each transaction. If documents name different chains, as after a migration, the newest document
     /// decides.
     public var transactions: [TransactionKey: ChainKey] = [:]
     /// The customers that the query names.
     public var ids: [CustomerID: Customer] = [:]
+    /// The customers of the query, and the owners of its chains.
     public var customers: [Customer: CustomerRecord] = [:]
     /// For each id without a customer, if the snapshot is for a decision: an unused number for a customer with this id.
     public var newNumbers: [CustomerID: Int64] = [:]
     /// Those of `query.names` that are stored and can be read.
     public var names: Set<Provenance> = []
+    /// The documents of the query that are stored.
     public var documents: [Provenance: StoredDocument] = [:]
+    /// The documents of the chains, if the query asks for them.
     public var evidence: [ChainKey: [DocumentReference]] = [:]
     /// By bundle id: the last committed ``LedgerChanges/catalogues``.
     public var catalogues: [String: [UInt8]] = [:]
@@ -84,7 +89,9 @@ public struct LedgerSnapshot: Sendable {
 
 /// The name of a stored document, and the chains that it is evidence for.
 public struct DocumentReference: Hashable, Sendable {
+    /// The name under which it is stored.
     public var name: Provenance
+    /// The chains that the document is about.
     public var chains: Set<ChainKey>
 
     public init(_ name: Provenance, about chains: Set<ChainKey>) {

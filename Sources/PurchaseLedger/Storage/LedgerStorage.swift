@@ -118,7 +118,9 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
         case unavailable
     }
 
+    /// The kind of failure, for programs.
     public var code: Code
+    /// What happened, for people.
     public var message: String
 
     public init(_ code: Code, _ message: String) {
@@ -140,6 +142,7 @@ public struct ScanCursor: Hashable, Sendable, RawRepresentable {
 
 /// A page of a scan.
 public struct ScanPage<Item: Sendable>: Sendable {
+    /// The items of the page, in the order of the scan.
     public var items: [Item]
     /// What could not be read on this page, as sentences. The scan continues after it.
     public var damage: [String]

@@ -5,6 +5,7 @@ public import AppStoreModel
 /// Everything that is stored about one chain except its documents. It is loaded, decided about and committed as one
 /// value.
 public struct ChainRecord: Hashable, Sendable {
+    /// The facts of the chain.
     public var chain: Chain
     /// What was published about the chain last; `nil` if nothing was.
     public var report: ChainReport?
@@ -22,7 +23,9 @@ public struct ChainRecord: Hashable, Sendable {
 
     /// A customer who owns a chain.
     public struct Owner: Hashable, Sendable {
+        /// The owner.
         public var customer: Customer
+        /// Why the chain belongs to the customer.
         public var reason: LinkReason
 
         public init(_ customer: Customer, _ reason: LinkReason) {
@@ -36,16 +39,19 @@ public struct ChainRecord: Hashable, Sendable {
         chain = Chain(key)
     }
 
+    /// The key under which the record is stored.
     public var key: ChainKey { chain.key }
 
     /// Whether there are facts whose documents were not erased.
     public var hasFacts: Bool { !chain.transactions.isEmpty || chain.renewal != nil }
 
+    /// Whether a customer is among the owners.
     public func isOwned(by customer: Customer) -> Bool { owners.contains { $0.customer == customer } }
 }
 
 /// A customer with its ids.
 public struct CustomerRecord: Hashable, Sendable {
+    /// The customer.
     public let customer: Customer
     /// The app's ids for the customer, in the order in which they were added. Normalized, see
     /// ``Swift/String/normalizedCustomerID``.
@@ -66,12 +72,17 @@ public struct CustomerRecord: Hashable, Sendable {
 
 /// A document as it is stored.
 public struct StoredDocument: Hashable, Sendable {
+    /// The digest that names the document.
     public var id: EvidenceID
+    /// What kind of document it is.
     public var kind: Evidence.Kind
+    /// The app and environment that the document names.
     public var scope: LedgerScope
     /// `nil` if the document does not say when it was signed.
     public var signedDate: Timestamp?
+    /// When the document arrived.
     public var receivedAt: Timestamp
+    /// Type and UUID; `nil` if it is no notification.
     public var notification: Evidence.Notification?
     /// The document as it arrived, byte for byte.
     public var document: [UInt8]
@@ -89,5 +100,6 @@ public struct StoredDocument: Hashable, Sendable {
         self.document = document
     }
 
+    /// The name under which it is stored.
     public var name: Provenance { Provenance(id, signed: signedDate) }
 }
