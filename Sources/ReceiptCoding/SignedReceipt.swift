@@ -4,19 +4,27 @@ import AppStoreModel
 
 /// The container of an app receipt, decoded and not verified: PKCS#7 `SignedData` (RFC 5652 section 5).
 ///
-/// The signature covers the payload and nothing else. Genuine containers all have one shape: DER (from Xcode BER with
-/// indefinite lengths and a payload in chunks), version 1 twice, one digest algorithm, the certificates leaf,
-/// intermediate and root (from Xcode the leaf alone), one signer by issuer and serial number, and NULL as each
-/// algorithm's parameters. They have no attributes and no revocation lists. A container of another shape is refused if
-/// the difference affects the signer or the signed bytes. Any other difference is dropped.
+/// The signature covers the payload and nothing else. All containers of the App Store have one shape:
+///
+/// - DER, with version 1 in `SignedData` and in `SignerInfo`;
+/// - one digest algorithm, and NULL as the parameters of each algorithm;
+/// - three certificates: leaf, intermediate and root;
+/// - one signer, identified by issuer and serial number;
+/// - no attributes and no revocation lists.
+///
+/// Xcode's containers differ: they are BER with indefinite lengths and a payload in chunks, and have only the leaf
+/// certificate.
+///
+/// A container of another shape is refused if the difference affects the signer or the signed bytes. Any other
+/// difference is dropped.
 ///
 /// - *refused*: signed attributes, no signer or several, a signer by its key identifier, another content type, a serial
-///   number with needless leading zeros or below zero, more than `Limits.certificates` certificates, or one longer
+///   number that is negative or has needless leading zeros, more than `Limits.certificates` certificates, or one longer
 ///   than `Limits.certificate`;
-/// - *dropped*: unsigned attributes, revocation lists, other certificates, elements behind the known ones, bytes behind
+/// - *dropped*: unsigned attributes, revocation lists, other certificates, elements after the known ones, bytes after
 ///   the receipt, other versions, digest algorithms and parameters, and other encodings of lengths and strings.
 ///
-/// `canonical(certificates:)` writes the rest.
+/// `canonical(certificates:)` writes a container without the dropped parts.
 public struct SignedReceipt: Sendable {
     /// The bytes that were signed: a SET of receipt attributes.
     public let payload: ArraySlice<UInt8>
@@ -134,8 +142,7 @@ extension BERReader {
         }
     }
 
-    /// Reads an AlgorithmIdentifier without its parameters. The accepted algorithms have NULL or none, which mean
-    /// nothing.
+    /// Reads an AlgorithmIdentifier and ignores its parameters. Those of the accepted algorithms are NULL or absent.
     fileprivate mutating func algorithm(
         _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> OID {

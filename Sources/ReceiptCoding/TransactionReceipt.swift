@@ -5,7 +5,7 @@ import AppStoreModel
 /// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), decoded and not verified: one
 /// purchase in an old-style property list that Apple never documented.
 public struct TransactionReceipt: Hashable, Sendable {
-    /// `signature`: a version byte, the signature and the signer's certificate. Absent from test data without one.
+    /// `signature`: a version byte, the signature and the signer's certificate. `nil` in unsigned test data.
     public let signature: [UInt8]?
 
     /// The bytes that `signature` covers, after its version byte: another property list.
@@ -59,7 +59,7 @@ extension TransactionReceipt {
         }
         let sizes: [UInt8: Int] = [2: 128, 3: 256]
         guard let size = sizes[version] else {
-            throw ReceiptDecodingError("The signature is of version \(version), known are 2 and 3")
+            throw ReceiptDecodingError("The signature has version \(version) instead of 2 or 3")
         }
         let rest = signature.dropFirst(1 + size)
         let length = rest.prefix(4).reduce(0) { $0 << 8 | Int($1) }
@@ -125,17 +125,17 @@ private struct PropertyList {
             position += 1
             switch byte {
             case UInt8(ascii: "\""):
-                guard let text = String(validating: text, as: UTF8.self) else { throw error("A text is not UTF-8") }
+                guard let text = String(validating: text, as: UTF8.self) else { throw error("A string is not UTF-8") }
                 return text
             case UInt8(ascii: "\\"):
-                guard position < bytes.count else { throw error("A text does not end") }
+                guard position < bytes.count else { throw error("A string is not terminated") }
                 text.append(bytes[position])
                 position += 1
             default:
                 text.append(byte)
             }
         }
-        throw error("A text does not end")
+        throw error("A string is not terminated")
     }
 
     private func error(_ message: String) -> ReceiptDecodingError {

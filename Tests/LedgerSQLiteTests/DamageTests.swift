@@ -7,7 +7,7 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// A ledger whose file was damaged. A scan of it ends, and finds any damage.
+/// Checks of a ledger whose file was damaged: they terminate, and report faults unless all documents are intact.
 @Suite struct DamageTests {
     private let folder: TemporaryFolder
     private static let now = Timestamp(milliseconds: 1_750_000_000_000)
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test(arguments: Damage.allCases)
-    func `a check of a damaged ledger ends, and finds faults unless every document is as it was`(
+    func `a check of a damaged ledger terminates, and reports faults unless all documents are intact`(
         damage: Damage
     ) async throws {
         let appStore = try AppStore()
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `a page of documents in the place of another is found, and all other documents are read`() async throws {
+    @Test func `a page that overwrites another is reported, and all other documents are read`() async throws {
         let appStore = try AppStore()
         let path = folder.path("whole.sqlite")
         let storage = try SQLiteLedgerStorage(path: path)
@@ -124,7 +124,7 @@ import Testing
             let damaged = try SQLiteLedgerStorage(path: try write(bytes, "damaged.sqlite"))
             #expect(try await damaged.faults() != [])
             let checked = try await Ledger(storage: damaged).check(by: appStore.verifier)
-            // None of these documents verifies; those of the page are missing.
+            // Only the documents of the overwritten page are missing: 20 at most. None of the others verifies.
             #expect((count - 20..<count + 1).contains(checked.documents), "\(number): \(checked.documents)")
             #expect(checked.faults.contains { $0.document == nil }, "\(number)")
             try damaged.close()

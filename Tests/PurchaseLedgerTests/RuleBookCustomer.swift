@@ -6,12 +6,13 @@ import PurchaseLedger
 import ReceiptCoding
 import Testing
 
-/// A line of `Tests/RuleBook/world.py`: a customer, what the App Store signed, and how that arrives.
+/// One line that `Tests/RuleBook/world.py` prints: a customer, the documents that the App Store signed, and the orders
+/// in which they arrive.
 struct RuleBookCustomer: Decodable {
     struct Document: Decodable {
         enum Kind: String, Decodable {
             case notification
-            /// All transactions as in the history, or one from a device.
+            /// All transactions, as Apple's transaction history has them, or one transaction, as a device sends it.
             case transactions
             /// A transaction with its renewal info.
             case status
@@ -41,7 +42,7 @@ struct RuleBookCustomer: Decodable {
         var webOrderLineItemId: Int64?
     }
 
-    /// A document that arrives, or a question.
+    /// Delivers a document at a time (`deliver` and `at`), or asks what the customer has at a time (`ask`).
     struct Step: Decodable {
         var deliver: Int?
         var at: Timestamp?
@@ -62,7 +63,7 @@ struct RuleBookCustomer: Decodable {
     var customer: Int
     var catalogue: Products
     var documents: [Document]
-    /// The ways to deliver the documents, each from the beginning.
+    /// Several orders of delivery. Each begins with an empty ledger.
     var plans: [[Step]]
 }
 
@@ -160,7 +161,7 @@ extension Catalogue {
 extension RuleBookCustomer.Document {
     /// The evidence that arrives with the document.
     func evidence(signing history: SignedHistory?) async throws -> [Evidence] {
-        // While signers' certificates are valid.
+        // The signers' certificates expire two years after day -10.
         if let history, signedDate < Facts.day(700) { return try await signed(by: history) }
         switch kind {
         case .transactions: return try (transactions ?? []).map { try Evidence(unsigned: $0) }
@@ -191,7 +192,7 @@ extension RuleBookCustomer.Document {
             payload.data?.signedRenewalInfo = try renewal.map(history.sign)
             return [try await history.evidence(notification: history.sign(payload))]
         case .receipt:
-            // In days, truncated to milliseconds.
+            // `created` is in days. Half a millisecond is added because the conversion back truncates.
             let created = (Double(signedDate.milliseconds - Facts.day(0).milliseconds) + 0.5) / 86_400_000
             let purchases = try #require(purchases).map(InAppPurchase.init)
             return [try await history.evidence(receipt: purchases, created: created)]
@@ -227,7 +228,7 @@ extension RuleBookCustomer.Document {
 }
 
 extension Evidence {
-    /// Distinct bytes for each content, with the last dot of a token.
+    /// The payload's JSON and a dot. As in a token, the id of the evidence covers the bytes up to the last dot.
     fileprivate static func document(_ payload: some Encodable) throws -> [UInt8] {
         Array(try JSONValue(encoding: payload).compactText.utf8) + Array(".".utf8)
     }

@@ -121,14 +121,14 @@ private final class Lines: Sendable {
     @Test(arguments: [
         (RequestLogPolicy.all, 12), (.errors, 2), (.oneIn(5), 4), (.off, 0),
     ])
-    func `the setting leaves out requests, but errors only if it is off`(
+    func `requestLog may omit successful requests, but omits errors only if it is off`(
         policy: RequestLogPolicy, count: Int
     ) async throws {
         let world = try await World(policy)
         for _ in 0..<10 { try await world.send(.get, "/health/live") }
         try await world.send(.get, "/nowhere")
         try await world.send(.post, "/verifyReceipt", "x")
-        // One in five: the first, the sixth, the eleventh, and both that failed, of which one is the eleventh.
+        // `oneIn(5)` logs requests 1, 6 and 11, and every error. Requests 11 and 12 fail, so there are four lines.
         #expect(try world.lines().count == count)
     }
 
@@ -141,7 +141,7 @@ private final class Lines: Sendable {
         ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e473G-00f067aa0ba902b7-01", nil),
         ("traceparent", "00-4bf9", nil),
     ])
-    func `a request has the client's id if that is well-formed, and the response has it too`(
+    func `the log and the response have the client's request id if it is well-formed, else a new one`(
         header: String, value: String, id: String?
     ) async throws {
         let world = try await World()
@@ -189,7 +189,7 @@ private final class Lines: Sendable {
         }
         let count = try world.lines("A genuine document was refused").count
         #expect(count == 6)
-        // A forged document is no warning.
+        // A forged document causes no warning.
         try await world.send(.post, "/notifications/v2", #"{"signedPayload":"a.b.c"}"#)
         #expect(try world.lines("A genuine document was refused").count == count)
     }
@@ -217,7 +217,8 @@ private final class Lines: Sendable {
         #expect(try await last(world) == .null)
         try await world.send(.post, "/notifications/v2", notification)
         #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds)
-        // Known documents do not count, nor do version 1 notifications: anyone can send a copy.
+        // A notification that the ledger already has does not count, because it may be a stranger's copy. Version 1
+        // notifications do not count either.
         world.clock.pass(5)
         try await world.send(.post, "/notifications/v2", notification)
         try await world.send(.post, "/notifications/v2", "{}")
@@ -233,7 +234,7 @@ private final class Lines: Sendable {
     }
 }
 
-/// No value in a log line begins a line of its own, ends a field, or controls a terminal.
+/// A value in a log line cannot start a new line, end its field or control a terminal.
 @Suite struct LogLineTests {
     private static func line(
         _ format: LogFormat, _ value: Logger.MetadataValue, name: String = "value", error: (any Error)? = nil
@@ -253,7 +254,7 @@ private final class Lines: Sendable {
         ("\u{1b}[31m", #""\u{1b}[31m""#), ("\r", #""\u{d}""#),
         ("\u{2028}\u{202e}\u{85}\u{0}", #""\u{2028}\u{202e}\u{85}\u{0}""#), ("é", #""é""#), ("\r\n", #""\u{d}\n""#),
     ])
-    func `a value in text is one field of one line`(value: String, text: String) throws {
+    func `any value stays one field of one line`(value: String, text: String) throws {
         let expected = "time=2023-11-14T22:13:20.001Z level=info message=\"two words\" value=\(text)"
         #expect(Self.line(.text, .string(value)) == expected)
         let json = try JSONValue(parsing: Self.line(.json, .string(value)).utf8)

@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// A clock on which time passes only while a task sleeps, and then at once.
+/// A clock that stands still until a task sleeps. It then jumps to the deadline, and the task does not wait.
 final class VirtualClock: Clock {
     struct Instant: InstantProtocol {
         var offset: Duration
@@ -12,7 +12,7 @@ final class VirtualClock: Clock {
     }
 
     private let offset = Mutex(Duration.zero)
-    /// Whether the first task that sleeps is cancelled, so that a service does one round and ends.
+    /// Whether a task is cancelled as soon as it sleeps, so that a service does one round and ends.
     private let endsWithFirstSleep: Bool
 
     init(endsWithFirstSleep: Bool = false) {

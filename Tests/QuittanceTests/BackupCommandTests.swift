@@ -10,7 +10,7 @@ import Testing
 @Suite struct BackupCommandTests {
     private static let bundleId = "com.example.notes"
 
-    /// A folder with roots of its own.
+    /// A temporary folder for a ledger, with the root certificates of its own authority.
     private final class Place: Sendable {
         let folder: URL
         let authority: CertificateAuthority
@@ -75,11 +75,11 @@ import Testing
         try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int ?? 0
     }
 
-    /// Makes a backup while no file may exceed this many blocks of 512 bytes, as on a disk that is nearly full.
+    /// Makes a backup on what looks like a nearly full disk: no file may exceed `fileLimit` blocks of 512 bytes.
     private static func backup(_ target: String, of place: Place, fileLimit: Int) throws -> Int32 {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
-        // The signal would end the program; a full disk gives an error instead.
+        // Without the trap, the signal SIGXFSZ would end the program. With it, the write fails, as on a full disk.
         let script = "trap '' XFSZ; ulimit -f \(fileLimit); exec \"$0\" \"$@\""
         process.arguments = ["-c", script, CommandLineTests.program.path, "backup", target] + place.database
         process.standardError = FileHandle.nullDevice
@@ -156,7 +156,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
     }
 
-    @Test func `check, rebuild and backup end with 1 on a damaged file, and change nothing`() async throws {
+    @Test func `check, rebuild and backup exit with status 1 on a damaged file, and change nothing`() async throws {
         let place = try Place()
         let server = try await place.serve()
         try await place.send(1..<10, to: server)
@@ -165,7 +165,8 @@ import Testing
         let whole = Array(try Data(contentsOf: file))
         let size = 4096
         let texts = whole.indices.dropLast(13).filter { whole[$0..<$0 + 12].elementsEqual("notification".utf8) }
-        // Pages with documents: a row has its kind as text. The first are those of the schema.
+        // A page of type 13 holds rows of a table, and each row of a document contains its kind as text. The schema
+        // contains the same text, but its pages come first.
         let pages = Set(texts.map { $0 / size }).filter { whole[$0 * size] == 13 }.sorted().suffix(3)
         try #require(pages.count == 3)
         let (first, last) = (pages[pages.startIndex] * size, pages[pages.endIndex - 1] * size)

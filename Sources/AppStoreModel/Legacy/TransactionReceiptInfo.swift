@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// An answer of verifyReceipt about an old transaction receipt, from before iOS 7: Apple's iOS 6 style.
+/// An answer of verifyReceipt about a transaction receipt from before iOS 7. Apple calls this the iOS 6 style.
 ///
 /// ``isTransactionReceiptStyle(_:)`` says whether an answer is in this style.
 public struct VerifyTransactionReceiptResponse: LegacyObject {
-    /// `receipt`: the content of the receipt that was sent. With status 0 and 21006.
+    /// `receipt`: the content of the receipt that was sent. Only with status 0 or 21006.
     public var receipt: TransactionReceiptInfo?
     /// `latest_receipt_info`: the newest renewal. Only for an auto-renewable subscription that is active.
     public var latestReceiptInfo: TransactionReceiptInfo?
     /// `latest_expired_receipt_info`: the newest renewal. Only with status 21006.
     public var latestExpiredReceiptInfo: TransactionReceiptInfo?
-    /// `latest_receipt`: the newest transaction receipt as base64. Only for one that is active.
+    /// `latest_receipt`: the newest transaction receipt as base64. Only for an active subscription.
     public var latestReceipt: String?
-    /// `auto_renew_status`: a number here. Auto-renewable subscriptions since 2017.
+    /// `auto_renew_status`: a number, unlike in newer answers. Auto-renewable subscriptions since 2017.
     public var autoRenewStatus: Open<AutoRenewStatus>?
     /// `expiration_intent`. Expired subscriptions only.
     public var expirationIntent: Open<ExpirationIntent>?
@@ -45,7 +45,8 @@ public struct VerifyTransactionReceiptResponse: LegacyObject {
         visitor.status("status", &status)
     }
 
-    /// Whether an answer of verifyReceipt is in the iOS 6 style: the receipt is flat, or the latest one an object.
+    /// Whether an answer of verifyReceipt is in the iOS 6 style: only there is `receipt` flat, `latest_receipt_info` an
+    /// object, or `latest_expired_receipt_info` present.
     public static func isTransactionReceiptStyle(_ response: JSONValue) -> Bool {
         response["receipt"]?["bid"] != nil || response["latest_receipt_info"]?.members != nil
             || response["latest_expired_receipt_info"] != nil
@@ -62,7 +63,7 @@ public struct TransactionReceiptInfo: LegacyObject {
     public var itemId: String?
     /// `app_item_id`: the app's Apple ID. Production, and some newer sandbox receipts.
     public var appItemId: String?
-    /// `version_external_identifier`: the app version's number at Apple. Production and newer.
+    /// `version_external_identifier`: the app version's number at Apple. Production, and newer sandbox receipts.
     public var versionExternalIdentifier: String?
     /// `product_id`. Always there.
     public var productId: String?

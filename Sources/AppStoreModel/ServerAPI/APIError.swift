@@ -122,7 +122,7 @@ public enum APIErrorCode: Int64, CaseIterable, Sendable {
     case generalInternal = 5000000
     case generalInternalRetryable = 5000001
 
-    /// Whether the same request may succeed later; `rateLimitExceeded` from the time in the header `Retry-After` on.
+    /// Whether the same request may succeed later. After `rateLimitExceeded`, retry at the time in `Retry-After`.
     public var isRetryable: Bool {
         switch self {
         case .accountNotFoundRetryable, .appNotFoundRetryable, .originalTransactionIdNotFoundRetryable,
@@ -266,7 +266,7 @@ public enum AdvancedCommerceErrorCode: Int64, CaseIterable, Sendable {
     case generalInternal = 5000000
     case generalInternalRetryable = 5000001
 
-    /// Whether the same request may succeed later; `rateLimitExceeded` from the time in the header `Retry-After` on.
+    /// Whether the same request may succeed later. After `rateLimitExceeded`, retry at the time in `Retry-After`.
     public var isRetryable: Bool {
         self == .rateLimitExceeded || self == .generalInternalRetryable
     }
@@ -292,10 +292,10 @@ extension AdvancedCommerceErrorCode {
     public var name: String { appleName(of: self) }
 }
 
-/// A case's name with a capital and Apple's ending.
+/// The name of a case as Apple writes it: with a capital first letter and with `Error` at the end.
 private func appleName(of code: some Any) -> String {
     let name = "\(code)"
-    // Names that start with an abbreviation.
+    // Apple writes all letters of these abbreviations as capitals.
     for abbreviation in ["aca", "sku"] where name.hasPrefix(abbreviation) {
         return abbreviation.uppercased() + name.dropFirst(abbreviation.count) + "Error"
     }

@@ -21,7 +21,7 @@ struct Grant {
 }
 
 extension Chain {
-    /// Whether the chain entitles its owners to anything at `now`, even if the catalogue has no name for it.
+    /// Whether the chain grants anything at `now`. A product that is not in the catalogue counts too.
     func isEntitling(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
         let history = history(at: now)
         return !history.grants(history.subscription(renewal, at: now), catalogue, at: now).isEmpty
@@ -31,14 +31,14 @@ extension Chain {
 extension PurchaseHistory {
     /// Everything that the chain grants at `now`.
     ///
-    /// - Parameter state: The state of the subscription at `now`, if it is one.
+    /// - Parameter state: The subscription's state at `now`; `nil` if the chain is not a subscription.
     func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         var grants = state.map { periodGrants($0, catalogue, at: now) } ?? []
         for index in purchases.indices where purchases[index].type == .nonRenewingSubscription {
             if let grant = Grant(nonRenewing: purchases[index], catalogue, at: now) { grants.append(grant) }
         }
         if let lasting, lasting.revocation == nil { grants.append(Grant(statement: lasting, reason: .purchase)) }
-        // A chain never leaves its group. Receipts do not name it.
+        // All purchases of a chain are in one subscription group, which receipts do not name.
         let group = purchases.indices.lazy.compactMap { purchases[$0].subscriptionGroup }.first
         for index in grants.indices where grants[index].statement.subscriptionGroup == nil {
             grants[index].statement.subscriptionGroup = group
@@ -46,8 +46,8 @@ extension PurchaseHistory {
         return grants
     }
 
-    /// The periods that run, and what follows one that is over. Of those that have not begun, only a governing one
-    /// counts as running. The others extend what is granted.
+    /// The grants of the periods that run at `now`, and of the grace period or leeway after the governing period. A
+    /// period that has not begun extends these grants. It has a grant of its own only if it governs.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         var (grants, next): ([Grant], [TransactionStatement]) = ([], [])
         for index in periods.indices where now < periods[index].end && periods[index].revocation == nil {
