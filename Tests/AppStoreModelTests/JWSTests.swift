@@ -26,7 +26,7 @@ import Testing
         "\(header).e.AQID", "\(header).e31.AQID", "\(header).e30.AQJ",
         // {"alg":"ES256","crit":["b64"]}
         "eyJhbGciOiJFUzI1NiIsImNyaXQiOlsiYjY0Il19.e30.AQID", "e30.e30.AQID", "bm90.e30.AQID",
-        // x5c is no array, holds a number, holds eleven.
+        // x5c is not an array, has a number, has eleven.
         "eyJhbGciOiJFUzI1NiIsIng1YyI6MX0.e30.AQID", "eyJhbGciOiJFUzI1NiIsIng1YyI6WzFdfQ.e30.AQID",
         "eyJhbGciOiJFUzI1NiIsIng1YyI6WyIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiLCIiXX0.e30.AQID",
     ])

@@ -39,7 +39,7 @@ import Testing
             #"{"expires_date":"2021-03-01 07:00:00 Etc/GMT","expires_date_ms":"1614582000000","expires_date_pst":"2021-02-28 23:00:00 America/Los_Angeles"}"#
         ),
     ])
-    func `every form that was seen is read, and one is written`(read: String, written: String) throws {
+    func `every form seen on the wire is read, and only one form is written`(read: String, written: String) throws {
         #expect(String(decoding: try LatestReceiptInfo(Self.json(read)).json, as: UTF8.self) == written)
     }
 
@@ -50,7 +50,7 @@ import Testing
         #"{"purchase_date":"10000-01-01 00:00:00 Etc/GMT"}"#, #"{"purchase_date":"2021-03-01 07:00:00 Europe/Berlin"}"#,
         #"{"purchase_date_ms":"99999999999999999999"}"#, #"{"purchase_date_ms":"9223372036854775807"}"#, "[]", "1",
     ])
-    func `a member of another form is an error`(text: String) throws {
+    func `a member in an unknown form is an error`(text: String) throws {
         let json = try Self.json(text)
         let error = #expect(throws: DecodingError.self) { try LatestReceiptInfo(json) }
         if let name = json.members?.first?.name { #expect("\(String(describing: error))".contains(name)) }
@@ -85,7 +85,7 @@ import Testing
         #expect(response.unknownMembers.members.isEmpty)
     }
 
-    @Test func `the iOS 6 style is recognised, and its dates are read from its own members`() throws {
+    @Test func `the iOS 6 style is recognised, and its date members are read`() throws {
         let json = try Self.json(
             """
             {"receipt":{"bid":"com.example.notes","bvrs":"12","item_id":"1090000001","product_id":"yearly","quantity":"1",
@@ -108,7 +108,7 @@ import Testing
             try !VerifyTransactionReceiptResponse.isTransactionReceiptStyle(Self.json(#"{"receipt":{},"status":0}"#)))
     }
 
-    @Test func `a version 1 notification has types of its own for some members`() throws {
+    @Test func `some members of a version 1 notification have other types than in a receipt`() throws {
         let text = """
             {"notification_type":"DID_CHANGE_RENEWAL_STATUS","password":"secret","environment":"PROD",\
             "auto_renew_status":"false","expiration_intent":1,"original_transaction_id":1000000000000001,\
@@ -122,7 +122,7 @@ import Testing
         #expect(String(decoding: notification.json, as: UTF8.self) == text)
     }
 
-    /// Documents with a member twice, with escapes, or of another type.
+    /// Documents in which a member occurs twice, has escapes or has an unexpected type.
     @Test(arguments: [
         #"{"unified_receipt":{"latest_receipt":"AAAA"}}"#, #"{"latest_receipt":"AAAA"}"#, "[]", "1", "{}",
         #" { "a" : [ 1.5e3 , {"b":[[]]} , true , false , null , "x" ] , "unified_receipt" : { "latest_receipt" : "AAAA" } } "#,
@@ -140,18 +140,18 @@ import Testing
         #"{"x":\#(String(repeating: "[", count: 63) + String(repeating: "]", count: 63)),"unified_receipt":{"latest_receipt":"AAAA"}}"#,
         #"{"x":\#(String(repeating: "[", count: 64) + String(repeating: "]", count: 64)),"unified_receipt":{"latest_receipt":"AAAA"}}"#,
     ])
-    func `the receipt of a notification is found as if all of it were read`(text: String) {
+    func `the search for the receipt of a notification finds what the JSON parser finds`(text: String) {
         let json = try? Self.json(text)
         let expected = json?["unified_receipt"]?["latest_receipt"]?.string.flatMap { Base64.decode($0.utf8) }
         #expect(ResponseBodyV1.latestReceipt(in: Array(text.utf8)) == expected)
     }
 
-    @Test func `both date texts read as their instant for every hour of 2006 to 2040`() {
+    @Test func `both date texts of an instant are read as that instant, for every hour from 2006 to 2040`() {
         for hour in stride(from: Int64(1_136_073_600_000), to: 2_240_611_200_000, by: 3_600_000) {
             let instant = Timestamp(milliseconds: hour)
             let gmt = Self.text { LegacyDate.appendGMT(instant, to: &$0) }
             let pacific = Self.text { LegacyDate.appendPacific(instant, to: &$0) }
-            // The hour that occurs twice a year in Pacific time is read as the first of the two.
+            // When Pacific clocks are set back, one hour occurs twice. Its text is read as the first of the two.
             let expected = Self.isRepeated(hour) ? Timestamp(milliseconds: hour - 3_600_000) : instant
             guard LegacyDate.instant(of: gmt) != instant || LegacyDate.instant(of: pacific) != expected else {
                 continue
@@ -169,7 +169,7 @@ import Testing
 
     private static let pacific = TimeZone(identifier: "America/Los_Angeles")
 
-    /// Whether Pacific clocks were set back by an hour in the hour before.
+    /// Whether Pacific clocks were set back within the hour before this instant.
     private static func isRepeated(_ milliseconds: Int64) -> Bool {
         let date = Date(timeIntervalSince1970: Double(milliseconds) / 1000)
         guard let pacific else { return false }

@@ -30,7 +30,7 @@ public struct Vector: Codable, Sendable {
 
     /// A kind of document, as the caller expects it.
     public enum Kind: String, Codable, Sendable {
-        /// A compact JWS, asked for as a transaction.
+        /// A compact JWS that must contain a transaction.
         case token
         case renewalInfo
         case appTransaction

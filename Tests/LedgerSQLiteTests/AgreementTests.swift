@@ -6,10 +6,10 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// The same random history in a file and in memory, whose storage has hardly any code that could be wrong.
+/// Runs the same random history in a file and in memory. The storage in memory is simple enough to be the reference.
 @Suite struct AgreementTests {
     @Test(arguments: 0..<UInt64(20))
-    func `a ledger in a file answers as one in memory`(seed: UInt64) async throws {
+    func `a ledger in a file gives the same answers as one in memory`(seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
         let folder = try TemporaryFolder()
         let rules = LedgerRules(
@@ -37,7 +37,7 @@ import Testing
     }
 }
 
-/// All that a storage answers, by what was asked.
+/// All answers of a storage, keyed by question.
 private func answers(of storage: some LedgerStorage, _ history: History) async throws -> [String: AnyHashable] {
     var query = LedgerQuery()
     query.chains = Set(History.chains)
@@ -74,7 +74,7 @@ private func answers(of storage: some LedgerStorage, _ history: History) async t
     return answers
 }
 
-/// Random changes of a ledger with few chains and customers, so that they meet.
+/// Random changes to a ledger. It has few chains and customers, so that changes often affect the same ones.
 private struct History {
     typealias Action = @Sendable (Ledger) async throws -> String
 
@@ -85,7 +85,7 @@ private struct History {
     }
     static let chains = scopes.flatMap { scope in (1..<4).map { ChainKey(original($0, in: scope), in: scope) } }
 
-    /// Other ids in each environment: the order in which chains of one id publish what is due is not defined.
+    /// The ids differ by environment. If two chains had the same id, the order of their due changes would be undefined.
     private static func original(_ number: Int, in scope: LedgerScope) -> String {
         "\(scope.environment.rawValue)\(number)"
     }
@@ -104,7 +104,7 @@ private struct History {
         case 3:
             let limit = Int.random(in: 0..<5, using: &random)
             return { ledger in
-                // Which of several apps loses its events first is not defined.
+                // A storage may erase the apps' events in any order, so the limit covers either none of them or all.
                 _ = try await ledger.eraseEvents(
                     before: now.advanced(by: .seconds(-20_000)), limit: limit == 0 ? 0 : 10_000)
                 return ""
@@ -179,7 +179,7 @@ private struct History {
         }
     }
 
-    /// What a document may say.
+    /// A statement with random content.
     private func statement(_ random: inout SeededRandom) -> TransactionStatement {
         var statement = TransactionStatement(
             source: .receipt, provenance: Provenance(signedDate: Timestamp(milliseconds: 0), evidence: EvidenceID([])),

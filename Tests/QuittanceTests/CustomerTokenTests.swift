@@ -16,7 +16,7 @@ import Testing
         ]}
         """
 
-    /// With a configuration of three apps, one of which has a secret for tokens.
+    /// Runs `work` with a configuration file of three apps. Only the first has a secret for tokens.
     private static func withConfiguration(_ work: (_ file: String, _ folder: URL) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -26,7 +26,7 @@ import Testing
         try await work(file.path, folder)
     }
 
-    @Test func `with the printed token, the app's client key reads that customer`() async throws {
+    @Test func `with the printed token, the app's client key may read that customer and no other`() async throws {
         try await Self.withConfiguration { file, folder in
             let options = ["--config", file, "--database", "sqlite:\(folder.path)/ledger.sqlite"]
             let server = try await ServerProcess(options, in: folder)

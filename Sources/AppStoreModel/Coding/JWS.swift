@@ -2,7 +2,7 @@
 
 /// A JSON Web Signature in compact serialization (RFC 7515 section 3.1), decoded and not verified.
 ///
-/// `AppStoreTrust` verifies it. Rely on the payload only then.
+/// Do not rely on the payload until `AppStoreTrust` has verified the signature.
 public struct JWS: Hashable, Sendable {
     /// `header.payload` exactly as received: the bytes that the signature covers.
     public let signingInput: ArraySlice<UInt8>
@@ -32,7 +32,7 @@ public struct JWS: Hashable, Sendable {
     }
 }
 
-/// Why a text is no compact JWS.
+/// Why a text is not a compact JWS.
 public struct JWSError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What was expected and what was found.
     public var description: String
@@ -41,13 +41,14 @@ public struct JWSError: Error, Hashable, Sendable, CustomStringConvertible {
 extension JWS {
     /// Decodes a compact JWS.
     ///
-    /// - Throws: ``JWSError`` if it has not three parts, or if the payload or the signature is not base64url.
+    /// - Throws: ``JWSError`` if the text is too long or does not have three parts, or if the payload or the signature
+    ///   is not base64url.
     public init(_ text: some Collection<UInt8>) throws(JWSError) {
         guard text.count <= Limits.token else {
             throw JWSError(description: "Longer than \(Limits.token) bytes.")
         }
         let text = Array(text)
-        // No alphabet has a dot, so that a further dot makes the payload no base64url.
+        // If there are more than two dots, the payload contains one. It is not base64url then.
         guard let first = text.place(of: Self.dot), let last = text.lastIndex(of: Self.dot), first != last,
             let payload = Base64.decodeURL(text[first + 1..<last]), !payload.isEmpty
         else { throw Self.error(in: text) }
@@ -92,7 +93,7 @@ extension JWS.Header {
         } catch {
             throw JWSError(description: "The header is not JSON: \(error).")
         }
-        // Of two members of one name one reader may take the first and another the last (RFC 7515 section 4).
+        // If a name occurs twice, one parser may use the first member and another the last (RFC 7515 section 4).
         if let members = json.members, Set(members.map(\.name)).count < members.count {
             throw JWSError(description: "The header has a member twice.")
         }
@@ -107,11 +108,13 @@ extension JWS.Header {
         x5c = []
         guard let chain = json["x5c"] else { return }
         guard let elements = chain.array, elements.count <= Limits.certificates else {
-            throw JWSError(description: "x5c is no array of at most \(Limits.certificates) certificates.")
+            throw JWSError(description: "x5c is not an array of at most \(Limits.certificates) certificates.")
         }
         for element in elements {
-            guard let certificate = element.string else { throw JWSError(description: "x5c holds more than text.") }
-            // Base64 makes four characters of three bytes.
+            guard let certificate = element.string else {
+                throw JWSError(description: "x5c has an element that is not a string.")
+            }
+            // Base64 encodes three bytes as four characters.
             guard certificate.utf8.count <= (Limits.certificate + 2) / 3 * 4 else {
                 throw JWSError(description: "x5c holds a certificate of more than \(Limits.certificate) bytes.")
             }

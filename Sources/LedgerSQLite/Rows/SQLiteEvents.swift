@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Each app has its own sequence of events, and a cursor is a number in it: that of the last event before it.
+// Each app numbers its own events. A cursor is the number of the last event that the caller has read.
 
 extension SQLiteLedgerSession {
     private static let columns = """
@@ -51,10 +51,10 @@ extension SQLiteLedgerSession {
         return page
     }
 
-    /// The sequence through which an app's events were erased, and that of its last event.
+    /// The number of an app's last erased event, and the highest number that its cursors may have.
     ///
-    /// Older files had one sequence for all apps, so that a cursor may be beyond the app's own events. It must stay
-    /// valid, and the app's next event must be behind it.
+    /// In older files all apps shared one sequence, so an old cursor may have a higher number than the app's last
+    /// event. Such a cursor must stay valid, and the app's next event must get a higher number.
     private func eventBounds(of bundleId: String) throws -> (erased: Int64, last: Int64) {
         let bounds = try first(
             """
@@ -68,7 +68,7 @@ extension SQLiteLedgerSession {
         return (0, (shared ?? nil) ?? 0)
     }
 
-    /// Erases the oldest events of each app that were recorded before an instant.
+    /// Erases at most `limit` events that were recorded before an instant: app by app, the oldest first.
     func eraseEvents(before instant: Timestamp, limit: Int) throws -> Int {
         var erased = 0
         for app in try all("SELECT id FROM apps", [], { try $0.next(Int64.self) }) where erased < limit {

@@ -2,7 +2,7 @@
 
 package import AppStoreModel
 
-/// What an app's products grant. It is configured, since no document of Apple's says it.
+/// What an app's products grant. It comes from the configuration, because Apple's documents do not contain it.
 public struct Catalogue: Hashable, Sendable {
     /// By product id.
     public var products: [String: Product]
@@ -16,7 +16,7 @@ public struct Catalogue: Hashable, Sendable {
         self.staleLeeway = staleLeeway
     }
 
-    /// One product, as named in App Store Connect.
+    /// What one product grants.
     public struct Product: Hashable, Sendable {
         /// The entitlements that it grants, by names that the app chose.
         public var entitlements: Set<String>
@@ -38,7 +38,7 @@ public struct Catalogue: Hashable, Sendable {
 }
 
 extension Timestamp {
-    /// The timestamp `duration` later, at most the end of time.
+    /// The timestamp `duration` later, or `distantFuture` if the sum overflows.
     package func advanced(by duration: Duration) -> Timestamp {
         let (seconds, attoseconds) = duration.components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)

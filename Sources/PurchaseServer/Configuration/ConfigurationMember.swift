@@ -74,7 +74,7 @@ extension ConfigurationMember {
         return number
     }
 
-    /// - Parameter message: The error about an element that is not a string, or empty.
+    /// - Parameter message: The error if an element is not a string or is empty.
     func names(_ name: String, _ message: String) throws(ConfigurationError) -> Set<String> {
         var names: Set<String> = []
         for element in try array(name) {
@@ -109,7 +109,7 @@ extension ConfigurationMember {
         }
     }
 
-    /// The members. Two of one name are an error, since readers differ about which one counts.
+    /// The members. A name that occurs twice is an error, because parsers differ about which member counts.
     private func distinctMembers() throws(ConfigurationError) -> [JSONValue.Member] {
         guard let members = value.members else { throw error("Expected an object.") }
         var names: Set<String> = []
@@ -143,7 +143,7 @@ public struct ConfigurationError: Error, CustomStringConvertible {
 }
 
 extension ConfigurationMember {
-    /// An error about this value, with the line of the last name in its path, or of the nearest that is found.
+    /// An error about this value. Its line is that of the last step of the path that is found in the text.
     func error(_ message: String) -> ConfigurationError {
         let offset = path.reduce(0) { offset, step in
             switch step {
@@ -160,8 +160,8 @@ extension ConfigurationMember {
         return ConfigurationError(text, offset: offset, (place.isEmpty ? "" : place + ": ") + message)
     }
 
-    /// The offset of an element of the next array. The text is valid JSON, so counting the brackets outside of strings
-    /// suffices.
+    /// The offset of an element, which is an object or an array, in the first array after `start`. The text is valid
+    /// JSON, so it is enough to count the brackets outside strings.
     private func offset(ofElement index: Int, from start: Int) -> Int {
         var (depth, rest, isString, isEscaped) = (0, index, false, false)
         for (offset, byte) in text.enumerated().dropFirst(start) {

@@ -12,7 +12,7 @@ struct VerifyReceiptRoutes: Sendable {
 
     func add(at path: RouterPath, to router: Router<BasicRequestContext>) {
         router.post(path) { request, _ in try await post(request) }
-        // The App Store answers other methods with a status of its own instead of 405.
+        // The App Store answers other methods with status 21000 in the body instead of HTTP status 405.
         for method in [HTTPRequest.Method.get, .head, .put, .delete, .patch, .options, .trace] {
             router.on(path, method: method) { _, _ in
                 Response(json: VerifyReceiptResponse(status: .unreadableRequest).json)
@@ -28,7 +28,7 @@ struct VerifyReceiptRoutes: Sendable {
             RequestNotes.add { $0.verifyReceiptStatus = answer.status }
             return Response(json: answer.json)
         } catch let refusal as Refusal where refusal.isOverload {
-            // A client of the App Store's endpoint retries after the HTTP status or the one in the body.
+            // Some clients of verifyReceipt look at the HTTP status, others at the status in the body. Both say: retry.
             var response = Response(refusal.status, json: VerifyReceiptResponse(status: .unavailable).json)
             response.headers[.retryAfter] = "\(ServerBounds.retryAfter)"
             return response

@@ -91,7 +91,7 @@ struct Keys: AsyncParsableCommand {
             let storage = try composition.storage()
             let ledger = Ledger(storage: storage)
             guard var key = try await ledger.apiKey(id) else {
-                throw ValidationError("There is no key \(id): quittance keys list shows them.")
+                throw ValidationError("There is no key \(id). quittance keys list shows all keys.")
             }
             key.revokedAt = key.revokedAt ?? composition.now()
             try await ledger.put(key)
@@ -120,7 +120,7 @@ struct Keys: AsyncParsableCommand {
         @Option(name: .customLong("expires-in"), help: "The hours until the token expires, 1 to \(longest).")
         var hours = 1
 
-        @Option(help: "The app of the key. May be omitted if the configuration has only one.")
+        @Option(help: "The app of the customer. May be omitted if the configuration has only one.")
         var bundleId: String?
 
         func validate() throws {
@@ -151,7 +151,7 @@ struct Keys: AsyncParsableCommand {
 }
 
 extension ServerConfiguration {
-    /// The bundle id in the option, or of the only app in the configuration.
+    /// The bundle id from the option, or that of the only app in the configuration.
     fileprivate func bundleId(_ named: String?) throws -> String {
         let known = apps.map(\.identity.bundleId)
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
