@@ -56,6 +56,10 @@ import Testing
             "Expected the name of an entitlement"
         ),
         ("{\"apps\":[\n{\"bundleId\":\"com.example \"}]}", 2, "apps[0].bundleId: A bundle id has 1 to 255 letters"),
+        (
+            "{\"apps\":[{\"bundleId\":\"x\",\n\"refusedPurchases\":[\"1\",5],\n\"products\":{\n\"p\":{}}}]}", 2,
+            "apps[0].refusedPurchases[1]: Expected"
+        ),
         ("{\n\"requestLog\": 1}", 2, "requestLog: Expected all, errors, off, or a number"),
         ("{\n\"logFormat\": \"xml\"}", 2, "logFormat: Expected text, json"),
     ])

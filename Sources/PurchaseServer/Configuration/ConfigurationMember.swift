@@ -160,8 +160,8 @@ extension ConfigurationMember {
         return ConfigurationError(text, offset: offset, (place.isEmpty ? "" : place + ": ") + message)
     }
 
-    /// The offset of an element, which is an object or an array, in the first array after `start`. The text is valid
-    /// JSON, so it is enough to count the brackets outside strings.
+    /// The offset of an element in the first array after `start`, or `start` if the element is no object or array. The
+    /// text is valid JSON, so it is enough to count the brackets outside strings.
     private func offset(ofElement index: Int, from start: Int) -> Int {
         var (depth, rest, isString, isEscaped) = (0, index, false, false)
         for (offset, byte) in text.enumerated().dropFirst(start) {
@@ -172,7 +172,9 @@ extension ConfigurationMember {
             case UInt8(ascii: "["), UInt8(ascii: "{"):
                 if depth == 1, rest == 0 { return offset }
                 depth += 1
-            case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+            case UInt8(ascii: "]"), UInt8(ascii: "}"):
+                depth -= 1
+                if depth == 0 { return start }
             case UInt8(ascii: ",") where depth == 1: rest -= 1
             default: break
             }
