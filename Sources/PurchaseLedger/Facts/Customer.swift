@@ -18,7 +18,7 @@ public struct Customer: Hashable, Sendable {
 public struct CustomerID: Hashable, Sendable {
     /// The app to which the id belongs.
     public var bundleId: String
-    /// Normalized, see ``Swift/String/normalizedCustomerID``.
+    /// Normalized, see `String.normalizedCustomerID`.
     public var id: String
 
     /// - Parameter id: In any form.

@@ -8,7 +8,7 @@ public import ReceiptCoding
 /// A signed document that a verifier accepted, with what it says. The ledger stores `Verified.document` byte for
 /// byte.
 ///
-/// Its public initializers require a ``Verified`` value, so that nothing unverified gets into a ledger.
+/// Its public initializers require a `Verified` value, so that nothing unverified gets into a ledger.
 public struct Evidence: Hashable, Sendable {
     /// The kinds of documents.
     public enum Kind: String, CaseIterable, Sendable {

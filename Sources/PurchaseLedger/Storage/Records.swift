@@ -54,7 +54,7 @@ public struct CustomerRecord: Hashable, Sendable {
     /// The customer.
     public let customer: Customer
     /// The app's ids for the customer, in the order in which they were added. Normalized, see
-    /// ``Swift/String/normalizedCustomerID``.
+    /// `String.normalizedCustomerID`.
     public var ids: [String]
     /// Whether the customer exists in its own right: a claim or an alias has used one of its ids. Otherwise it exists
     /// only because a signed document names its account.
