@@ -41,8 +41,8 @@ extension CertificateAuthority {
     }
 }
 
-/// Signs any bytes as the payload of tokens that share one header, as the App Store's do. The authority's own methods
-/// issue new certificates for each token.
+/// Signs any bytes as the payload of tokens that share one header, as the App Store's do. `sign(tokenPayload:)` issues
+/// new certificates, and so makes a new header, for each token.
 package struct TokenSigner: Sendable {
     fileprivate let plan: TokenPlan
 

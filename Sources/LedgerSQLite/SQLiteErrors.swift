@@ -5,7 +5,8 @@ import PurchaseLedger
 
 /// Translates SQLite's errors into those of a ledger.
 enum SQLiteErrors {
-    /// An error of a transaction as its caller sees it. What `body` threw stays as it is.
+    /// Translates an error of SQLite. Any other error, such as one that the transaction's closure threw, stays as
+    /// it is.
     static func translate(_ error: any Error) -> any Error {
         switch error {
         case let error as DatabaseError: storageError(error)
@@ -13,7 +14,7 @@ enum SQLiteErrors {
         }
     }
 
-    /// Any error as one of the storage.
+    /// Translates any error. One that is neither SQLite's nor a `LedgerStorageError` becomes `unavailable`.
     static func storageError(_ error: any Error) -> LedgerStorageError {
         switch translate(error) {
         case let error as LedgerStorageError: error

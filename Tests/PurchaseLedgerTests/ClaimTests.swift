@@ -23,7 +23,8 @@ import Testing
         var account: Claim.Party?
         var isEntitling = true
         /// By policy, in the order of ``ClaimPolicy/allCases``: accountTokenWins, transfer, transferIfInactive, keep,
-        /// share. `taken` from all owners, `kept` by them, owned by `both`, or by the claimant `already`.
+        /// share. `taken`: the claimant becomes the only owner. `kept`: the claim is refused. `both`: the claimant
+        /// becomes an owner, and the owners stay. `already`: the claimant is an owner, and nothing changes.
         var outcomes: [Word]
         var testDescription: String { name }
 
@@ -42,7 +43,7 @@ import Testing
             name: "another's by a claim, entitling to nothing", owners: [anna], account: nil, isEntitling: false,
             outcomes: [.taken, .taken, .taken, .kept, .both]),
         Case(
-            name: "signed for the owner, who exists in its own right", owners: [anna], account: anna,
+            name: "signed for the owner, who is established", owners: [anna], account: anna,
             outcomes: [.kept, .taken, .kept, .kept, .both]),
         Case(
             name: "signed for the owner, entitling to nothing", owners: [anna], account: anna, isEntitling: false,
@@ -51,7 +52,7 @@ import Testing
             name: "signed for an owner that only the token names", owners: [named(anna)], account: named(anna),
             outcomes: [.taken, .taken, .kept, .kept, .both]),
         Case(
-            name: "signed for a third who exists, another's by a claim", owners: [anna], account: cora,
+            name: "signed for an established third, another's by a claim", owners: [anna], account: cora,
             outcomes: [.kept, .taken, .kept, .kept, .both]),
         Case(
             name: "signed for a third that only the token names", owners: [anna], account: named(cora),
@@ -110,17 +111,18 @@ import Testing
         // The list does not grow.
         for _ in 0..<100 { changes.add(Self.hour(24)) }
         #expect(changes.times.count == OwnerChanges.limit)
-        // The list is never empty, however long ago the last change was.
+        // After a long pause, only the new change is in the list.
         changes.add(Self.hour(1000))
         #expect(changes.times == [Self.hour(1000)])
     }
 
     @Test(arguments: [Int64.min, .max])
-    func `a clock that was wrong blocks claims for a day at most`(time: Int64) {
+    func `times from a wrong clock block no claim`(time: Int64) {
         var changes = OwnerChanges([Timestamp](repeating: Timestamp(milliseconds: time), count: 10))
         #expect(changes.nextAllowed(at: Self.hour(0)) == nil)
         changes.add(Self.hour(0))
         #expect(changes.times == [Self.hour(0)])
+        // No time traps, however wrong.
         for now in [Int64.min, .max] {
             _ = changes.nextAllowed(at: Timestamp(milliseconds: now))
             changes.add(Timestamp(milliseconds: now))

@@ -4,13 +4,13 @@ import AppStoreModel
 import PurchaseLedger
 import Testing
 
-/// Tests the table of states and events in the fact sheet about signed transactions: the documents of each event lead
-/// from every state to the one in the table. The first period ends on day 30. Events come on day 31, or on day 15 while
-/// it runs.
+/// Tests the table of states and events in the fact sheet about signed transactions. The documents of an event lead
+/// from each state in which it can happen to the state in the table. The first period ends on day 30. An event comes on
+/// day 15 if the state lies within that period, otherwise on day 31.
 @Suite struct StateMachineTests {
     typealias Status = SubscriptionState.Status
 
-    /// The documents signed so far, by the state they lead to, and the day of the answer.
+    /// A state, the documents that lead to it, and the day on which it is checked and the event comes.
     struct State {
         var name: String
         var status: Status
@@ -119,7 +119,7 @@ import Testing
             for transaction in event.transactions(state.day) { chain.merge(transaction) }
             if let renewal = event.renewal(state.day) { chain.merge(renewal) }
             #expect(chain.subscription(at: Facts.day(state.day))?.status == outcome, "from \(state.name)")
-            // The same event, delivered late: it does not revert anything newer.
+            // The same documents in the other order: older ones that arrive after the event revert nothing.
             var late = Chain(Facts.key)
             for transaction in event.transactions(state.day) { late.merge(transaction) }
             if let renewal = event.renewal(state.day) { late.merge(renewal) }
@@ -130,7 +130,7 @@ import Testing
     }
 
     @Test(arguments: [(30.0, Status.stale), (45, .stale)])
-    func `a period ends by the clock alone, and nothing arrived`(day: Double, status: Status) {
+    func `a period that renews is stale after its end if no document arrives`(day: Double, status: Status) {
         #expect(Self.states[0].chain.subscription(at: Facts.day(day))?.status == status)
     }
 

@@ -85,6 +85,7 @@ struct LegacyWriter: LegacyVisitor {
 
     mutating func status(_ name: StaticString, _ value: inout Open<VerifyReceiptStatus>?) { number(name, &value) }
 
+    /// Writes nothing: the member was written under its first name.
     mutating func alias(_ name: StaticString, _ value: inout Bool?) {}
 
     mutating func dates(_ names: LegacyDateNames, _ value: inout Timestamp?) {
@@ -113,7 +114,7 @@ struct LegacyWriter: LegacyVisitor {
 }
 
 extension LegacyObject {
-    /// Encodes the object to any encoder, in the App Store's order if that keeps one.
+    /// Encodes the object to any encoder. Its members are in the App Store's order if the encoder keeps their order.
     public func encode(to encoder: any Encoder) throws {
         let omitsUnknown = CodingUserInfoKey.omitsUnknown.flatMap { encoder.userInfo[$0] } != nil
         let json = json(omittingUnknown: omitsUnknown)

@@ -10,7 +10,8 @@ extension ASN1NodeCollection.Iterator {
         return node
     }
 
-    /// Reads an `AlgorithmIdentifier`. Its parameters are skipped: ours have none, or NULL (RFC 4055 section 5).
+    /// Reads an `AlgorithmIdentifier`. Its parameters are skipped: the algorithms that this library accepts have
+    /// none, or NULL (RFC 4055 section 5).
     mutating func algorithm() throws -> ASN1ObjectIdentifier {
         try DER.sequence(required(), identifier: .sequence) { fields in
             let algorithm = try ASN1ObjectIdentifier(derEncoded: &fields)

@@ -7,8 +7,9 @@ import X509
 
 /// The certificate of a transaction receipt's signer.
 ///
-/// Signers of version 2 have RSA keys of 1024 bits, which swift-certificates does not read. This type reads the few
-/// fields that verification needs (RFC 5280 section 4.1). The library checks the issuer, an ordinary certificate.
+/// The signers of version 2 receipts have RSA keys of 1024 bits, which swift-certificates does not read. This type
+/// reads the few fields that verification needs (RFC 5280 section 4.1). The issuer's certificate is an ordinary one:
+/// swift-certificates reads it and verifies its chain.
 struct PurchaseCertificate {
     let issuer: DistinguishedName
     let subject: DistinguishedName

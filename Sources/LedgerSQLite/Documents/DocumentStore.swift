@@ -7,13 +7,15 @@ import PurchaseLedger
 struct DocumentStore {
     let session: SQLiteLedgerSession
 
-    /// How deep documents stand in documents. A token is a third longer than the tokens in it, so that in the longest
-    /// one that is taken apart not 40 levels fit. More is a circle, which this software never writes.
+    /// The limit on the depth of documents in documents. Base64url makes a token a third longer than the tokens in it,
+    /// so the longest token that ``DocumentCodec`` cuts has fewer than 40 levels. Only a damaged ledger, in which
+    /// documents refer to each other in a cycle, goes deeper.
     private static let deepest = 64
 
     /// What is stored of a document.
     func content(of evidence: Evidence) throws -> [UInt8] {
-        // Unknown inner tokens stay inline and are deleted with the document.
+        // Unknown inner tokens stay inline and are deleted with the document. The codec made before the transaction is
+        // used only if the tokens that it cut are all stored.
         let isStored = { session.documents.number(of: $0) != nil }
         let prepared = session.encoded[evidence.id].flatMap { $0.tokens.allSatisfy { isStored($0.bytes) } ? $0 : nil }
         guard let codec = prepared ?? DocumentCodec(evidence.document, evidence.jws, cutting: isStored) else {
@@ -39,7 +41,7 @@ struct DocumentStore {
         return number
     }
 
-    /// The document of which `content` is stored.
+    /// Decodes a document from `content`, which is what the ledger stores of it.
     func document(_ content: [UInt8], depth: Int = 0) throws -> [UInt8] {
         guard depth <= Self.deepest else { throw Self.missing }
         return try DocumentCodec.decode(content) { place in

@@ -3,7 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-// What documents say about transactions: a row of `statements` for each, or of `residue` if the document was erased.
+// What documents say about transactions. `statements` has a row for each transaction and source. `residue` has such
+// rows, without names, for documents that were erased.
 
 extension SQLiteLedgerSession {
     private static let columns = ColumnNames.names(TransactionStatement.self)
