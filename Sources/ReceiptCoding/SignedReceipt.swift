@@ -15,16 +15,15 @@ import AppStoreModel
 /// Xcode's containers differ: they are BER with indefinite lengths and a payload in chunks, and have only the leaf
 /// certificate.
 ///
-/// A container of another shape is refused if the difference affects the signer or the signed bytes. Any other
-/// difference is dropped.
+/// A container of another shape is refused if the difference affects the signer or the signed bytes. Otherwise it is
+/// accepted, and `canonical(certificates:)` drops what differs.
 ///
 /// - *refused*: signed attributes, no signer or several, a signer by its key identifier, another content type, a serial
 ///   number that is negative or has needless leading zeros, more than `Limits.certificates` certificates, or one longer
 ///   than `Limits.certificate`;
-/// - *dropped*: unsigned attributes, revocation lists, other certificates, elements after the known ones, bytes after
-///   the receipt, other versions, digest algorithms and parameters, and other encodings of lengths and strings.
-///
-/// `canonical(certificates:)` writes a container without the dropped parts.
+/// - *dropped*: unsigned attributes, revocation lists, certificates outside the signer's chain, elements after the
+///   known ones, bytes after the receipt, other versions, digest algorithms that are not the signer's, other
+///   parameters of an algorithm, and other encodings of lengths and strings.
 public struct SignedReceipt: Sendable {
     /// The bytes that were signed: a SET of receipt attributes.
     public let payload: ArraySlice<UInt8>

@@ -85,7 +85,7 @@ private struct History {
     }
     static let chains = scopes.flatMap { scope in (1..<4).map { ChainKey(original($0, in: scope), in: scope) } }
 
-    /// The ids differ by environment. If two chains had the same id, the order of their due changes would be undefined.
+    /// The ids differ by environment, so that no two chains of an app have the same id.
     private static func original(_ number: Int, in scope: LedgerScope) -> String {
         "\(scope.environment.rawValue)\(number)"
     }

@@ -103,8 +103,8 @@ extension RuleBookCustomer {
 
     /// Delivers each plan to a ledger of its own, and asks the questions.
     ///
-    /// - Parameter history: Signs documents while its certificates are valid. Other evidence is made without a
-    ///   signature.
+    /// - Parameter history: Signs the documents that are dated before day 700, while its certificates are valid; `nil`
+    ///   signs none. The evidence of the other documents is made without a signature.
     func answers(signing history: SignedHistory?) async throws -> [[Answer]] {
         var evidence: [[Evidence]] = []
         for document in documents { evidence.append(try await document.evidence(signing: history)) }
@@ -161,7 +161,7 @@ extension Catalogue {
 extension RuleBookCustomer.Document {
     /// The evidence that arrives with the document.
     func evidence(signing history: SignedHistory?) async throws -> [Evidence] {
-        // The signers' certificates expire two years after day -10.
+        // The signers' certificates expire on day 720, two years after day -10.
         if let history, signedDate < Facts.day(700) { return try await signed(by: history) }
         switch kind {
         case .transactions: return try (transactions ?? []).map { try Evidence(unsigned: $0) }

@@ -149,6 +149,7 @@ private final class Lines: Sendable {
         for path in ["/health/live", "/nowhere"] {
             let response = try await world.send(.get, path, headers: [name: value])
             let found = try #require(response.headers[answered])
+            // A new id begins with the server's `requestSeed`: 0xabc in `LedgerRoutesTests.World`.
             #expect(found == id || id == nil && found.hasPrefix("abc-"), "\(found)")
             #expect(try world.lines().last?["requestId"]?.string == found)
         }
@@ -156,7 +157,7 @@ private final class Lines: Sendable {
         #expect(id != nil || Set(ids).count == 2)
     }
 
-    @Test func `a refused genuine document is a warning with its app and environment`()
+    @Test func `the refusal of a genuine document is logged as a warning with its app and environment`()
         async throws
     {
         let world = try await World { $0.environments = [.production] }

@@ -98,6 +98,7 @@ import Testing
         try await place.send(1..<20, to: server)
         let backup = try CommandLineTests.run(["backup", place.path("copy.sqlite")] + place.database)
         try #require(backup.status == 0, "\(backup.error)")
+        // Each of the 19 notifications counts as two documents: itself and its transaction.
         #expect(backup.output.hasPrefix("38 documents copied to "))
         #expect(try Self.mode(place.path("copy.sqlite")) == 0o600)
         try await place.send(20..<30, to: server)
@@ -165,8 +166,8 @@ import Testing
         let whole = Array(try Data(contentsOf: file))
         let size = 4096
         let texts = whole.indices.dropLast(13).filter { whole[$0..<$0 + 12].elementsEqual("notification".utf8) }
-        // A page of type 13 holds rows of a table, and each row of a document contains its kind as text. The schema
-        // contains the same text, but its pages come first.
+        // Finds three pages with rows of notifications. A page of type 13 holds rows of a table, and the row of a
+        // notification contains this word as its kind. Pages of the schema contain the word too, but come first.
         let pages = Set(texts.map { $0 / size }).filter { whole[$0 * size] == 13 }.sorted().suffix(3)
         try #require(pages.count == 3)
         let (first, last) = (pages[pages.startIndex] * size, pages[pages.endIndex - 1] * size)

@@ -31,6 +31,7 @@ extension SQLiteLedgerSession {
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
         let (erased, last) = try eventBounds(of: bundleId)
         let start = cursor.map { Int64($0.rawValue) ?? -1 } ?? erased
+        // The comparison with the cursor refuses other spellings of its number, such as 007 or +7.
         guard 0...max(0, last) ~= start, cursor.map({ $0 == EventCursor(start) }) ?? true else {
             throw EventCursorError.invalid
         }
@@ -54,7 +55,7 @@ extension SQLiteLedgerSession {
     /// The number of an app's last erased event, and the highest number that its cursors may have.
     ///
     /// In older files all apps shared one sequence, so an old cursor may have a higher number than the app's last
-    /// event. Such a cursor must stay valid, and the app's next event must get a higher number.
+    /// event. Such a cursor must stay valid, and the app's next event must get a number above it.
     private func eventBounds(of bundleId: String) throws -> (erased: Int64, last: Int64) {
         let bounds = try first(
             """

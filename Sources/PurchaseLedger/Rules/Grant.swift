@@ -8,7 +8,7 @@ struct Grant {
     var reason: Entitlement.Reason
     /// The instant at which it ends; `nil` for no end.
     var until: Timestamp?
-    /// The renewals that were charged ahead, in their order.
+    /// The renewals that were charged ahead, the earliest first: their periods have not begun.
     var next: [TransactionStatement] = []
 
     /// When the entitlement `name` ends: renewals that were charged ahead extend it if their product grants it too.
@@ -46,8 +46,8 @@ extension PurchaseHistory {
         return grants
     }
 
-    /// The grants of the periods that run at `now`, and of the grace period or leeway after the governing period. A
-    /// period that has not begun extends these grants. It has a grant of its own only if it governs.
+    /// The grants of the periods that run at `now`, and of the grace period or `staleLeeway` after the governing
+    /// period. A period that has not begun extends these grants. It has a grant of its own only if it governs.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         var (grants, next): ([Grant], [TransactionStatement]) = ([], [])
         for index in periods.indices where now < periods[index].end && periods[index].revocation == nil {
@@ -82,8 +82,8 @@ extension PurchaseHistory {
 }
 
 extension Grant {
-    /// What follows the end of a subscription's period: its grace period, or the leeway of a renewal that has not
-    /// arrived.
+    /// The grant after the end of a subscription's period: for its grace period, or for the leeway in which a late
+    /// renewal may still arrive.
     fileprivate init?(afterEndOf state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) {
         switch state.status {
         case .billingGrace:

@@ -92,6 +92,7 @@ extension ConfigurationMember {
         }
     }
 
+    /// A member that should be an object. `requireNames` on the result throws if it is not.
     func object(_ name: String) throws(ConfigurationError) -> ConfigurationMember? {
         guard let found = value[name] else { return nil }
         return member(name, found)
@@ -143,7 +144,8 @@ public struct ConfigurationError: Error, CustomStringConvertible {
 }
 
 extension ConfigurationMember {
-    /// An error about this value. Its line is that of the last step of the path that is found in the text.
+    /// An error about this value. Its line is found step by step along the path. A step that is not in the text, such
+    /// as a missing member, keeps the line of the step before.
     func error(_ message: String) -> ConfigurationError {
         let offset = path.reduce(0) { offset, step in
             switch step {
@@ -160,8 +162,8 @@ extension ConfigurationMember {
         return ConfigurationError(text, offset: offset, (place.isEmpty ? "" : place + ": ") + message)
     }
 
-    /// The offset of an element in the first array after `start`, or `start` if the element is no object or array. The
-    /// text is valid JSON, so it is enough to count the brackets outside strings.
+    /// The offset of an element in the first array after `start`. It is `start` if the element is neither an object nor
+    /// an array. The text is valid JSON, so it is enough to count the brackets outside strings.
     private func offset(ofElement index: Int, from start: Int) -> Int {
         var (depth, rest, isString, isEscaped) = (0, index, false, false)
         for (offset, byte) in text.enumerated().dropFirst(start) {
