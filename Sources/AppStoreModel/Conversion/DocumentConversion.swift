@@ -8,7 +8,7 @@ public struct DecodedPurchases: Codable, Hashable, Sendable {
     public var transactions: [JWSTransactionDecodedPayload]
     /// Renewal info of each subscription.
     public var renewalInfo: [JWSRenewalInfoDecodedPayload]
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     /// A document with these payloads.

@@ -32,7 +32,7 @@ public struct Receipt: LegacyObject {
     public var expirationDate: Timestamp?
     /// `in_app`: the purchases in the receipt's order, which is not chronological. Empty without any.
     public var inApp: [LatestReceiptInfo]?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -116,7 +116,7 @@ public struct LatestReceiptInfo: LegacyObject {
     public var subscriptionGroupIdentifier: String?
     /// `app_account_token`: the UUID that the app attached to the purchase. Only if it did; not in `in_app`.
     public var appAccountToken: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -169,7 +169,7 @@ public struct PendingRenewalInfo: LegacyObject {
     public var offerCodeRefName: String?
     /// `promotional_offer_id`: the promotional offer of the next period. Only with one.
     public var promotionalOfferId: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

@@ -46,7 +46,7 @@ public struct ResponseBodyV1: LegacyObject {
     public var webOrderLineItemId: String?
     /// `cancellation_date`: `CANCEL` only.
     public var cancellationDate: Timestamp?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -114,7 +114,7 @@ public struct UnifiedReceipt: LegacyObject {
     public var pendingRenewalInfo: [PendingRenewalInfo]?
     /// `status`: 0.
     public var status: Open<VerifyReceiptStatus>?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

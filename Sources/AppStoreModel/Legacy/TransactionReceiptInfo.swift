@@ -26,7 +26,7 @@ public struct VerifyTransactionReceiptResponse: LegacyObject {
     public var environment: Open<Environment>?
     /// `status`: 0, or 21006 for a subscription that has expired. Always there.
     public var status: Open<VerifyReceiptStatus>?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -95,7 +95,7 @@ public struct TransactionReceiptInfo: LegacyObject {
     public var subscriptionGroupIdentifier: String?
     /// `in_app_ownership_type`. Since 2021.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

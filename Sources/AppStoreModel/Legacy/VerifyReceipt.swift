@@ -8,7 +8,7 @@ public struct VerifyReceiptRequest: LegacyObject {
     public var password: String?
     /// `exclude-old-transactions`: whether the answer has only the latest renewal of each subscription.
     public var excludeOldTransactions: Bool?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -55,7 +55,7 @@ public struct VerifyReceiptResponse: LegacyObject {
     public var status: Open<VerifyReceiptStatus>?
     /// `is_retryable`, by older texts `is-retryable`: whether the same request may succeed later. Errors only.
     public var isRetryable: Bool?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

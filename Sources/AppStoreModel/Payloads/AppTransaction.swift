@@ -33,7 +33,7 @@ public struct AppTransaction: Codable, Hashable, Sendable {
     public var storeType: String?
     /// When the device asked. Seen from Xcode only.
     public var requestDate: Timestamp?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

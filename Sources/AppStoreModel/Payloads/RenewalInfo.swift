@@ -62,7 +62,7 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var deviceVerification: String?
     /// The UUID that went into `deviceVerification`. Only with it.
     public var deviceVerificationNonce: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -110,7 +110,7 @@ public struct RenewalCommitmentInfo: Codable, Hashable, Sendable {
     public var commitmentRenewalDate: Timestamp?
     /// The price of the next commitment in milliunits of the renewal info's currency.
     public var commitmentRenewalPrice: Int64?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -120,7 +120,7 @@ public struct RenewalCommitmentInfo: Codable, Hashable, Sendable {
 public struct RenewalMultiSeatInfo: Codable, Hashable, Sendable {
     /// Prices by number of seats, as Apple sends them: the names inside a tier are not published yet.
     public var renewalPriceTiers: [JSONValue]?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

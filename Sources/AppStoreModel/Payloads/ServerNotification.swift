@@ -4,7 +4,7 @@
 public struct ResponseBodyV2: Codable, Hashable, Sendable {
     /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
     public var signedPayload: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     /// The body with this JWS.
@@ -37,7 +37,7 @@ public struct ResponseBodyV2DecodedPayload: Codable, Hashable, Sendable {
     public var appData: NotificationAppData?
     /// The seats that were given up: `UNCLAIM_SEATS` (2.23, sandbox so far).
     public var unclaimInfo: UnclaimInfo?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -65,7 +65,7 @@ public struct NotificationData: Codable, Hashable, Sendable {
     public var status: Open<SubscriptionStatus>?
     /// Why the customer wants a refund: `CONSUMPTION_REQUEST` only.
     public var consumptionRequestReason: Open<ConsumptionRequestReason>?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -89,7 +89,7 @@ public struct NotificationSummary: Codable, Hashable, Sendable {
     public var succeededCount: Int64?
     /// How many renewal dates could not be extended.
     public var failedCount: Int64?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -109,7 +109,7 @@ public struct ExternalPurchaseToken: Codable, Hashable, Sendable {
     public var tokenType: String?
     /// When the token ends. Newer tokens only.
     public var tokenExpirationDate: Timestamp?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -125,7 +125,7 @@ public struct NotificationAppData: Codable, Hashable, Sendable {
     public var environment: Open<Environment>?
     /// A JWS whose payload is an ``AppTransaction``.
     public var signedAppTransactionInfo: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -135,7 +135,7 @@ public struct NotificationAppData: Codable, Hashable, Sendable {
 public struct UnclaimInfo: Codable, Hashable, Sendable {
     /// The seats' UUIDs.
     public var unclaimSeatIds: [String]?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

@@ -82,7 +82,7 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var deviceVerification: String?
     /// The UUID that went into `deviceVerification`. Only with it.
     public var deviceVerificationNonce: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -170,7 +170,7 @@ public struct TransactionCommitmentInfo: Codable, Hashable, Sendable {
     public var commitmentExpiresDate: Timestamp?
     /// The price of the whole commitment in milliunits of the transaction's currency.
     public var commitmentPrice: Int64?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -184,7 +184,7 @@ public struct TransactionMultiSeatInfo: Codable, Hashable, Sendable {
     public var priceTiers: [JSONValue]?
     /// Seats that were revoked. Subtract them from the quantities of the period to get the seats in force.
     public var revokedSeatQuantity: Int?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

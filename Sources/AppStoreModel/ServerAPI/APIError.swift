@@ -7,7 +7,7 @@ public struct APIErrorResponse: Codable, Hashable, Sendable {
     public var errorCode: Open<APIErrorCode>?
     /// A sentence for developers.
     public var errorMessage: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -19,7 +19,7 @@ public struct AdvancedCommerceErrorResponse: Codable, Hashable, Sendable {
     public var errorCode: Open<AdvancedCommerceErrorCode>?
     /// A sentence for developers.
     public var errorMessage: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

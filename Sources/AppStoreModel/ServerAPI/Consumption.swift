@@ -13,7 +13,7 @@ public struct ConsumptionRequest: Codable, Hashable, Sendable {
     public var consumptionPercentage: Int?
     /// What the developer would like.
     public var refundPreference: Open<RefundPreference>?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -70,7 +70,7 @@ public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     public var userStatus: Open<UserStatus>
     /// What the developer would like (1.11).
     public var refundPreference: Open<RefundPreferenceV1>?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.

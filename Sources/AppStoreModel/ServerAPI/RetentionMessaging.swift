@@ -19,7 +19,7 @@ public struct DecodedRealtimeRequestBody: Codable, Hashable, Sendable {
     public var environment: Open<Environment>?
     /// When the App Store signed this.
     public var signedDate: Timestamp?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -39,7 +39,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public var promotionalOffer: PromotionalOffer?
     /// An offer of the Advanced Commerce API (1.2).
     public var advancedCommerceInfo: AdvancedCommerceInfo?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -48,7 +48,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public struct Message: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
-        /// What Apple added since.
+        /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -62,7 +62,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var productId: String?
         /// How the other product would be billed. Only with billing plans.
         public var billingPlanType: Open<BillingPlanType>?
-        /// What Apple added since.
+        /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -76,7 +76,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var promotionalOfferSignatureV2: String?
         /// A signature of version 1.
         public var promotionalOfferSignatureV1: PromotionalOfferSignatureV1?
-        /// What Apple added since.
+        /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -98,7 +98,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var offerIdentifier: String?
         /// The customer's UUID in lower case. Only if the app has one.
         public var appAccountToken: String?
-        /// What Apple added since.
+        /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -110,7 +110,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var messageIdentifier: String?
         /// Base64 of JSON that wraps a JWS which the developer signed.
         public var advancedCommerceData: String?
-        /// What Apple added since.
+        /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -131,7 +131,7 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
     public var headerPosition: Open<HeaderPosition>?
     /// At most five (1.5).
     public var bulletPoints: [BulletPoint]?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -142,7 +142,7 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
         public var imageIdentifier: String?
         /// At most 150 characters.
         public var altText: String?
-        /// What Apple added since.
+        /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -156,7 +156,7 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
         public var imageIdentifier: String?
         /// At most 150 characters.
         public var altText: String?
-        /// What Apple added since.
+        /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -173,7 +173,7 @@ public enum HeaderPosition: String, CaseIterable, Sendable {
 public struct GetImageListResponse: Codable, Hashable, Sendable {
     /// The images.
     public var imageIdentifiers: [Image]?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -186,7 +186,7 @@ public struct GetImageListResponse: Codable, Hashable, Sendable {
         public var imageState: Open<ApprovalState>?
         /// What the image is for.
         public var imageSize: Open<ImageSize>?
-        /// What Apple added since.
+        /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -210,7 +210,7 @@ public enum ApprovalState: String, CaseIterable, Sendable {
 public struct GetMessageListResponse: Codable, Hashable, Sendable {
     /// The messages.
     public var messageIdentifiers: [Message]?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -221,7 +221,7 @@ public struct GetMessageListResponse: Codable, Hashable, Sendable {
         public var messageIdentifier: String?
         /// Whether Apple approved the message.
         public var messageState: Open<ApprovalState>?
-        /// What Apple added since.
+        /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -233,7 +233,7 @@ public struct GetMessageListResponse: Codable, Hashable, Sendable {
 public struct DefaultConfiguration: Codable, Hashable, Sendable {
     /// The message's UUID.
     public var messageIdentifier: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -243,7 +243,7 @@ public struct DefaultConfiguration: Codable, Hashable, Sendable {
 public struct RealtimeURL: Codable, Hashable, Sendable {
     /// At most 256 characters.
     public var realtimeURL: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -255,7 +255,7 @@ public struct RealtimeURL: Codable, Hashable, Sendable {
 public struct PerformanceTestRequest: Codable, Hashable, Sendable {
     /// The subscription of the test: a string of digits.
     public var originalTransactionId: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -273,7 +273,7 @@ public struct PerformanceTestConfig: Codable, Hashable, Sendable {
     public var responseTimeThreshold: Int64?
     /// Percent.
     public var successRateThreshold: Int64?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -285,7 +285,7 @@ public struct PerformanceTestResponse: Codable, Hashable, Sendable {
     public var config: PerformanceTestConfig?
     /// The UUID of the test.
     public var requestId: String?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -307,7 +307,7 @@ public struct PerformanceTestResultResponse: Codable, Hashable, Sendable {
     public var responseTimes: ResponseTimes?
     /// The number of failures by result. The names are those of ``SendAttemptResult``.
     public var failures: [String: Int64]?
-    /// What Apple added since.
+    /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -324,7 +324,7 @@ public struct PerformanceTestResultResponse: Codable, Hashable, Sendable {
         public var p95: Int64?
         /// The 99th percentile, in milliseconds.
         public var p99: Int64?
-        /// What Apple added since.
+        /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
