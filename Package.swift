@@ -164,6 +164,10 @@ let package = Package(
             ]
         ),
         .testTarget(
+            name: "AppStoreSimulatorTests",
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "TestData"]
+        ),
+        .testTarget(
             name: "PurchaseLedgerTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "HostileVectors", "PurchaseLedger",

@@ -58,6 +58,23 @@ extension Timestamp {
     }
 }
 
+extension Timestamp {
+    /// This time of day so many days later, by the calendar of UTC.
+    package func adding(days: Int) -> Timestamp {
+        Timestamp(milliseconds: milliseconds + Int64(days) * 86_400_000)
+    }
+
+    /// This time of the same day of the month so many months later, or of the month's last day if it is too short.
+    package func adding(months: Int) -> Timestamp {
+        var date = CalendarDate(self)
+        let month = date.year * 12 + date.month - 1 + months
+        date.year = month / 12
+        date.month = month % 12 + 1
+        date.day = min(date.day, CalendarDate.days(in: date.month, of: date.year))
+        return Timestamp(milliseconds: date.secondsSince1970 * 1000 + Int64(date.millisecond))
+    }
+}
+
 // MARK: - ISO 8601
 
 extension Timestamp {

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+// Reads the configuration files of StoreKit Testing in Xcode, format versions 3 to 5. Apple does not document them; what is
+// read here was seen in files that Xcode wrote. Members that this version does not know are passed over.
+
+extension StoreCatalogue {
+    /// The products of a `.storekit` file.
+    ///
+    /// The file names no app. Its `_applicationInternalID` is the app's Apple ID if it is there, else `appAppleId` counts.
+    ///
+    /// - Parameters:
+    ///   - text: The file: JSON.
+    ///   - bundleId: The app that sells the products.
+    ///   - appAppleId: The app's Apple ID if the file has none.
+    /// - Throws: ``StoreKitFileError`` if the text is not such a file, with the member that is missing or wrong.
+    public init(storeKitFile text: [UInt8], bundleId: String, appAppleId: Int64) throws(StoreKitFileError) {
+        let file: JSONValue
+        do { file = try JSONValue(parsing: text) } catch { throw StoreKitFileError("not JSON: \(error)") }
+        guard let version = file["version"]?["major"]?.integer else {
+            throw StoreKitFileError("'version' is missing: this is not a .storekit file")
+        }
+        guard (3...5).contains(version) else {
+            throw StoreKitFileError("format version \(version) is not one of 3, 4 and 5")
+        }
+        let settings = file["settings"]
+        self.init(
+            bundleId: bundleId,
+            appAppleId: settings?["_applicationInternalID"]?.string.flatMap { Int64($0) } ?? appAppleId)
+        if settings?["_billingGracePeriodEnabled"] == .bool(true) { graceDays = .sixteen }
+        if let country = settings?["_storefront"]?.string,
+            let storefront = Storefront.known.first(where: { $0.country == country })
+        {
+            self.storefront = storefront
+        }
+        let once = (file["products"]?.array ?? []) + (file["nonRenewingSubscriptions"]?.array ?? [])
+        for product in once { add(try StoreProduct(product)) }
+        for group in file["subscriptionGroups"]?.array ?? [] {
+            for (index, plan) in (group["subscriptions"]?.array ?? []).enumerated() {
+                add(try StoreProduct(subscription: plan, group: group, position: index + 1))
+            }
+        }
+    }
+}
+
+/// Why a text is not a `.storekit` file.
+public struct StoreKitFileError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The member at fault, and what was expected.
+    public let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+extension StoreProduct {
+    private static let types: [String: ProductType] = [
+        "Consumable": .consumable, "NonConsumable": .nonConsumable,
+        "NonRenewingSubscription": .nonRenewingSubscription, "RecurringSubscription": .autoRenewableSubscription,
+    ]
+
+    fileprivate init(_ json: JSONValue) throws(StoreKitFileError) {
+        let id = try json.text("productID", of: "a product")
+        let name = try json.text("type", of: id)
+        guard let type = Self.types[name] else { throw StoreKitFileError("'type' of \(id) is unknown: \(name)") }
+        self.init(id: id, type: type, price: try json.price(of: id))
+        isFamilyShareable = json["familyShareable"] == .bool(true)
+    }
+
+    fileprivate init(subscription json: JSONValue, group: JSONValue, position: Int) throws(StoreKitFileError) {
+        try self.init(json)
+        let groupId = try group.text("id", of: "a subscription group")
+        var plan = SubscriptionPlan(
+            group: json["subscriptionGroupID"]?.string ?? groupId,
+            level: json["groupNumber"]?.integer.flatMap { Int(exactly: $0) } ?? position,
+            period: try json.period("recurringSubscriptionPeriod", of: id))
+        if let offer = json["introductoryOffer"], offer != .null {
+            plan.introductoryOffer = try StoreOffer(offer, .introductory, name: nil, of: id)
+        }
+        for (member, type, name) in [
+            ("adHocOffers", OfferType.promotional, "offerID"), ("codeOffers", .offerCode, "referenceName"),
+        ] {
+            for offer in json[member]?.array ?? [] {
+                plan.offers.append(try StoreOffer(offer, type, name: name, of: id))
+            }
+        }
+        let monthly = (json["billingPlans"]?.array ?? []).first {
+            $0["billingPlanType"]?.string == BillingPlanType.monthly.rawValue && $0["isEnabled"] != .bool(false)
+        }
+        plan.monthlyCommitment = monthly?["commitmentDisplayPrice"]?.string.flatMap { StorePrice(decimal: $0) }
+        self.plan = plan
+    }
+}
+
+extension StoreOffer {
+    private static let payments: [String: OfferDiscountType] = [
+        "free": .freeTrial, "payAsYouGo": .payAsYouGo, "payUpFront": .payUpFront,
+    ]
+
+    fileprivate init(
+        _ json: JSONValue, _ type: OfferType, name: String?, of product: String
+    ) throws(StoreKitFileError) {
+        let owner = "an offer of \(product)"
+        let mode = try json.text("paymentMode", of: owner)
+        guard let payment = Self.payments[mode] else {
+            throw StoreKitFileError("'paymentMode' of \(owner) is unknown: \(mode)")
+        }
+        self.init(
+            type: type, id: try name.map { member throws(StoreKitFileError) in try json.text(member, of: owner) },
+            payment: payment, period: try json.period("subscriptionPeriod", of: owner),
+            price: payment == .freeTrial ? StorePrice(milliunits: 0) : try json.price(of: owner))
+        count = json["numberOfPeriods"]?.integer.flatMap { Int(exactly: $0) } ?? 1
+    }
+}
+
+extension JSONValue {
+    fileprivate func text(_ member: String, of owner: String) throws(StoreKitFileError) -> String {
+        guard let text = self[member]?.string else { throw StoreKitFileError("'\(member)' of \(owner) is missing") }
+        return text
+    }
+
+    fileprivate func period(_ member: String, of owner: String) throws(StoreKitFileError) -> Period {
+        let text = try text(member, of: owner)
+        guard let period = Period(iso8601: text) else {
+            throw StoreKitFileError("'\(member)' of \(owner) is not a period such as P1M: \(text)")
+        }
+        return period
+    }
+
+    fileprivate func price(of owner: String) throws(StoreKitFileError) -> StorePrice {
+        let text = try text("displayPrice", of: owner)
+        guard let price = StorePrice(decimal: text) else {
+            throw StoreKitFileError("'displayPrice' of \(owner) is not a price such as 4.99: \(text)")
+        }
+        return price
+    }
+}

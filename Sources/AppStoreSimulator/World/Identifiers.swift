@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Crypto
+
+/// Numbers and UUIDs that follow from a seed: the same seed gives the same ones in every process.
+///
+/// Each kind of identifier has a stream of its own. So one more notification does not change the next transaction's id.
+struct Identifiers: Sendable {
+    /// What an identifier is for.
+    enum Stream: String, Hashable, Sendable {
+        case transaction, webOrderLineItem, appTransaction, order, notification, request, device, account
+    }
+
+    private let seed: UInt64
+    private var used: [Stream: UInt64] = [:]
+
+    init(seed: UInt64) {
+        self.seed = seed
+    }
+
+    /// The next number of a stream: ascending, and unpredictable enough that no test counts on neighbours.
+    mutating func number(_ stream: Stream, from first: UInt64) -> UInt64 {
+        let index = used[stream, default: 0]
+        used[stream] = index + 1
+        return first + index * 64 + hash(stream, index).first! % 64
+    }
+
+    /// The next UUID of a stream, in lower case (RFC 9562, version 8: made by the application).
+    mutating func uuid(_ stream: Stream) -> String {
+        let index = used[stream, default: 0]
+        used[stream] = index + 1
+        var bytes = Array(hash(stream, index).flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) } })
+        bytes[6] = bytes[6] & 0x0f | 0x80
+        bytes[8] = bytes[8] & 0x3f | 0x80
+        let hex = bytes.prefix(16).map { byte in String(byte >> 4, radix: 16) + String(byte & 15, radix: 16) }
+        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { hex[$0].joined() }.joined(separator: "-")
+    }
+
+    private func hash(_ stream: Stream, _ index: UInt64) -> [UInt64] {
+        let digest = Array(SHA256.hash(data: Array("\(seed) \(stream.rawValue) \(index)".utf8)))
+        return stride(from: 0, to: 16, by: 8).map { start in
+            digest[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) }
+        }
+    }
+}
