@@ -66,7 +66,7 @@ extension Timestamp {
 
     /// This time of the same day of the month so many months later, or of the month's last day if it is too short.
     package func adding(months: Int) -> Timestamp {
-        var date = CalendarDate(self)
+        var date = CalendarDate(milliseconds: milliseconds)
         let month = date.year * 12 + date.month - 1 + months
         date.year = month / 12
         date.month = month % 12 + 1

@@ -42,9 +42,9 @@ import Testing
         #expect(plan.period == Period(1, .month) && plan.level == 1 && plan.group == "7096FF06")
         #expect(plan.introductoryOffer?.payment == .freeTrial)
         #expect(plan.introductoryOffer?.period == Period(3, .month))
-        let yearly = try #require(plan.offers.first { $0.payment == .payUpFront })
+        let yearly = try #require(product.offers.first { $0.payment == .payUpFront })
         #expect(yearly.type == .promotional && yearly.price.milliunits == 40_990)
-        let monthly = try #require(plan.offers.first { $0.payment == .payAsYouGo })
+        let monthly = try #require(product.offers.first { $0.payment == .payAsYouGo })
         #expect(monthly.count == 2 && monthly.period == Period(1, .month))
     }
 

@@ -23,12 +23,12 @@ import Testing
             if id == "silver.month" {
                 product.plan?.introductoryOffer = StoreOffer(
                     type: .introductory, payment: .freeTrial, period: Period(1, .week), price: StorePrice(milliunits: 0))
-                product.plan?.offers = [
+                product.offers = [
                     StoreOffer(
                         type: .promotional, id: "three", payment: .payAsYouGo, period: Period(1, .month),
                         price: StorePrice(milliunits: 990))
                 ]
-                product.plan?.offers[0].count = 3
+                product.offers[0].count = 3
             }
             catalogue.add(product)
         }
@@ -97,7 +97,7 @@ extension World {
         let product = catalogue.products.randomElement(using: &random)?.id ?? ""
         switch Int.random(in: 0..<16, using: &random) {
         case 0..<5: _ = try? buy(product, by: name)
-        case 5: _ = try? buy("silver.month", by: name, offer: "three")
+        case 5: _ = try? buy("silver.month", by: name, PurchaseOptions(offer: "three"))
         case 6, 7: if let id { try? cancel(id) }
         case 8: if let id { try? resume(id) }
         case 9: try? breakBilling(of: name)

@@ -12,6 +12,7 @@ public struct Period: Hashable, Sendable {
         case year = "Y"
     }
 
+    /// The unit.
     public var unit: Unit
     /// How many units: 1 to ``longest``.
     public var count: Int
@@ -19,6 +20,7 @@ public struct Period: Hashable, Sendable {
     /// A hundred years of any unit but the year. Sums of such periods stay far inside the calendar.
     public static let longest = 36_525
 
+    /// Creates a period; a count out of its range becomes the nearest one in it.
     public init(_ count: Int, _ unit: Unit) {
         self.count = min(max(count, 1), Self.longest)
         self.unit = unit

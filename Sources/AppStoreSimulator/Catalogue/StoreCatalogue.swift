@@ -15,6 +15,7 @@ public struct StoreCatalogue: Hashable, Sendable {
     /// Where a customer shops unless it is said otherwise.
     public var storefront = Storefront.usa
 
+    /// Creates a catalogue without products.
     public init(bundleId: String, appAppleId: Int64) {
         self.bundleId = bundleId
         self.appAppleId = appAppleId

@@ -2,13 +2,13 @@
 
 import AppStoreModel
 
-// Reads the configuration files of StoreKit Testing in Xcode, format versions 3 to 5. Apple does not document them; what is
-// read here was seen in files that Xcode wrote. Members that this version does not know are passed over.
+// Reads the configuration files of StoreKit Testing in Xcode, format versions 3 to 5. Apple does not document them; what
+// is read here was seen in files that Xcode wrote. Members that this version does not know are passed over.
 
 extension StoreCatalogue {
     /// The products of a `.storekit` file.
     ///
-    /// The file names no app. Its `_applicationInternalID` is the app's Apple ID if it is there, else `appAppleId` counts.
+    /// The file names no app. Its `_applicationInternalID` is the app's Apple ID if it is there, else `appAppleId` is.
     ///
     /// - Parameters:
     ///   - text: The file: JSON.
@@ -78,18 +78,20 @@ extension StoreProduct {
         if let offer = json["introductoryOffer"], offer != .null {
             plan.introductoryOffer = try StoreOffer(offer, .introductory, name: nil, of: id)
         }
+        let monthly = (json["billingPlans"]?.array ?? []).first {
+            $0["billingPlanType"]?.string == BillingPlanType.monthly.rawValue && $0["isEnabled"] != .bool(false)
+        }
+        if let monthly, let whole = monthly["commitmentDisplayPrice"]?.string.flatMap({ StorePrice(decimal: $0) }) {
+            plan.monthly = MonthlyPlan(price: try monthly.price(of: "the monthly plan of \(id)"), commitmentPrice: whole)
+        }
+        self.plan = plan
         for (member, type, name) in [
             ("adHocOffers", OfferType.promotional, "offerID"), ("codeOffers", .offerCode, "referenceName"),
         ] {
             for offer in json[member]?.array ?? [] {
-                plan.offers.append(try StoreOffer(offer, type, name: name, of: id))
+                offers.append(try StoreOffer(offer, type, name: name, of: id))
             }
         }
-        let monthly = (json["billingPlans"]?.array ?? []).first {
-            $0["billingPlanType"]?.string == BillingPlanType.monthly.rawValue && $0["isEnabled"] != .bool(false)
-        }
-        plan.monthlyCommitment = monthly?["commitmentDisplayPrice"]?.string.flatMap { StorePrice(decimal: $0) }
-        self.plan = plan
     }
 }
 

@@ -6,13 +6,20 @@ public import AppStoreModel
 public struct StoreProduct: Hashable, Sendable {
     /// The product's name in App Store Connect: `productId` of transactions.
     public var id: String
+    /// `type` of transactions.
     public var type: ProductType
+    /// The price without an offer; of a subscription, of one period that is paid at once.
     public var price: StorePrice
     /// Whether family members get it too.
     public var isFamilyShareable = false
+    /// Whether it can be bought and renewed.
+    public var isForSale = true
+    /// Promotional offers, offer codes and win-back offers. Only offer codes exist for what is no subscription.
+    public var offers: [StoreOffer] = []
     /// What only an auto-renewable subscription has.
     public var plan: SubscriptionPlan?
 
+    /// Creates a product; what makes it a subscription is ``plan``.
     public init(id: String, type: ProductType, price: StorePrice) {
         self.id = id
         self.type = type
@@ -26,14 +33,14 @@ public struct SubscriptionPlan: Hashable, Sendable {
     public var group: String
     /// The rank in the group: 1 is the highest. To a higher level is an upgrade.
     public var level: Int
+    /// The time for which one payment pays.
     public var period: Period
-    /// One for customers who never had a subscription of the group.
+    /// The offer for customers who never had a subscription of the group.
     public var introductoryOffer: StoreOffer?
-    /// Promotional offers, offer codes and win-back offers by their names.
-    public var offers: [StoreOffer] = []
-    /// What the whole commitment costs if it is paid monthly for twelve months; `nil` without such a plan.
-    public var monthlyCommitment: StorePrice?
+    /// The prices if the customer commits to twelve months and pays each of them; `nil` without such a plan.
+    public var monthly: MonthlyPlan?
 
+    /// Creates a plan without offers.
     public init(group: String, level: Int, period: Period) {
         self.group = group
         self.level = level
@@ -41,19 +48,39 @@ public struct SubscriptionPlan: Hashable, Sendable {
     }
 }
 
+/// The prices of a commitment of twelve months that is paid month by month.
+public struct MonthlyPlan: Hashable, Sendable {
+    /// The price of a month.
+    public var price: StorePrice
+    /// The price of all twelve months.
+    public var commitmentPrice: StorePrice
+
+    /// Creates a plan of these prices.
+    public init(price: StorePrice, commitmentPrice: StorePrice) {
+        self.price = price
+        self.commitmentPrice = commitmentPrice
+    }
+}
+
 /// A reduced price for a time.
 public struct StoreOffer: Hashable, Sendable {
+    /// `offerType` of transactions.
     public var type: OfferType
     /// `offerIdentifier` of transactions: every offer has one but the introductory.
     public var id: String?
+    /// `offerDiscountType` of transactions.
     public var payment: OfferDiscountType
-    /// The length of one payment's period. All of the offer is ``period`` times ``count`` long.
+    /// The time for which one payment pays.
     public var period: Period
-    /// How many periods: more than 1 only if the customer pays as she goes.
+    /// How many periods: more than 1 only with ``OfferDiscountType/payAsYouGo``.
     public var count = 1
     /// The price of one payment; 0 for a free trial.
     public var price: StorePrice
 
+    /// The length of the whole offer: `offerPeriod` of transactions; `nil` if it reduces a single purchase.
+    public var length: Period? { payment == .oneTime ? nil : period.times(count) }
+
+    /// Creates an offer of one period.
     public init(type: OfferType, id: String? = nil, payment: OfferDiscountType, period: Period, price: StorePrice) {
         self.type = type
         self.id = id
@@ -70,6 +97,7 @@ public struct StorePrice: Hashable, Sendable {
     /// Other prices, by storefront (ISO 3166-1 alpha-3).
     public var exceptions: [String: Int64] = [:]
 
+    /// Creates a price that all storefronts have.
     public init(milliunits: Int64) {
         self.milliunits = milliunits
     }

@@ -9,6 +9,7 @@ public struct Storefront: Hashable, Sendable {
     /// ISO 4217 code of its prices.
     public var currency: String
 
+    /// Creates a storefront.
     public init(country: String, id: String, currency: String) {
         self.country = country
         self.id = id
@@ -17,6 +18,7 @@ public struct Storefront: Hashable, Sendable {
 }
 
 extension Storefront {
+    /// The United States of America.
     public static let usa = Storefront(country: "USA", id: "143441", currency: "USD")
 
     /// The storefronts of a simulated App Store. A configuration may bring others.

@@ -11,37 +11,51 @@ struct Agenda: Sendable {
         case end
         case endOfGrace
         case endOfRetry
+        /// The sandbox decides about a refund.
+        case refundDecision
+        /// An external purchase token is ten days old without a report.
+        case unreportedToken
+        /// The monthly reminder of an external purchase token.
+        case tokenReminder
     }
 
     struct Entry: Hashable, Sendable {
         var date: Timestamp
         var event: Event
-        var subscription: String
-        /// The end of the period that it is about: an entry about another period is out of date.
-        var end: Timestamp
+        /// The original transaction id of a subscription, a transaction id, or an external purchase id, by the event.
+        var subject: String
+        /// The end of the subscription's period that it is about: an entry about another period is out of date.
+        var end: Timestamp?
     }
 
-    /// A binary heap with the earliest entry first; of one instant, the one that was planned first.
+    /// A binary heap with the earliest entry first; of one instant, the one that was added first.
     private var heap: [(order: UInt64, entry: Entry)] = []
-    private var planned: UInt64 = 0
+    private var added: UInt64 = 0
 
-    /// Plans what falls due next of a subscription.
+    /// Adds the next events of a subscription.
     mutating func plan(_ chain: SubscriptionChain, _ id: String) {
+        // The App Store charges the purchaser. A member's subscription follows.
+        guard chain.sharedFrom == nil else { return }
         let end = chain.end
         switch chain.state {
         case .active:
-            // The App Store charges within the day before; of accelerated periods, at their end.
+            // The App Store charges within the day before; for accelerated periods, at their end.
             let isLong = end.milliseconds - (chain.current.purchaseDate?.milliseconds ?? 0) > 2 * 86_400_000
             let charge = isLong ? Timestamp(milliseconds: end.milliseconds - 33_000) : end
-            add(Entry(date: charge, event: .charge, subscription: id, end: end))
-            add(Entry(date: end, event: .end, subscription: id, end: end))
-        case .grace(let until): add(Entry(date: until, event: .endOfGrace, subscription: id, end: end))
-        case .retry(let until): add(Entry(date: until, event: .endOfRetry, subscription: id, end: end))
+            add(Entry(date: charge, event: .charge, subject: id, end: end))
+            add(Entry(date: end, event: .end, subject: id, end: end))
+        case .grace(let until): add(Entry(date: until, event: .endOfGrace, subject: id, end: end))
+        case .retry(let until): add(Entry(date: until, event: .endOfRetry, subject: id, end: end))
         case .expired, .revoked: break
         }
     }
 
-    /// Takes out the earliest entry that is due by a time.
+    /// Adds an event that is not about a subscription's period.
+    mutating func add(_ date: Timestamp, _ event: Event, _ subject: String) {
+        add(Entry(date: date, event: event, subject: subject))
+    }
+
+    /// Removes and returns the earliest entry that is due by a time.
     mutating func next(until date: Timestamp) -> Entry? {
         guard let first = heap.first?.entry, first.date <= date else { return nil }
         let last = heap.removeLast()
@@ -52,8 +66,8 @@ struct Agenda: Sendable {
     }
 
     private mutating func add(_ entry: Entry) {
-        planned += 1
-        heap.append((planned, entry))
+        added += 1
+        heap.append((added, entry))
         var child = heap.count - 1
         while child > 0, precedes(child, (child - 1) / 2) {
             heap.swapAt(child, (child - 1) / 2)

@@ -8,7 +8,7 @@ import Crypto
 struct Identifiers: Sendable {
     /// What an identifier is for.
     enum Stream: String, Hashable, Sendable {
-        case transaction, webOrderLineItem, appTransaction, order, notification, request, device, account
+        case transaction, webOrderLineItem, appTransaction, order, notification, device, account, external, request
     }
 
     private let seed: UInt64
@@ -22,18 +22,31 @@ struct Identifiers: Sendable {
     mutating func number(_ stream: Stream, from first: UInt64) -> UInt64 {
         let index = used[stream, default: 0]
         used[stream] = index + 1
-        return first + index * 64 + hash(stream, index).first! % 64
+        return first + index * 64 + (hash(stream, index).first ?? 0) % 64
     }
 
     /// The next UUID of a stream, in lower case (RFC 9562, version 8: made by the application).
     mutating func uuid(_ stream: Stream) -> String {
         let index = used[stream, default: 0]
         used[stream] = index + 1
-        var bytes = Array(hash(stream, index).flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) } })
+        var bytes = hash(stream, index).flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) } }
         bytes[6] = bytes[6] & 0x0f | 0x80
         bytes[8] = bytes[8] & 0x3f | 0x80
         let hex = bytes.prefix(16).map { byte in String(byte >> 4, radix: 16) + String(byte & 15, radix: 16) }
         return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { hex[$0].joined() }.joined(separator: "-")
+    }
+
+    /// The next order id: `M` and nine letters and digits in upper case.
+    mutating func orderId() -> String {
+        let index = used[.order, default: 0]
+        used[.order] = index + 1
+        var number = ((hash(.order, index).first ?? 0) >> 28) << 14 | (index & 0x3fff)
+        let letters = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+        let digits = (0..<9).map { _ in
+            defer { number >>= 5 }
+            return letters[Int(number & 31)]
+        }
+        return "M" + String(digits)
     }
 
     private func hash(_ stream: Stream, _ index: UInt64) -> [UInt64] {

@@ -4,11 +4,14 @@ public import AppStoreModel
 
 /// A refund as the App Store grants it.
 public struct Refund: Hashable, Sendable {
+    /// `revocationReason`.
     public var reason: RevocationReason
     /// The share that is refunded, in thousandths of a percent: 100,000 is all of it.
     public var percentage: Int
 
-    /// - Parameter percentage: 1 to 100,000; what is beyond counts as the nearest of them.
+    /// Creates a refund of a share.
+    ///
+    /// - Parameter percentage: 1 to 100,000; a number out of this range becomes the nearest in it.
     public init(_ reason: RevocationReason = .other, percentage: Int = 100_000) {
         self.reason = reason
         self.percentage = min(max(percentage, 1), 100_000)
@@ -39,38 +42,37 @@ extension JWSTransactionDecodedPayload {
 }
 
 extension SubscriptionChain {
-    /// Refunds a period: REFUND. That of the newest one ends the subscription, that of an older one changes nothing else.
+    /// Refunds a period: REFUND. The refund of the newest one ends the subscription; that of an older one changes nothing
+    /// else.
     mutating func refund(
         _ transactionId: String, _ refund: Refund, at now: Timestamp
     ) throws(ImpossibleEvent) -> Notice {
         let index = try index(of: transactionId)
-        guard transactions[index].revocationDate == nil else {
-            throw ImpossibleEvent(description: "Transaction \(transactionId) is refunded already")
+        guard transactions[index].revocationDate == nil, sharedFrom == nil else {
+            throw ImpossibleEvent(description: "Transaction \(transactionId) cannot be refunded")
         }
         transactions[index].refund(refund, at: now)
         if index == transactions.count - 1 { endRevoked() }
-        return Notice(.refund, nil, transactionId)
+        return Notice(.refund)
     }
 
     /// Takes a refund back: REFUND_REVERSED. The renewal date stays.
     mutating func reverseRefund(_ transactionId: String, at now: Timestamp) throws(ImpossibleEvent) -> Notice {
         let index = try index(of: transactionId)
-        guard transactions[index].revocationDate != nil else {
+        guard transactions[index].revocationDate != nil, sharedFrom == nil else {
             throw ImpossibleEvent(description: "Transaction \(transactionId) is not refunded")
         }
         transactions[index].reverseRefund()
         if index == transactions.count - 1 { state = now < end ? .active : .expired }
-        return Notice(.refundReversed, nil, transactionId)
+        return Notice(.refundReversed)
     }
 
     /// Takes a family member's access: REVOKE.
     mutating func revokeSharing(at now: Timestamp) throws(ImpossibleEvent) -> Notice {
-        guard current.inAppOwnershipType == .familyShared, state != .revoked else {
-            throw ImpossibleEvent(description: "Transaction \(current.transactionId ?? "") is not shared by a family")
-        }
+        guard sharedFrom != nil, state != .revoked else { throw impossible("lose what a family shares") }
         current.revokeSharing(at: now)
         endRevoked()
-        return notice(.revoke)
+        return Notice(.revoke)
     }
 
     private mutating func endRevoked() {
@@ -78,11 +80,13 @@ extension SubscriptionChain {
         renewal.autoRenewStatus = Open(.off)
         renewal.isInBillingRetryPeriod = false
         renewal.gracePeriodExpiresDate = nil
+        commitment?.isRenewing = false
+        renewal.commitmentInfo = nil
     }
 
     private func index(of transactionId: String) throws(ImpossibleEvent) -> Int {
         guard let index = transactions.lastIndex(where: { $0.transactionId == transactionId }) else {
-            throw ImpossibleEvent(description: "There is no transaction \(transactionId)")
+            throw .noTransaction(transactionId)
         }
         return index
     }

@@ -2,12 +2,16 @@
 
 import AppStoreModel
 
-/// What a customer is about to buy, with all that the App Store signs of the circumstances.
+/// What a customer is about to buy, with all circumstances that the App Store signs.
 struct Sale: Hashable, Sendable {
     var product: StoreProduct
     /// The offer that reduces the price.
     var offer: StoreOffer?
     var quantity = 1
+    /// Whether the customer pays a commitment in months.
+    var isMonthly = false
+    /// A price that the customer agreed to beside the catalogue's, in milliunits.
+    var agreedPrice: Int64?
     var bundleId: String
     var environment: Environment
     var storefront: Storefront
@@ -17,8 +21,24 @@ struct Sale: Hashable, Sendable {
     var appAccountToken: String?
     var ownership = InAppOwnershipType.purchased
 
-    /// The price of one payment in milliunits, offer and quantity counted in.
-    var price: Int64 { (offer?.price ?? product.price).milliunits(in: storefront) * Int64(quantity) }
+    /// The price of one payment in milliunits, with the offer and the quantity.
+    var price: Int64 {
+        let one = offer?.price.milliunits(in: storefront) ?? renewalPrice
+        let (total, overflows) = one.multipliedReportingOverflow(by: Int64(quantity))
+        return overflows ? one : total
+    }
+
+    /// The price of a renewal without an offer, in milliunits.
+    var renewalPrice: Int64 {
+        if isMonthly, let plan = product.plan?.monthly { return plan.price.milliunits(in: storefront) }
+        return agreedPrice ?? product.price.milliunits(in: storefront)
+    }
+
+    /// The length of the period that one payment pays.
+    func period(of plan: SubscriptionPlan) -> Period {
+        if let offer { return offer.payment == .payAsYouGo ? offer.period : offer.period.times(offer.count) }
+        return isMonthly ? Period(1, .month) : plan.period
+    }
 
     /// The transaction of a purchase or renewal that begins at `start`.
     ///
@@ -44,59 +64,19 @@ struct Sale: Hashable, Sendable {
         payload.storefront = storefront.country
         payload.storefrontId = storefront.id
         payload.transactionReason = Open(reason)
-        payload.price = price
-        payload.currency = storefront.currency
         payload.appTransactionId = appTransactionId
+        // A family member paid nothing: no page says what Apple signs then, so nothing is signed.
+        if ownership == .purchased {
+            payload.price = price
+            payload.currency = storefront.currency
+        }
+        if product.plan?.monthly != nil { payload.billingPlanType = Open(isMonthly ? .monthly : .billedUpfront) }
         if let offer {
             payload.offerType = Open(offer.type)
             payload.offerIdentifier = offer.id
             payload.offerDiscountType = Open(offer.payment)
-            payload.offerPeriod = offer.period.times(offer.count).iso8601
+            payload.offerPeriod = offer.length?.iso8601
         }
         return payload
-    }
-}
-
-/// How fast subscriptions go: as on the calendar, or as in the sandbox, where a month takes minutes.
-public struct RenewalSpeed: Hashable, Sendable {
-    /// Minutes that a month takes; `nil` for real time.
-    private let monthMinutes: Int64?
-    /// Minutes that a week takes.
-    private let weekMinutes: Int64
-
-    /// As on the calendar.
-    public static let realTime = RenewalSpeed(monthMinutes: nil, weekMinutes: 0)
-    /// The sandbox's own speed: a month takes five minutes.
-    public static let fiveMinutes = RenewalSpeed(monthMinutes: 5, weekMinutes: 3)
-    public static let fifteenMinutes = RenewalSpeed(monthMinutes: 15, weekMinutes: 5)
-    public static let thirtyMinutes = RenewalSpeed(monthMinutes: 30, weekMinutes: 10)
-    public static let oneHour = RenewalSpeed(monthMinutes: 60, weekMinutes: 15)
-
-    /// The end of a subscription's period that begins at `start`.
-    ///
-    /// A day has no length of its own in Apple's table: it is a seventh of a week.
-    func end(of period: Period, from start: Timestamp) -> Timestamp {
-        guard let monthMinutes else { return period.end(from: start) }
-        let count = Int64(period.count)
-        let milliseconds: Int64 =
-            switch period.unit {
-            case .day: count * weekMinutes * 60_000 / 7
-            case .week: count * weekMinutes * 60_000
-            case .month: count * monthMinutes * 60_000
-            case .year: count * 12 * monthMinutes * 60_000
-            }
-        return Timestamp(milliseconds: start.milliseconds + milliseconds)
-    }
-
-    /// How long the App Store charges again after a failed charge: 60 days, or twice an accelerated month.
-    func retryEnd(from start: Timestamp) -> Timestamp {
-        guard let monthMinutes else { return start.adding(days: 60) }
-        return Timestamp(milliseconds: start.milliseconds + 2 * monthMinutes * 60_000)
-    }
-
-    /// The end of a grace period: half of an accelerated month in the sandbox.
-    func graceEnd(_ days: GraceDays, of period: Period, from start: Timestamp) -> Timestamp {
-        guard let monthMinutes else { return days.period(after: period).end(from: start) }
-        return Timestamp(milliseconds: start.milliseconds + monthMinutes * 30_000)
     }
 }

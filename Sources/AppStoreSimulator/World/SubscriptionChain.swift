@@ -2,16 +2,16 @@
 
 public import AppStoreModel
 
-/// One subscription as the App Store knows it: its transactions, what happens at the next renewal, and where it stands.
+/// One subscription as the App Store knows it: its transactions, its next renewal, and where it stands.
 ///
-/// The state is what will be signed: Apple's own payloads without their `signedDate`. Each function is one event of the
-/// App Store's life of a subscription. It changes the payloads as Apple does and returns the notification that Apple sends,
-/// or throws if the event is not possible in this state.
+/// The payloads are those that are signed, without their `signedDate`. Each function of `SubscriptionEvents.swift` is one
+/// event in the life of a subscription. It changes the payloads as Apple does and returns the notification that Apple
+/// sends, or throws if the event is not possible in this state.
 public struct SubscriptionChain: Hashable, Sendable {
     /// Where the subscription stands.
     public enum State: Hashable, Sendable {
         case active
-        /// The charge failed. Access goes on until the instant.
+        /// The charge failed. The customer keeps access until the instant.
         case grace(until: Timestamp)
         /// The charge failed and there is no access. The App Store charges again until the instant.
         case retry(until: Timestamp)
@@ -19,18 +19,30 @@ public struct SubscriptionChain: Hashable, Sendable {
         case revoked
     }
 
+    /// Where the subscription stands.
     public internal(set) var state: State = .active
     /// In the order in which they were bought; never empty.
     public internal(set) var transactions: [JWSTransactionDecodedPayload]
+    /// The renewal info.
     public internal(set) var renewal: JWSRenewalInfoDecodedPayload
+    /// The original transaction id of the purchaser's subscription, if a family member shares it.
+    public internal(set) var sharedFrom: String?
+    /// The purchaser's transaction that the newest one of a family member copies.
+    var followed: String?
+    /// When the developer extended it, since only two extensions within 365 days are possible.
+    public internal(set) var extensions: [Timestamp] = []
     /// Renewals since the customer last bought it: the sandbox ends a subscription after some.
     var renewals = 0
     /// The price that the customer was asked to agree to, in milliunits.
     var askedPrice: Int64?
+    /// The price that the customer agreed to, in milliunits; of the present product only.
+    var agreedPrice: Int64?
     /// The offer that goes on at the next renewals, and how many of its payments are left.
     var runningOffer: RunningOffer?
     /// The offer that begins at the next renewal.
     var nextOffer: StoreOffer?
+    /// The commitment that the customer pays in months.
+    var commitment: Commitment?
 
     struct RunningOffer: Hashable, Sendable {
         var offer: StoreOffer
@@ -46,26 +58,33 @@ public struct SubscriptionChain: Hashable, Sendable {
     /// The end of the newest period.
     public var end: Timestamp { current.expiresDate ?? Timestamp(milliseconds: 0) }
 
+    /// Whether the App Store charges at the end of the period.
     public var isRenewing: Bool { renewal.autoRenewStatus == .on }
+
+    /// Whether it is in its billing grace period.
+    public var isInGrace: Bool {
+        if case .grace = state { true } else { false }
+    }
+
+    /// Whether the App Store tries to charge again, without access.
+    public var isInRetry: Bool {
+        if case .retry = state { true } else { false }
+    }
+
+    /// Whether the customer has paid for the period, or the App Store still tries to charge.
+    var isRunning: Bool { state == .active || isInGrace || isInRetry }
 }
 
-/// What the App Store notifies an app's server about.
-public struct Notice: Hashable, Sendable {
-    public var type: NotificationTypeV2
-    public var subtype: NotificationSubtype?
-    /// The transaction that the notification brings along.
-    public var transactionId: String?
-    /// Why the customer wants a refund: of a consumption request only.
-    public var reason: ConsumptionRequestReason?
-
-    init(
-        _ type: NotificationTypeV2, _ subtype: NotificationSubtype? = nil, _ transactionId: String?,
-        reason: ConsumptionRequestReason? = nil
-    ) {
-        self.type = type
-        self.subtype = subtype
-        self.transactionId = transactionId
-        self.reason = reason
+extension SubscriptionChain.State {
+    /// The status that Apple signs.
+    var status: SubscriptionStatus {
+        switch self {
+        case .active: .active
+        case .grace: .billingGracePeriod
+        case .retry: .billingRetry
+        case .expired: .expired
+        case .revoked: .revoked
+        }
     }
 }
 

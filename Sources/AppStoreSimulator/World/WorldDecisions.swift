@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// What customers and developers decide about subscriptions: renewal, prices, extensions.
+
+extension World {
+    /// The customer turns renewal off.
+    public mutating func cancel(_ subscription: String) throws(ImpossibleEvent) {
+        try change(purchased(subscription)) { chain throws(ImpossibleEvent) in try chain.cancel() }
+    }
+
+    /// The customer turns renewal on again.
+    public mutating func resume(_ subscription: String) throws(ImpossibleEvent) {
+        try change(purchased(subscription)) { chain throws(ImpossibleEvent) in try chain.resume() }
+    }
+
+    /// The App Store raises the price of a subscription, in milliunits of its currency.
+    public mutating func increasePrice(
+        of subscription: String, to price: Int64, needsConsent: Bool
+    ) throws(ImpossibleEvent) {
+        try change(purchased(subscription)) { chain throws(ImpossibleEvent) in
+            try chain.increasePrice(to: price, needsConsent: needsConsent)
+        }
+    }
+
+    /// The customer agrees to the price that was asked for.
+    public mutating func consent(_ subscription: String) throws(ImpossibleEvent) {
+        try change(purchased(subscription)) { chain throws(ImpossibleEvent) in try chain.consent() }
+    }
+
+    /// The subscription ends for a reason that Apple does not name: EXPIRED without subtype.
+    public mutating func expire(_ subscription: String) throws(ImpossibleEvent) {
+        try change(purchased(subscription)) { chain throws(ImpossibleEvent) in try chain.expire(.other) }
+    }
+
+    /// Why the App Store does not extend a subscription.
+    public enum ExtensionRefusal: Hashable, Sendable {
+        /// Not active, or no period was paid before.
+        case ineligible
+        /// Extended twice within 365 days.
+        case tooOften
+        /// A family member's: only the purchaser's can be extended.
+        case familyShared
+    }
+
+    /// Why a subscription cannot be extended now; `nil` if it can.
+    public func extensionRefusal(_ subscription: String) -> ExtensionRefusal? {
+        guard let chain = subscriptions[subscription] else { return .ineligible }
+        if chain.sharedFrom != nil { return .familyShared }
+        let isFree = chain.current.offerDiscountType == .freeTrial
+        let hasPaid = chain.transactions.contains { $0.offerDiscountType != .freeTrial }
+        guard chain.state == .active, !isFree, hasPaid, now < chain.end else { return .ineligible }
+        let year = now.adding(days: -365)
+        return chain.extensions.filter { $0 > year }.count >= 2 ? .tooOften : nil
+    }
+
+    /// The developer moves the end of the running period by some days; the sandbox has shorter days.
+    ///
+    /// - Parameter days: 1 to 90.
+    /// - Throws: ``ImpossibleEvent`` if ``extensionRefusal(_:)`` has a reason or the days are out of range.
+    public mutating func extend(_ subscription: String, days: Int) throws(ImpossibleEvent) {
+        guard extensionRefusal(subscription) == nil, (1...90).contains(days) else {
+            throw ImpossibleEvent(description: "Subscription \(subscription) cannot be extended by \(days) days")
+        }
+        let (now, speed) = (now, try speed(of: self.subscription(subscription)))
+        try change(subscription) { chain throws(ImpossibleEvent) in
+            try chain.extend(until: speed.extended(chain.end, byDays: days), at: now)
+        }
+    }
+
+    /// The developer extends all active subscriptions of a product: RENEWAL_EXTENDED for each that is extended,
+    /// RENEWAL_EXTENSION, FAILURE for each that is not, and a SUMMARY.
+    ///
+    /// - Parameters:
+    ///   - request: `requestIdentifier`, a UUID.
+    ///   - countries: ISO 3166-1 alpha-3 codes; `nil` for all.
+    /// - Returns: The summary.
+    @discardableResult
+    public mutating func extendAll(
+        of product: String, days: Int, in environment: Environment, request: String, countries: [String]? = nil
+    ) -> NotificationSummary {
+        var summary = NotificationSummary()
+        var (succeeded, failed): (Int64, Int64) = (0, 0)
+        let concerned = subscriptions.filter { _, chain in
+            chain.current.productId == product && chain.current.environment == environment && chain.sharedFrom == nil
+                && chain.isRunning && countries?.contains(chain.current.storefront ?? "") != false
+        }
+        for id in concerned.keys.sorted() {
+            do {
+                try extend(id, days: days)
+                succeeded += 1
+            } catch {
+                notify(Notice(.renewalExtension, .failure), ofTransaction: id)
+                failed += 1
+            }
+        }
+        summary.environment = Open(environment)
+        summary.appAppleId = environment == .production ? catalogue.appAppleId : nil
+        summary.bundleId = catalogue.bundleId
+        summary.productId = product
+        summary.requestIdentifier = request
+        summary.storefrontCountryCodes = countries
+        summary.succeededCount = succeeded
+        summary.failedCount = failed
+        occur(Notice(.renewalExtension, .summary), .summary(summary), of: nil, in: environment)
+        return summary
+    }
+
+    private func purchased(_ id: String) throws(ImpossibleEvent) -> String {
+        guard try subscription(id).sharedFrom == nil else {
+            throw ImpossibleEvent(description: "Subscription \(id) is a family member's: only the purchaser can change it")
+        }
+        return id
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+// Family Sharing: each member gets transactions of an own chain, which follows the purchaser's.
+
+extension World {
+    /// Makes customers one family: each gets what another bought of the products that can be shared.
+    ///
+    /// - Parameter names: Customers of one environment without a family.
+    public mutating func makeFamily(of names: [String]) throws(ImpossibleEvent) {
+        let environments = Set(try names.map { name throws(ImpossibleEvent) in try customer(name).environment })
+        guard environments.count == 1, names.allSatisfy({ customers[$0]?.family.isEmpty == true }) else {
+            throw ImpossibleEvent(description: "A family has members of one environment who are in no other family")
+        }
+        for name in names { customers[name]?.family = names.filter { $0 != name } }
+        for name in names {
+            for member in names where member != name { shareAll(of: name, with: member) }
+        }
+    }
+
+    /// A member leaves the family, and what others share with it ends: REVOKE. So does what it shares with them.
+    public mutating func leaveFamily(_ name: String) throws(ImpossibleEvent) {
+        let family = try customer(name).family
+        guard !family.isEmpty else { throw ImpossibleEvent(description: "\(name) is in no family") }
+        customers[name]?.family = []
+        for member in family {
+            customers[member]?.family.removeAll { $0 == name }
+            revokeShares(of: member, from: name)
+            revokeShares(of: name, from: member)
+        }
+    }
+
+    private mutating func shareAll(of name: String, with member: String) {
+        for id in subscriptions(of: name) {
+            guard let chain = subscriptions[id], chain.isRunning, chain.sharedFrom == nil, isShareable(chain.current)
+            else { continue }
+            share(chain, id, with: member)
+        }
+        for id in customers[name]?.purchases ?? [] {
+            guard let purchase = purchases[id], purchase.inAppOwnershipType == .purchased, isShareable(purchase),
+                purchase.revocationDate == nil
+            else { continue }
+            share(purchase, with: member)
+        }
+    }
+
+    private func isShareable(_ transaction: JWSTransactionDecodedPayload) -> Bool {
+        transaction.productId.flatMap { catalogue[$0]?.isFamilyShareable } == true
+    }
+
+    /// Gives a member a transaction of its own for a purchase: ONE_TIME_CHARGE.
+    mutating func share(_ purchase: JWSTransactionDecodedPayload, with member: String) {
+        guard let customer = customers[member] else { return }
+        var shared = purchase
+        let id = newIds(purchase.environment).transactionId
+        shared.transactionId = id
+        shared.originalTransactionId = id
+        shared.belong(to: customer)
+        enter(shared, of: member)
+        sharedPurchases[id] = purchase.transactionId
+        occur(Notice(.oneTimeCharge), .purchase(shared), of: member, in: customer.environment)
+    }
+
+    /// Gives a member a subscription of its own that follows the purchaser's: SUBSCRIBED, INITIAL_BUY; RESUBSCRIBE if it
+    /// had one before.
+    private mutating func share(_ chain: SubscriptionChain, _ id: String, with member: String) {
+        guard let customer = customers[member] else { return }
+        let before = subscriptions(of: member).last { subscriptions[$0]?.sharedFrom == id }
+        let ids = newIds(chain.current.environment)
+        let own = before ?? ids.transactionId
+        var shared = chain
+        shared.sharedFrom = id
+        shared.transactions = before.flatMap { subscriptions[$0]?.transactions } ?? []
+        shared.addCopy(of: chain.current, ids, originalId: own, for: customer)
+        shared.renewal = chain.renewal.copy(originalId: own, for: customer)
+        enter(shared, own, of: member)
+        occur(Notice(.subscribed, before == nil ? .initialBuy : .resubscribe), of: own, shared)
+    }
+
+    /// Lets the family's subscriptions follow the purchaser's after an event.
+    ///
+    /// Members hear of periods, failed charges and ends. What only the purchaser decides (renewal, next plan, consent)
+    /// reaches them with the next of these.
+    mutating func followPurchaser(_ id: String, _ chain: SubscriptionChain, after notice: Notice) {
+        guard let name = customer(ofTransaction: id)?.name, chain.sharedFrom == nil else { return }
+        for member in customers[name]?.family ?? [] {
+            let shared = subscriptions(of: member).last { subscriptions[$0]?.sharedFrom == id }
+            if chain.isRunning, isShareable(chain.current), shared.flatMap({ subscriptions[$0]?.isRunning }) != true {
+                share(chain, id, with: member)
+            } else if let shared, var own = subscriptions[shared], let customer = customers[member], own.isRunning {
+                follow(&own, chain, notice, customer, shared)
+            }
+        }
+    }
+
+    private mutating func follow(
+        _ own: inout SubscriptionChain, _ chain: SubscriptionChain, _ notice: Notice, _ customer: StoreCustomer,
+        _ id: String
+    ) {
+        let hasNewPeriod = own.followed != chain.current.transactionId
+        if chain.state == .revoked || hasNewPeriod && !isShareable(chain.current) {
+            guard let notice = try? own.revokeSharing(at: now) else { return }
+            enter(own, id, of: customer.name)
+            return occur(notice, of: id, own)
+        }
+        if hasNewPeriod {
+            let isUpgrade = notice.subtype == .upgrade
+            if isUpgrade { own.current.isUpgraded = true }
+            let ids = newIds(chain.current.environment)
+            own.addCopy(of: chain.current, ids, originalId: id, for: customer)
+        } else {
+            own.current.expiresDate = chain.current.expiresDate
+        }
+        own.state = chain.state
+        own.renewal = chain.renewal.copy(originalId: id, for: customer)
+        enter(own, id, of: customer.name)
+        let silent: [NotificationTypeV2] = [.didChangeRenewalStatus, .priceIncrease, .refund, .refundReversed]
+        let isPurchasersChoice = silent.contains(notice.type) || notice.type == .didChangeRenewalPref && !hasNewPeriod
+        if !isPurchasersChoice, chain.state != .expired || notice.type == .expired { occur(notice, of: id, own) }
+    }
+
+    private mutating func revokeShares(of purchaser: String, from member: String) {
+        for id in subscriptions(of: member) {
+            guard var chain = subscriptions[id], let source = chain.sharedFrom,
+                customer(ofTransaction: source)?.name == purchaser, let notice = try? chain.revokeSharing(at: now)
+            else { continue }
+            enter(chain, id, of: member)
+            occur(notice, of: id, chain)
+        }
+        for id in customers[member]?.purchases ?? [] {
+            guard let source = sharedPurchases[id], customer(ofTransaction: source)?.name == purchaser else { continue }
+            revokeShare(id, from: member)
+        }
+    }
+
+    /// Takes a member's access to a purchase: REVOKE.
+    mutating func revokeShare(_ id: String, from member: String) {
+        guard var purchase = purchases[id], purchase.revocationDate == nil else { return }
+        purchase.revokeSharing(at: now)
+        enter(purchase, of: member)
+        occur(Notice(.revoke), .purchase(purchase), of: member, in: customers[member]?.environment ?? .production)
+    }
+
+    /// The family's transactions of a purchase, each with the member that has it.
+    func shares(of id: String) -> [(id: String, member: String)] {
+        sharedPurchases.filter { $0.value == id }.keys.sorted().compactMap { share in
+            customer(ofTransaction: share).map { (share, $0.name) }
+        }
+    }
+}
+
+extension SubscriptionChain {
+    /// Adds a member's copy of the purchaser's period.
+    fileprivate mutating func addCopy(
+        of transaction: JWSTransactionDecodedPayload, _ ids: TransactionIds, originalId: String,
+        for customer: StoreCustomer
+    ) {
+        var copy = transaction
+        copy.transactionId = ids.transactionId
+        copy.webOrderLineItemId = ids.webOrderLineItemId
+        copy.originalTransactionId = originalId
+        copy.originalPurchaseDate = transactions.first?.originalPurchaseDate ?? transaction.purchaseDate
+        copy.belong(to: customer)
+        followed = transaction.transactionId
+        transactions.append(copy)
+    }
+}
+
+extension JWSTransactionDecodedPayload {
+    /// Makes it a family member's: without what the purchaser paid, and without the purchaser's account in the app.
+    fileprivate mutating func belong(to customer: StoreCustomer) {
+        inAppOwnershipType = Open(.familyShared)
+        appTransactionId = customer.appTransactionId
+        appAccountToken = nil
+        isUpgraded = nil
+        price = nil
+        currency = nil
+    }
+}
+
+extension JWSRenewalInfoDecodedPayload {
+    fileprivate func copy(originalId: String, for customer: StoreCustomer) -> JWSRenewalInfoDecodedPayload {
+        var copy = self
+        copy.originalTransactionId = originalId
+        copy.appTransactionId = customer.appTransactionId
+        copy.appAccountToken = nil
+        return copy
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// Notifications that are not about a purchase in the App Store, and those of the Advanced Commerce API.
+
+extension World {
+    /// The app's server asks for a test notification: TEST.
+    ///
+    /// - Returns: Its `notificationUUID`.
+    @discardableResult
+    public mutating func sendTestNotification(in environment: Environment) -> String {
+        occur(Notice(.test), .nothing, of: nil, in: environment)
+        return occurrences.last?.id ?? ""
+    }
+
+    /// A parent withdraws the consent that a child uses the app: RESCIND_CONSENT.
+    public mutating func rescindConsent(of name: String) throws(ImpossibleEvent) {
+        let customer = try customer(name)
+        guard let app = appTransaction(of: name) else { return }
+        occur(Notice(.rescindConsent), .app(app), of: name, in: customer.environment)
+    }
+
+    /// The app gets a token for a customer's purchases outside the App Store: EXTERNAL_PURCHASE_TOKEN, CREATED.
+    /// Ten days later UNREPORTED follows if there is no report, and every month a reminder.
+    ///
+    /// - Returns: `externalPurchaseId`.
+    @discardableResult
+    public mutating func createExternalPurchaseToken(for name: String) throws(ImpossibleEvent) -> String {
+        let customer = try customer(name)
+        let isSandbox = customer.environment != .production
+        var token = ExternalPurchaseToken()
+        token.externalPurchaseId = (isSandbox ? "SANDBOX_" : "") + identifiers.uuid(.external)
+        token.tokenCreationDate = now
+        token.appAppleId = catalogue.appAppleId
+        token.bundleId = catalogue.bundleId
+        token.tokenType = "SERVICES"
+        let id = token.externalPurchaseId ?? ""
+        externalTokens[id] = ExternalToken(token: token, customer: name)
+        occur(Notice(.externalPurchaseToken, .created), .externalPurchase(token), of: name, in: customer.environment)
+        agenda.add(now.adding(days: 10), .unreportedToken, id)
+        agenda.add(now.adding(months: 1), .tokenReminder, id)
+        return id
+    }
+
+    /// The app's server reports purchases, or their absence, for a token. No UNREPORTED notification follows.
+    public mutating func reportExternalPurchases(_ id: String) throws(ImpossibleEvent) {
+        guard externalTokens[id] != nil else {
+            throw ImpossibleEvent(description: "There is no external purchase token \(id)")
+        }
+        externalTokens[id]?.isReported = true
+    }
+
+    /// How many monthly reminders a token gets: a year of them, so that an endless clock comes to rest.
+    private static let reminders = 12
+
+    mutating func remindOfToken(_ id: String, _ subtype: NotificationSubtype) {
+        guard let token = externalTokens[id], let customer = customers[token.customer] else { return }
+        if subtype == .unreported, token.isReported { return }
+        occur(
+            Notice(.externalPurchaseToken, subtype), .externalPurchase(token.token), of: customer.name,
+            in: customer.environment)
+        guard subtype == .activeTokenReminder, token.reminders < Self.reminders else { return }
+        externalTokens[id]?.reminders += 1
+        agenda.add(now.adding(months: 1), .tokenReminder, id)
+    }
+
+    /// A change that the developer makes with the Advanced Commerce API.
+    public enum AdvancedCommerceChange: Hashable, Sendable {
+        /// Names and descriptions: METADATA_UPDATE.
+        case metadata(displayName: String)
+        /// The price from the next renewal on, in milliunits: PRICE_CHANGE.
+        case price(Int64)
+        /// The subscription becomes one of the Advanced Commerce API: MIGRATION.
+        case migration(taxCode: String)
+    }
+
+    /// The developer changes a subscription with the Advanced Commerce API.
+    public mutating func change(
+        _ subscription: String, with change: AdvancedCommerceChange
+    ) throws(ImpossibleEvent) {
+        let request = identifiers.uuid(.request)
+        try self.change(subscription) { chain throws(ImpossibleEvent) in
+            try chain.applyAdvancedCommerce(change, request: request)
+        }
+    }
+}
+
+/// A token for purchases outside the App Store, with what became of it.
+struct ExternalToken: Hashable, Sendable {
+    var token: ExternalPurchaseToken
+    var customer: String
+    var isReported = false
+    var reminders = 0
+}
+
+extension SubscriptionChain {
+    mutating func applyAdvancedCommerce(
+        _ change: World.AdvancedCommerceChange, request: String
+    ) throws(ImpossibleEvent) -> Notice {
+        guard state == .active else { throw impossible("change by the Advanced Commerce API") }
+        var transaction = current.advancedCommerceInfo ?? AdvancedCommerceTransactionInfo()
+        var info = renewal.advancedCommerceInfo ?? AdvancedCommerceRenewalInfo()
+        let notice: Notice
+        switch change {
+        case .metadata(let displayName):
+            var descriptors = info.descriptors ?? AdvancedCommerceDescriptors()
+            descriptors.displayName = displayName
+            info.descriptors = descriptors
+            transaction.descriptors = descriptors
+            notice = Notice(.metadataUpdate)
+        case .price(let price):
+            renewal.renewalPrice = price
+            agreedPrice = price
+            notice = Notice(.priceChange)
+        case .migration(let taxCode):
+            info.taxCode = taxCode
+            transaction.taxCode = taxCode
+            notice = Notice(.migration)
+        }
+        info.requestReferenceId = request
+        transaction.requestReferenceId = request
+        current.advancedCommerceInfo = transaction
+        renewal.advancedCommerceInfo = info
+        return notice
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+// What customers buy: first purchases, returns, changes of plan.
+
+/// What a customer asks for beside the product.
+public struct PurchaseOptions: Hashable, Sendable {
+    /// The name of a promotional offer, offer code or win-back offer. Without one, a new subscriber of the group gets
+    /// the introductory offer if there is one.
+    public var offer: String?
+    /// How many: 1 to 10, more than 1 of consumables only.
+    public var quantity = 1
+    /// Whether the customer commits to twelve months and pays each of them.
+    public var isMonthly = false
+
+    /// Creates the options of a purchase.
+    public init(offer: String? = nil, quantity: Int = 1, isMonthly: Bool = false) {
+        self.offer = offer
+        self.quantity = quantity
+        self.isMonthly = isMonthly
+    }
+}
+
+extension World {
+    /// A customer buys a product.
+    ///
+    /// Of a subscription that is a first purchase, a return after the end, or a change of plan, by what the customer
+    /// has. A customer for whom a parent must approve gets nothing yet: see ``decide(_:approves:)``.
+    ///
+    /// - Returns: The transaction's id; the one of the running period if the change waits for the next renewal; `nil` if
+    ///   the purchase waits for approval.
+    @discardableResult
+    public mutating func buy(
+        _ product: String, by name: String, _ options: PurchaseOptions = PurchaseOptions()
+    ) throws(ImpossibleEvent) -> String? {
+        if try customer(name).asksToBuy {
+            _ = try sale(of: product, to: name, options)
+            waiting.append(WaitingPurchase(product: product, customer: name, options: options))
+            return nil
+        }
+        return try complete(product, by: name, options)
+    }
+
+    /// A parent approves or declines the first purchase that waits for approval (Ask to Buy).
+    ///
+    /// - Returns: The transaction's id; `nil` if it was declined.
+    @discardableResult
+    public mutating func decide(_ name: String, approves: Bool) throws(ImpossibleEvent) -> String? {
+        guard let index = waiting.firstIndex(where: { $0.customer == name }) else {
+            throw ImpossibleEvent(description: "No purchase of \(name) waits for approval")
+        }
+        let purchase = waiting.remove(at: index)
+        return approves ? try complete(purchase.product, by: name, purchase.options) : nil
+    }
+
+    private mutating func complete(
+        _ product: String, by name: String, _ options: PurchaseOptions
+    ) throws(ImpossibleEvent) -> String {
+        guard try customer(name).canPay else { throw ImpossibleEvent(description: "\(name) cannot pay") }
+        let sale = try sale(of: product, to: name, options)
+        guard let plan = sale.product.plan else { return try buyOnce(sale, by: name) }
+        let running = subscriptions(of: name).last { id in
+            subscriptions[id]?.current.subscriptionGroupIdentifier == plan.group && subscriptions[id]?.sharedFrom == nil
+        }
+        let transaction =
+            if let running { try changePlan(of: running, to: sale, plan) } else { try subscribe(sale, by: name) }
+        customers[name]?.groupsUsed.insert(plan.group)
+        return transaction
+    }
+
+    /// What a customer is about to buy.
+    func sale(
+        of id: String, to name: String, _ options: PurchaseOptions = PurchaseOptions()
+    ) throws(ImpossibleEvent) -> Sale {
+        let customer = try customer(name)
+        guard let product = catalogue[id], product.isForSale else {
+            throw ImpossibleEvent(description: "The catalogue has no product \(id) for sale")
+        }
+        guard options.quantity == 1 || product.type == .consumable && (1...10).contains(options.quantity) else {
+            throw ImpossibleEvent(description: "A quantity of \(options.quantity) of \(id) is not possible")
+        }
+        guard !options.isMonthly || product.plan?.monthly != nil else {
+            throw ImpossibleEvent(description: "\(id) has no monthly plan")
+        }
+        return Sale(
+            product: product, offer: try offer(options.offer, of: product, for: customer), quantity: options.quantity,
+            isMonthly: options.isMonthly, bundleId: catalogue.bundleId, environment: customer.environment,
+            storefront: customer.storefront, appTransactionId: customer.appTransactionId,
+            appAccountToken: customer.appAccountToken)
+    }
+
+    private func offer(
+        _ id: String?, of product: StoreProduct, for customer: StoreCustomer
+    ) throws(ImpossibleEvent) -> StoreOffer? {
+        guard let id else {
+            return product.plan.flatMap { customer.groupsUsed.contains($0.group) ? nil : $0.introductoryOffer }
+        }
+        guard let offer = product.offers.first(where: { $0.id == id }) else {
+            throw ImpossibleEvent(description: "\(product.id) has no offer \(id)")
+        }
+        guard offer.type == .winBack else { return offer }
+        let isEligible = customer.subscriptions.contains {
+            subscriptions[$0]?.renewal.eligibleWinBackOfferIds?.contains(id) == true
+        }
+        guard isEligible else { throw ImpossibleEvent(description: "\(customer.name) has no right to offer \(id)") }
+        return offer
+    }
+
+    private mutating func buyOnce(_ sale: Sale, by name: String) throws(ImpossibleEvent) -> String {
+        let owned = customers[name]?.purchases.contains { id in
+            purchases[id]?.productId == sale.product.id && purchases[id]?.revocationDate == nil
+        }
+        guard sale.product.type != .nonConsumable || owned != true else {
+            throw ImpossibleEvent(description: "\(name) owns \(sale.product.id) already")
+        }
+        let id = newIds(Open(sale.environment)).transactionId
+        let transaction = sale.transaction(id, original: nil, reason: .purchase, from: now, until: nil)
+        enter(transaction, of: name)
+        occur(Notice(.oneTimeCharge), .purchase(transaction), of: name, in: sale.environment)
+        if sale.product.isFamilyShareable, sale.ownership == .purchased {
+            for member in customers[name]?.family ?? [] { share(transaction, with: member) }
+        }
+        return id
+    }
+
+    private mutating func subscribe(_ sale: Sale, by name: String) throws(ImpossibleEvent) -> String {
+        let ids = newIds(Open(sale.environment))
+        let id = ids.transactionId
+        enter(try SubscriptionChain(sale, ids, at: now, speed(in: sale.environment)), id, of: name)
+        try change(id) { _ in Notice(.subscribed, .initialBuy) }
+        return id
+    }
+
+    private mutating func changePlan(
+        of id: String, to sale: Sale, _ plan: SubscriptionPlan
+    ) throws(ImpossibleEvent) -> String {
+        let chain = try subscription(id)
+        let (now, speed) = (now, speed(of: chain))
+        let present = chain.current.productId.flatMap { catalogue[$0]?.plan }
+        let isHigher = present.map { plan.level < $0.level || plan.level == $0.level && plan.period == $0.period } ?? true
+        let ids = newIds(chain.current.environment)
+        if !chain.isRunning || chain.isInRetry && sale.product.id == chain.current.productId {
+            try change(id) { chain throws(ImpossibleEvent) in try chain.resubscribe(sale, ids, at: now, speed) }
+        } else if isHigher, sale.product.id != chain.current.productId {
+            try change(id) { chain throws(ImpossibleEvent) in try chain.upgrade(to: sale, ids, at: now, speed) }
+        } else {
+            try change(id) { chain throws(ImpossibleEvent) in try chain.changeNextPlan(to: sale) }
+            return chain.current.transactionId ?? id
+        }
+        return ids.transactionId
+    }
+}
+
+/// A purchase that waits for a parent's approval.
+public struct WaitingPurchase: Hashable, Sendable {
+    /// The product's name.
+    public let product: String
+    /// The customer's name.
+    public let customer: String
+    /// What the customer asks for.
+    public let options: PurchaseOptions
+}

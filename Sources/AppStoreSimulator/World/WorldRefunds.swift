@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// Refunds: asked for, granted, declined, taken back.
+
+extension World {
+    /// The customer asks for a refund, and the App Store asks the app for consumption data: CONSUMPTION_REQUEST.
+    ///
+    /// In the sandbox the App Store grants it five minutes later, wholly or in the share that the app prefers; a reason
+    /// ``ConsumptionRequestReason/other`` with `declines` stands for the text DECLINE, at which the sandbox declines it.
+    /// In production, the caller decides: ``refund(_:_:)`` or ``declineRefund(_:)``.
+    public mutating func requestRefund(
+        _ transactionId: String, _ reason: ConsumptionRequestReason = .unintendedPurchase, declines: Bool = false
+    ) throws(ImpossibleEvent) {
+        guard let transaction = transaction(transactionId) else { throw .noTransaction(transactionId) }
+        guard transaction.revocationDate == nil, refundRequests[transactionId] == nil else {
+            throw ImpossibleEvent(description: "Transaction \(transactionId) is refunded, or its refund requested")
+        }
+        refundRequests[transactionId] = RefundRequest(reason: reason, declines: declines && reason == .other)
+        notify(Notice(.consumptionRequest, reason: reason), ofTransaction: transactionId)
+        if transaction.environment != .production {
+            agenda.add(now.adding(minutes: 5), .refundDecision, transactionId)
+        }
+    }
+
+    /// The App Store refuses the refund that the customer asked for: REFUND_DECLINED.
+    public mutating func declineRefund(_ transactionId: String) throws(ImpossibleEvent) {
+        guard refundRequests.removeValue(forKey: transactionId) != nil else {
+            throw ImpossibleEvent(description: "No refund of transaction \(transactionId) is requested")
+        }
+        notify(Notice(.refundDeclined), ofTransaction: transactionId)
+    }
+
+    /// The App Store refunds a transaction: REFUND. Family members lose what they share: REVOKE.
+    public mutating func refund(_ transactionId: String, _ refund: Refund = Refund()) throws(ImpossibleEvent) {
+        let now = now
+        refundRequests[transactionId] = nil
+        if var purchase = purchases[transactionId], let name = customer(ofTransaction: transactionId)?.name {
+            guard purchase.revocationDate == nil, purchase.inAppOwnershipType == .purchased else {
+                throw ImpossibleEvent(description: "Transaction \(transactionId) cannot be refunded")
+            }
+            purchase.refund(refund, at: now)
+            enter(purchase, of: name)
+            notify(Notice(.refund), ofTransaction: transactionId)
+            for share in shares(of: transactionId) { revokeShare(share.id, from: share.member) }
+        } else {
+            try change(subscription(ofTransaction: transactionId), about: transactionId) { chain throws(ImpossibleEvent) in
+                try chain.refund(transactionId, refund, at: now)
+            }
+        }
+    }
+
+    /// The App Store takes a refund back: REFUND_REVERSED.
+    public mutating func reverseRefund(_ transactionId: String) throws(ImpossibleEvent) {
+        let now = now
+        if var purchase = purchases[transactionId], let name = customer(ofTransaction: transactionId)?.name {
+            guard purchase.revocationDate != nil, purchase.inAppOwnershipType == .purchased else {
+                throw ImpossibleEvent(description: "Transaction \(transactionId) is not refunded")
+            }
+            purchase.reverseRefund()
+            enter(purchase, of: name)
+            notify(Notice(.refundReversed), ofTransaction: transactionId)
+        } else {
+            try change(subscription(ofTransaction: transactionId), about: transactionId) { chain throws(ImpossibleEvent) in
+                try chain.reverseRefund(transactionId, at: now)
+            }
+        }
+    }
+
+    /// The app answers a consumption request.
+    ///
+    /// - Parameter percentage: The share that it wants refunded, in thousandths of a percent; `nil` for all of it.
+    public mutating func answerConsumptionRequest(_ transactionId: String, refunds percentage: Int?) {
+        refundRequests[transactionId]?.preferredPercentage = percentage
+    }
+
+    /// The sandbox decides a refund request by itself.
+    mutating func decideRefund(_ transactionId: String) {
+        guard let request = refundRequests[transactionId] else { return }
+        if request.declines {
+            try? declineRefund(transactionId)
+        } else {
+            try? refund(transactionId, Refund(percentage: request.preferredPercentage ?? 100_000))
+        }
+    }
+
+    /// The original transaction id of the subscription that a transaction belongs to.
+    private func subscription(ofTransaction id: String) throws(ImpossibleEvent) -> String {
+        guard let original = chain(ofTransaction: id)?.current.originalTransactionId else { throw .noTransaction(id) }
+        return original
+    }
+
+    /// Records a notification that changes nothing.
+    mutating func notify(_ notice: Notice, ofTransaction id: String) {
+        if let chain = chain(ofTransaction: id), let original = chain.current.originalTransactionId {
+            occur(notice, of: original, chain, about: id)
+        } else if let purchase = purchases[id], let customer = customer(ofTransaction: id) {
+            occur(notice, .purchase(purchase), of: customer.name, in: customer.environment)
+        }
+    }
+}
+
+/// A refund that a customer asked for.
+public struct RefundRequest: Hashable, Sendable {
+    /// Why.
+    public let reason: ConsumptionRequestReason
+    /// Whether the sandbox will decline it.
+    let declines: Bool
+    /// The share that the app wants refunded, in thousandths of a percent; `nil` for all of it.
+    public internal(set) var preferredPercentage: Int?
+}

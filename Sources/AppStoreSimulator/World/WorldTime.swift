@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// The clock, and what falls due when it is turned.
+
+extension World {
+    /// Turns the clock forward. What falls due on the way happens at its own instant.
+    ///
+    /// - Parameter date: A time before ``now`` changes nothing.
+    public mutating func advance(to date: Timestamp) {
+        while let entry = agenda.next(until: date) {
+            now = max(now, entry.date)
+            happen(entry)
+        }
+        now = max(now, date)
+    }
+
+    private mutating func happen(_ entry: Agenda.Entry) {
+        switch entry.event {
+        case .refundDecision: decideRefund(entry.subject)
+        case .unreportedToken: remindOfToken(entry.subject, .unreported)
+        case .tokenReminder: remindOfToken(entry.subject, .activeTokenReminder)
+        case .charge, .end, .endOfGrace, .endOfRetry:
+            guard let chain = subscriptions[entry.subject], chain.end == entry.end,
+                let name = customer(ofTransaction: entry.subject)?.name
+            else { return }
+            happen(entry, chain, name)
+        }
+    }
+
+    /// An entry about a period that is not the present one is out of date: nothing happens.
+    private mutating func happen(_ entry: Agenda.Entry, _ chain: SubscriptionChain, _ name: String) {
+        switch (entry.event, chain.state) {
+        case (.charge, .active), (.end, .active):
+            if let sale = payableSale(of: chain, name) {
+                renew(entry.subject, chain, sale)
+            } else if entry.event == .end {
+                end(entry.subject, chain, name)
+            }
+        case (.endOfGrace, .grace):
+            let retry = speed(of: chain).retryEnd(from: chain.end, isCommitment: chain.commitment != nil)
+            try? change(entry.subject) { chain throws(ImpossibleEvent) in try chain.endGrace(retryUntil: retry) }
+        case (.endOfRetry, .retry):
+            try? change(entry.subject) { chain throws(ImpossibleEvent) in try chain.expire(.billingError) }
+        default: return
+        }
+    }
+
+    /// What the App Store charges for the next period; `nil` if it cannot or must not.
+    private func payableSale(of chain: SubscriptionChain, _ name: String) -> Sale? {
+        guard chain.isRenewing, chain.askedPrice == nil, customers[name]?.canPay == true, !hasRenewedEnough(chain)
+        else { return nil }
+        return try? nextSale(of: chain, name)
+    }
+
+    private mutating func renew(_ id: String, _ chain: SubscriptionChain, _ sale: Sale) {
+        let ids = newIds(chain.current.environment)
+        let speed = speed(of: chain)
+        try? change(id) { chain throws(ImpossibleEvent) in try chain.renew(sale, ids, speed) }
+    }
+
+    /// The period ends without a next one.
+    private mutating func end(_ id: String, _ chain: SubscriptionChain, _ name: String) {
+        let intent = intent(of: chain)
+        guard let intent else { return fail(id, chain) }
+        let offers = intent == .customerCancelled ? winBackOffers(of: chain) : nil
+        try? change(id) { chain throws(ImpossibleEvent) in
+            let notice = try chain.expire(intent)
+            chain.renewal.eligibleWinBackOfferIds = offers
+            return notice
+        }
+    }
+
+    /// Why a subscription ends; `nil` if it should renew, so that the charge must have failed.
+    private func intent(of chain: SubscriptionChain) -> ExpirationIntent? {
+        if hasRenewedEnough(chain) { return .other }
+        if !chain.isRenewing { return .customerCancelled }
+        if chain.askedPrice != nil { return .noConsentToPriceIncrease }
+        return catalogue[chain.renewal.autoRenewProductId ?? ""]?.isForSale == true ? nil : .productNotAvailable
+    }
+
+    /// The charge failed. A commitment has no grace period.
+    private mutating func fail(_ id: String, _ chain: SubscriptionChain) {
+        let period = chain.current.productId.flatMap { catalogue[$0]?.plan?.period } ?? Period(1, .month)
+        let speed = speed(of: chain)
+        let days = chain.commitment == nil ? catalogue.graceDays : nil
+        let grace = days.map { speed.graceEnd($0, of: period, from: chain.end) }
+        let retry = speed.retryEnd(from: chain.end, isCommitment: chain.commitment != nil)
+        try? change(id) { chain throws(ImpossibleEvent) in
+            try chain.failToRenew(graceUntil: grace, retryUntil: retry)
+        }
+    }
+
+    private func winBackOffers(of chain: SubscriptionChain) -> [String]? {
+        let offers = chain.current.productId.flatMap { catalogue[$0]?.offers } ?? []
+        let ids = offers.filter { $0.type == .winBack }.compactMap(\.id)
+        return ids.isEmpty ? nil : ids
+    }
+
+    /// How often the sandbox renews a subscription before it ends.
+    private static let sandboxRenewals = 12
+
+    private func hasRenewedEnough(_ chain: SubscriptionChain) -> Bool {
+        chain.current.environment != .production && chain.isRenewing && chain.renewals >= Self.sandboxRenewals
+    }
+
+    /// What the App Store charges for the next period of a subscription.
+    func nextSale(of chain: SubscriptionChain, _ name: String) throws(ImpossibleEvent) -> Sale {
+        let isMonthly = chain.commitment != nil
+        let id = chain.renewal.autoRenewProductId ?? ""
+        guard let product = catalogue[id], product.isForSale else {
+            throw ImpossibleEvent(description: "There is no product \(id) for sale")
+        }
+        let customer = try customer(name)
+        return Sale(
+            product: product, offer: chain.nextOffer ?? chain.runningOffer?.offer,
+            isMonthly: isMonthly && product.plan?.monthly != nil,
+            agreedPrice: id == chain.current.productId ? chain.agreedPrice : nil, bundleId: catalogue.bundleId,
+            environment: customer.environment, storefront: customer.storefront,
+            appTransactionId: customer.appTransactionId, appAccountToken: chain.renewal.appAccountToken)
+    }
+
+    func speed(of chain: SubscriptionChain) -> RenewalSpeed {
+        chain.current.environment == .production ? .realTime : sandboxSpeed
+    }
+
+    func speed(in environment: Environment) -> RenewalSpeed {
+        environment == .production ? .realTime : sandboxSpeed
+    }
+}
+
+extension Timestamp {
+    func adding(minutes: Int64) -> Timestamp {
+        Timestamp(milliseconds: milliseconds + minutes * 60_000)
+    }
+}
