@@ -22,7 +22,8 @@ import Testing
             product.plan = SubscriptionPlan(group: "21000001", level: level, period: period)
             if id == "silver.month" {
                 product.plan?.introductoryOffer = StoreOffer(
-                    type: .introductory, payment: .freeTrial, period: Period(1, .week), price: StorePrice(milliunits: 0))
+                    type: .introductory, payment: .freeTrial, period: Period(1, .week), price: StorePrice(milliunits: 0)
+                )
                 product.offers = [
                     StoreOffer(
                         type: .promotional, id: "three", payment: .payAsYouGo, period: Period(1, .month),
@@ -77,7 +78,9 @@ import Testing
             let verified = try await verifier.verify(notification: token.utf8, at: occurrence.date)
             let evidence = try #require(Evidence(verified))
             _ = try await ledger.record([evidence], at: occurrence.date)
-            guard let status = occurrence.status, let id = occurrence.transaction?.originalTransactionId else { continue }
+            guard let status = occurrence.status, let id = occurrence.transaction?.originalTransactionId else {
+                continue
+            }
             let scope = LedgerScope(bundleId: "com.example", environment: occurrence.environment)
             let chain = try #require(try await ledger.chain(ChainKey(id, in: scope)))
             let answer = chain.subscription(at: occurrence.date)?.status

@@ -18,6 +18,16 @@ public struct Refund: Hashable, Sendable {
     }
 }
 
+/// A refund that a customer asked for.
+public struct RefundRequest: Hashable, Sendable {
+    /// Why.
+    public let reason: ConsumptionRequestReason
+    /// Whether the sandbox will decline it.
+    let declines: Bool
+    /// The share that the app wants refunded, in thousandths of a percent; `nil` for all of it.
+    public internal(set) var preferredPercentage: Int?
+}
+
 extension JWSTransactionDecodedPayload {
     mutating func refund(_ refund: Refund, at now: Timestamp) {
         revocationDate = now
@@ -42,8 +52,8 @@ extension JWSTransactionDecodedPayload {
 }
 
 extension SubscriptionChain {
-    /// Refunds a period: REFUND. The refund of the newest one ends the subscription; that of an older one changes nothing
-    /// else.
+    /// Refunds a period: REFUND. The refund of the newest one ends the subscription; that of an older one changes
+    /// nothing else.
     mutating func refund(
         _ transactionId: String, _ refund: Refund, at now: Timestamp
     ) throws(ImpossibleEvent) -> Notice {

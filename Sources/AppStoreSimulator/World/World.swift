@@ -111,7 +111,9 @@ extension World {
     }
 
     func subscription(_ id: String) throws(ImpossibleEvent) -> SubscriptionChain {
-        guard let chain = subscriptions[id] else { throw ImpossibleEvent(description: "There is no subscription \(id)") }
+        guard let chain = subscriptions[id] else {
+            throw ImpossibleEvent(description: "There is no subscription \(id)")
+        }
         return chain
     }
 

@@ -109,7 +109,8 @@ extension World {
 
     private func purchased(_ id: String) throws(ImpossibleEvent) -> String {
         guard try subscription(id).sharedFrom == nil else {
-            throw ImpossibleEvent(description: "Subscription \(id) is a family member's: only the purchaser can change it")
+            throw ImpossibleEvent(
+                description: "Subscription \(id) is a family member's: only the purchaser can change it")
         }
         return id
     }

@@ -86,14 +86,6 @@ extension World {
     }
 }
 
-/// A token for purchases outside the App Store, with what became of it.
-struct ExternalToken: Hashable, Sendable {
-    var token: ExternalPurchaseToken
-    var customer: String
-    var isReported = false
-    var reminders = 0
-}
-
 extension SubscriptionChain {
     mutating func applyAdvancedCommerce(
         _ change: World.AdvancedCommerceChange, request: String
