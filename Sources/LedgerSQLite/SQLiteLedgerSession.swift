@@ -11,7 +11,7 @@ final class SQLiteLedgerSession: StatementRunner {
     let connection: Database
     var cache: Cache
     /// Documents that were encoded before this transaction began, so that other writes need not wait for it.
-    var encoded: [EvidenceID: DocumentCodec] = [:]
+    var encoded: [DocumentDigest: DocumentCodec] = [:]
     /// The chains that the decision loaded; `nil` for one that is not stored. Only what differs from them is written.
     var chains: [ChainKey: StoredChain?] = [:]
     /// The customers that the decision loaded; `nil` for one that is not stored.

@@ -47,8 +47,8 @@ struct DocumentCodec: Sendable {
 
 extension DocumentCodec {
     /// Takes apart documents that may be stored soon, without the documents in them.
-    static func codecs(of documents: [Evidence]) -> [EvidenceID: DocumentCodec] {
-        var codecs: [EvidenceID: DocumentCodec] = [:]
+    static func codecs(of documents: [Evidence]) -> [DocumentDigest: DocumentCodec] {
+        var codecs: [DocumentDigest: DocumentCodec] = [:]
         for document in documents {
             codecs[document.id] = DocumentCodec(document.document, document.jws) { token in
                 document.parts.contains { token.isSame(as: $0.document[...]) }

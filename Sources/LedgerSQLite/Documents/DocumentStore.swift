@@ -30,7 +30,7 @@ struct DocumentStore {
     /// The number of a shared blob, which is inserted if it is new.
     private func number(of blob: DocumentCodec.Blob) throws -> Int64 {
         if let number = session.cache.sharedBlobs.number(of: blob.bytes) { return number }
-        let (bytes, digest) = (Array(blob.bytes), EvidenceID(blob.bytes).leading.stored)
+        let (bytes, digest) = (Array(blob.bytes), DocumentDigest(blob.bytes).leading.stored)
         let candidates = try session.all("SELECT id, content FROM sharedBlobs WHERE digest = ?", [digest]) {
             (number: try $0.next(Int64.self), content: try $0.next([UInt8].self))
         }
@@ -64,7 +64,7 @@ struct DocumentStore {
     private static var missing: LedgerStorageError { SQLiteErrors.damaged("A document in the ledger misses a part") }
 }
 
-extension EvidenceID {
+extension DocumentDigest {
     /// Its first eight bytes.
     fileprivate var leading: Int64 { bytes.prefix(8).reduce(0) { $0 << 8 | Int64($1) } }
 }

@@ -44,7 +44,7 @@ extension SQLiteLedgerSession {
     }
 
     private static func key(_ name: Provenance) -> [StoredValue] {
-        [name.signedDate.stored, .bytes(name.evidence.beginning)]
+        [name.signedDate.stored, .bytes(name.digest.beginning)]
     }
 
     /// What `read` returns; `nil` if the file is damaged there.
@@ -64,13 +64,13 @@ extension SQLiteLedgerSession {
         } catch let error as LedgerStorageError where error.code == .damaged {
             throw SQLiteErrors.damaged("Document \(row.number) cannot be decoded: \(error.message)")
         }
-        let id = EvidenceID(document, row.kind)
+        let id = DocumentDigest(document, row.kind)
         guard id.beginning == row.digest else {
             throw SQLiteErrors.damaged("Document \(row.number) is not what was added")
         }
         return StoredDocument(
             id: id, kind: row.kind, scope: row.scope,
-            signedDate: Provenance(signedDate: row.signedDate, evidence: id).date, receivedAt: row.receivedAt,
+            signedDate: Provenance(signedDate: row.signedDate, digest: id).date, receivedAt: row.receivedAt,
             notification: row.notification, document: document)
     }
 
@@ -125,10 +125,10 @@ extension SQLiteLedgerSession {
         let row = try first(Self.rows + " WHERE number = ?", [.integer(number)]) { try DocumentRow(&$0) }
         guard let row else { throw SQLiteErrors.damaged("Document \(number) is missing") }
         if let document = try Self.unlessDamaged({ try stored(row) }) { return document.name }
-        guard let id = EvidenceID(bytes: row.digest + [UInt8](repeating: 0, count: 16)) else {
+        guard let id = DocumentDigest(bytes: row.digest + [UInt8](repeating: 0, count: 16)) else {
             throw SQLiteErrors.damaged("Document \(number) has no name")
         }
-        return Provenance(signedDate: row.signedDate, evidence: id)
+        return Provenance(signedDate: row.signedDate, digest: id)
     }
 
     func moveEvidence(from old: ChainKey, to new: ChainKey) throws {
@@ -210,7 +210,7 @@ extension SQLiteLedgerSession {
 
 // MARK: - Rows
 
-extension EvidenceID {
+extension DocumentDigest {
     /// The bytes by which the table of documents finds it.
     fileprivate var beginning: [UInt8] { Array(bytes.prefix(16)) }
 }

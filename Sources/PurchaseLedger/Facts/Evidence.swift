@@ -20,7 +20,7 @@ public struct Evidence: Hashable, Sendable {
     }
 
     /// The digest that names the document.
-    public let id: EvidenceID
+    public let id: DocumentDigest
     /// What kind of document it is.
     public let kind: Kind
     /// The app and environment that the document names.
@@ -80,7 +80,7 @@ public struct Evidence: Hashable, Sendable {
         predecessors: [String: String] = [:],
         says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
-        let id = token.map { EvidenceID(digest: $0.digest) } ?? EvidenceID(document, kind)
+        let id = token.map { DocumentDigest(digest: $0.digest) } ?? DocumentDigest(document, kind)
         self.id = id
         self.kind = kind
         self.scope = scope
@@ -171,7 +171,7 @@ extension Evidence {
     }
 }
 
-extension EvidenceID {
+extension DocumentDigest {
     /// The SHA-256 of the signed bytes of a document: a token up to its last dot, a receipt's payload.
     ///
     /// An attacker can rewrite the rest: a receipt's container, the second form of a token's signature. If the digest

@@ -55,7 +55,7 @@ extension ChainKey: Comparable {
 }
 
 /// The digest that names a document in the ledger: SHA-256 of its signed bytes.
-public struct EvidenceID: Hashable, Sendable {
+public struct DocumentDigest: Hashable, Sendable {
     /// The SHA-256 digest: 32 bytes.
     public let bytes: [UInt8]
 
@@ -80,13 +80,13 @@ public struct EvidenceID: Hashable, Sendable {
     }
 }
 
-extension EvidenceID: Comparable {
-    public static func < (left: EvidenceID, right: EvidenceID) -> Bool {
+extension DocumentDigest: Comparable {
+    public static func < (left: DocumentDigest, right: DocumentDigest) -> Bool {
         left.bytes.lexicographicallyPrecedes(right.bytes)
     }
 }
 
-extension EvidenceID: CustomStringConvertible {
+extension DocumentDigest: CustomStringConvertible {
     /// The digest in hexadecimal.
     public var description: String {
         let digits = Array("0123456789abcdef")
@@ -102,22 +102,22 @@ public struct Provenance: Hashable, Sendable {
     /// When the App Store signed the document.
     public var signedDate: Timestamp
     /// The digest that names the document.
-    public var evidence: EvidenceID
+    public var digest: DocumentDigest
 
-    public init(signedDate: Timestamp, evidence: EvidenceID) {
+    public init(signedDate: Timestamp, digest: DocumentDigest) {
         self.signedDate = signedDate
-        self.evidence = evidence
+        self.digest = digest
     }
 }
 
 extension Provenance {
     /// - Parameter date: `nil` if the document does not say when it was signed. Then it is older than all others.
-    package init(_ evidence: EvidenceID, signed date: Timestamp?) {
-        self.init(signedDate: date ?? .distantPast, evidence: evidence)
+    package init(_ digest: DocumentDigest, signed date: Timestamp?) {
+        self.init(signedDate: date ?? .distantPast, digest: digest)
     }
 
     /// To read another into.
-    @usableFromInline package static let blank = Provenance(signedDate: .distantPast, evidence: EvidenceID([]))
+    @usableFromInline package static let blank = Provenance(signedDate: .distantPast, digest: DocumentDigest([]))
 
     /// ``signedDate``, or `nil` where the document does not say when it was signed.
     package var date: Timestamp? { signedDate == .distantPast ? nil : signedDate }
@@ -128,10 +128,10 @@ extension Provenance {
     public init?(_ text: String) {
         // A date before 1970 begins with a hyphen too.
         guard let hyphen = text.lastIndex(of: "-"),
-            let evidence = EvidenceID(hexadecimal: String(text[hyphen...].dropFirst()))
+            let digest = DocumentDigest(hexadecimal: String(text[hyphen...].dropFirst()))
         else { return nil }
         let date = String(text[..<hyphen])
-        self.init(signedDate: .distantPast, evidence: evidence)
+        self.init(signedDate: .distantPast, digest: digest)
         guard date != Self.undated else { return }
         // One document has one name: no leading zeros or plus signs.
         guard let milliseconds = Int64(date), "\(milliseconds)" == date else { return nil }
@@ -144,12 +144,12 @@ extension Provenance {
 extension Provenance: CustomStringConvertible {
     /// When the document was signed, in milliseconds, and its digest in hexadecimal: `1749923628492-9f86…`. The date
     /// comes first so that an index finds the document among those of the same time.
-    public var description: String { "\(date.map { "\($0.milliseconds)" } ?? Self.undated)-\(evidence)" }
+    public var description: String { "\(date.map { "\($0.milliseconds)" } ?? Self.undated)-\(digest)" }
 }
 
 extension Provenance: Comparable {
     public static func < (left: Provenance, right: Provenance) -> Bool {
-        (left.signedDate, left.evidence) < (right.signedDate, right.evidence)
+        (left.signedDate, left.digest) < (right.signedDate, right.digest)
     }
 }
 
@@ -161,7 +161,7 @@ extension Timestamp {
     static let distantFuture = Timestamp(milliseconds: .max)
 }
 
-extension EvidenceID: Storable {
+extension DocumentDigest: Storable {
     @inlinable
     package init?(_ stored: StoredValue) {
         guard case .bytes(let value) = stored else { return nil }

@@ -65,7 +65,7 @@ extension RenewalFact: StoredFields {
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("renewalSignedDate", &provenance.signedDate)
-        try coder.field("renewalEvidence", &provenance.evidence)
+        try coder.field("renewalEvidence", &provenance.digest)
         try coder.field("renewalProductId", &productId)
         try coder.field("autoRenewProductId", &autoRenewProductId)
         try coder.field("autoRenewStatus", &willRenew)

@@ -170,7 +170,7 @@ extension TransactionStatement: StoredFields {
         try coder.field("transactionId", &transactionId)
         try coder.field("source", &source)
         try coder.field("signedDate", &provenance.signedDate)
-        try coder.field("evidence", &provenance.evidence)
+        try coder.field("evidence", &provenance.digest)
         try coder.field("productId", &productId)
         try coder.field("type", &type)
         try coder.field("subscriptionGroup", &subscriptionGroup)

@@ -46,6 +46,6 @@ extension Catalogue {
     fileprivate var timingDigest: [UInt8] {
         let durations = products.compactMapValues(\.duration).sorted { $0.key < $1.key }
         let words = durations.map { JSONValue.array([.string($0.key), .string("\($0.value)")]) }
-        return EvidenceID(Array(JSONValue.array([.string("\(staleLeeway)")] + words).compactText.utf8)).bytes
+        return DocumentDigest(Array(JSONValue.array([.string("\(staleLeeway)")] + words).compactText.utf8)).bytes
     }
 }

@@ -99,7 +99,7 @@ extension Evidence {
     private static func verify(
         _ stored: StoredDocument, by verifier: AppStoreVerifier
     ) async -> Result<Evidence?, DocumentFault> {
-        guard EvidenceID(stored.document, stored.kind) == stored.id else {
+        guard DocumentDigest(stored.document, stored.kind) == stored.id else {
             return .failure(DocumentFault(message: "Its bytes are not those of its name."))
         }
         do throws(VerificationError) {

@@ -73,7 +73,7 @@ public struct CustomerRecord: Hashable, Sendable {
 /// A document as it is stored.
 public struct StoredDocument: Hashable, Sendable {
     /// The digest that names the document.
-    public var id: EvidenceID
+    public var id: DocumentDigest
     /// What kind of document it is.
     public var kind: Evidence.Kind
     /// The app and environment that the document names.
@@ -88,7 +88,7 @@ public struct StoredDocument: Hashable, Sendable {
     public var document: [UInt8]
 
     public init(
-        id: EvidenceID, kind: Evidence.Kind, scope: LedgerScope, signedDate: Timestamp?, receivedAt: Timestamp,
+        id: DocumentDigest, kind: Evidence.Kind, scope: LedgerScope, signedDate: Timestamp?, receivedAt: Timestamp,
         notification: Evidence.Notification?, document: [UInt8]
     ) {
         self.id = id

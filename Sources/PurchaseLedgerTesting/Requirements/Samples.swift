@@ -93,7 +93,7 @@ extension Sample {
         source: TransactionStatement.Source = .signedTransaction
     ) -> TransactionStatement {
         var statement = TransactionStatement(
-            source: source, provenance: Provenance(signedDate: time(signed), evidence: EvidenceID([1, 2, 3])),
+            source: source, provenance: Provenance(signedDate: time(signed), digest: DocumentDigest([1, 2, 3])),
             transactionId: id, originalTransactionId: key(chain).originalTransactionId, productId: text)
         statement.knownSince = time(signed - 1)
         statement.type = Open(rawValue: text)
@@ -113,13 +113,13 @@ extension Sample {
 
     /// A statement without optional members.
     private static let bare = TransactionStatement(
-        source: .signedTransaction, provenance: Provenance(signedDate: ends[0], evidence: EvidenceID([])),
+        source: .signedTransaction, provenance: Provenance(signedDate: ends[0], digest: DocumentDigest([])),
         transactionId: "bare", originalTransactionId: key().originalTransactionId, productId: "")
 
     /// Renewal info with a value in every member.
     static var renewal: RenewalFact {
         var renewal = RenewalFact(
-            provenance: Provenance(signedDate: ends[0], evidence: EvidenceID([4])),
+            provenance: Provenance(signedDate: ends[0], digest: DocumentDigest([4])),
             originalTransactionId: key().originalTransactionId)
         (renewal.productId, renewal.autoRenewProductId, renewal.appAccountToken) = ("", awkward[1], awkward[4])
         renewal.willRenew = false
