@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The names of apps, purchases and documents in a ledger.
+// The keys of apps, purchases and documents in a ledger.
 
 public import AppStoreModel
 
-/// An app in one environment. Facts of two environments never meet: a sandbox purchase entitles to nothing in
+/// An app in one environment. Facts of two environments are never combined: a sandbox purchase entitles to nothing in
 /// production.
 public struct LedgerScope: Hashable, Sendable {
     /// The app.
@@ -18,7 +18,7 @@ public struct LedgerScope: Hashable, Sendable {
     }
 }
 
-/// One purchase, renewal or restore.
+/// The key of one transaction: a purchase, renewal or restore.
 public struct TransactionKey: Hashable, Sendable {
     /// The app and environment.
     public var scope: LedgerScope
@@ -31,8 +31,8 @@ public struct TransactionKey: Hashable, Sendable {
     }
 }
 
-/// All transactions of one purchase, by Apple's `originalTransactionId`: a subscription with its renewals, or one
-/// product bought once.
+/// The key of a chain: all transactions with the same `originalTransactionId`. A chain is a subscription with its
+/// renewals, or one product bought once.
 public struct ChainKey: Hashable, Sendable {
     /// The app and environment.
     public var scope: LedgerScope
@@ -74,7 +74,7 @@ public struct DocumentDigest: Hashable, Sendable {
         bytes = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
     }
 
-    /// Hashes all bytes at once. An array hashes them one by one.
+    /// Hashes all bytes at once. The synthesized method would hash them one by one.
     public func hash(into hasher: inout Hasher) {
         bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
     }
@@ -96,8 +96,8 @@ extension DocumentDigest: CustomStringConvertible {
 
 /// The document that a fact comes from, and when that document was signed.
 ///
-/// Of two documents about one thing the later one holds. Two of the same instant are ordered by their digests, so that
-/// the order of arrival never matters.
+/// Of two documents about the same thing, the one that was signed later counts. Documents signed at the same instant
+/// are ordered by their digests, so that the order of arrival never matters.
 public struct Provenance: Hashable, Sendable {
     /// When the App Store signed the document.
     public var signedDate: Timestamp
@@ -116,10 +116,10 @@ extension Provenance {
         self.init(signedDate: date ?? .distantPast, digest: digest)
     }
 
-    /// To read another into.
+    /// A value to read stored fields into.
     @usableFromInline package static let blank = Provenance(signedDate: .distantPast, digest: DocumentDigest([]))
 
-    /// ``signedDate``, or `nil` where the document does not say when it was signed.
+    /// ``signedDate``, or `nil` if the document does not say when it was signed.
     package var date: Timestamp? { signedDate == .distantPast ? nil : signedDate }
 
     /// Reads what ``description`` writes.
@@ -142,8 +142,7 @@ extension Provenance {
 }
 
 extension Provenance: CustomStringConvertible {
-    /// When the document was signed, in milliseconds, and its digest in hexadecimal: `1749923628492-9f86…`. The date
-    /// comes first so that an index finds the document among those of the same time.
+    /// When the document was signed, in milliseconds, and its digest in hexadecimal: `1749923628492-9f86…`.
     public var description: String { "\(date.map { "\($0.milliseconds)" } ?? Self.undated)-\(digest)" }
 }
 
