@@ -14,13 +14,14 @@ enum Sample {
         "\u{0}", "a\u{0}b", "\u{1}0", "", "é\u{1f600}", "'; --\"\\,%_", String(repeating: "x", count: 70_000),
     ]
 
-    /// The key of a chain by a small number.
+    /// The key of a chain, made from a small number.
     static func key(_ number: Int = 1, in scope: LedgerScope = production) -> ChainKey {
         ChainKey("\(2_000_000_000 + number)", in: scope)
     }
 
     static func time(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: 1_700_000_000_000 + milliseconds) }
 
+    /// The earliest and the latest timestamp.
     static let ends = [Timestamp(milliseconds: .min), Timestamp(milliseconds: .max)]
 
     static func state(_ product: String = "product") -> ChainState {
@@ -87,7 +88,7 @@ extension Sample {
     private static let revocation = TransactionStatement.Revocation(
         date: time(3), reason: Open(rawValue: 17), type: Open(rawValue: "A_WORD"), percentage: -1)
 
-    /// A statement with a value in every member, none of them a known word.
+    /// A statement with a value in every member. Its enumerations have values that this version does not know.
     static func statement(
         _ id: String, of chain: Int = 1, signed: Int64 = 0, text: String = "text",
         source: TransactionStatement.Source = .signedTransaction
