@@ -3,8 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-// What documents say about transactions. `statements` has a row for each transaction and source. `residue` has such
-// rows, without names, for documents that were erased.
+// What documents say about transactions. `statements` has a row for each transaction and kind of document. `residue`
+// has such rows for documents that were erased, without account, offer and price.
 
 extension SQLiteLedgerSession {
     private static let columns = ColumnNames.names(TransactionStatement.self)
@@ -38,7 +38,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Where facts are stored.
+    /// The tables of facts.
     enum FactTable: String {
         case statements
         case residue

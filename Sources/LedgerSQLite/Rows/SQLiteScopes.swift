@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Apps and scopes, to which tables refer by numbers. None of these is ever deleted, so that numbers are cached.
+// Apps and scopes, to which other tables refer by number. They are never deleted, so their numbers are cached.
 
 extension SQLiteLedgerSession {
     func app(_ bundleId: String) throws -> Int64? {
