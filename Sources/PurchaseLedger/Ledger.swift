@@ -65,7 +65,7 @@ extension Ledger {
         return try await commit(recording.query, at: now) { $0.record(recording) }
     }
 
-    /// Publishes the changes that time alone brought to chains.
+    /// Publishes the changes of chains that are due because time has passed, without new documents.
     ///
     /// - Returns: How many chains were evaluated: `limit` if there may be more.
     /// - Throws: ``LedgerStorageError``: `damaged` if some of the chains cannot be read. All others were published.

@@ -8,7 +8,7 @@ import Synchronization
 /// Commits writes in groups, so that they share a flush.
 ///
 /// The next group gathers while one is being written, so that groups grow with the load. A group that is smaller than
-/// the last one waits a moment for further writes. After a group of one write, no group waits.
+/// the last one waits a moment for further writes. The group after one with a single write does not wait.
 final class GroupCommit: Sendable {
     /// What one caller writes.
     struct Write: Sendable {

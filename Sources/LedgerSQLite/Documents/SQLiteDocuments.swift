@@ -98,7 +98,7 @@ extension SQLiteLedgerSession {
 
 extension SQLiteLedgerSession {
     /// The documents that are evidence for a chain. Nearly every document is evidence for one chain alone, which is in
-    /// `documents`. Further chains are in `mentions`.
+    /// `documents`. Otherwise `mentions` contains the chains that `documents` does not.
     private static let evidence = """
         SELECT number FROM documents WHERE chain = ?1 UNION SELECT document FROM mentions WHERE chain = ?1
         """

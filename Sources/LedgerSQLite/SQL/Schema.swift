@@ -126,7 +126,8 @@ extension Schema {
     /// date is therefore part of a document's name: if a later version read another date from the same document, it
     /// would not find the stored one. Blobs are few, and found by the first eight bytes of their digest.
     ///
-    /// Nearly every document is about one chain or none. Further chains are in `mentions`.
+    /// Nearly every document is about one chain or none. If there are several, `mentions` contains those that `chain`
+    /// does not.
     private static let documents = """
         CREATE TABLE sharedBlobs (
             id INTEGER PRIMARY KEY,

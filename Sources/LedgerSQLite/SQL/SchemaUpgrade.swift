@@ -52,8 +52,8 @@ extension Schema {
     /// - a customer exists in its own right if an event reports a claim, if it has several ids, which only an alias
     ///   makes, or if no purchase names its id as its account now;
     /// - a transaction counts as known since its purchase;
-    /// - renewal info is about the transaction that was signed at the same instant. Renewal info about the newest period
-    ///   therefore stays about it.
+    /// - renewal info is about the transaction that was signed at the same instant. Therefore renewal info about the
+    ///   newest period stays about that period.
     ///
     /// The numbers of deleted rows are not reused.
     private static let newColumns = """

@@ -81,7 +81,7 @@ extension LedgerDraft {
             }
             unlink(&record, from: customer.customer)
             guard !rules.keepsEvidence else {
-                // The residue shows that a consumable may have been credited before, if the chain gets another owner.
+                // If the chain gets another owner, the residue shows that a consumable may have been credited before.
                 record.chain.residue = record.chain.residueOfErasure
                 put(record)
                 continue

@@ -18,9 +18,9 @@ extension LedgerDraft {
         return self.record(ChainKey(successor, in: record.key.scope)).key
     }
 
-    /// Migrates the chains that a document proves to be earlier names of others.
+    /// Migrates each chain that is an earlier name of another one, as a document proves.
     ///
-    /// - Returns: The chains that now have their facts.
+    /// - Returns: The chains that took over the facts.
     mutating func migrate(_ document: Evidence) -> Set<ChainKey> {
         guard !document.predecessors.isEmpty else { return [] }
         var migrated: Set<ChainKey> = []

@@ -28,7 +28,7 @@ struct Recording: Sendable {
     }
 }
 
-/// What became of recorded documents.
+/// The result of recording documents.
 public struct RecordResult: Hashable, Sendable {
     /// How many documents were not stored yet.
     public var new = 0
@@ -162,7 +162,7 @@ extension LedgerDraft {
     ///
     /// - Parameter chain: The facts that decide about the owner.
     private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {
-        // An accepted claim stays.
+        // An accepted claim takes precedence over a token.
         guard !record.owners.contains(where: { $0.reason == .claim }) else { return }
         let customer = chain.account.flatMap { findOrAddCustomer($0) }
         guard record.owners.map(\.customer) != [customer].compactMap(\.self) else { return }

@@ -98,7 +98,7 @@ package struct OwnerChanges {
     }
 
     /// How far a recorded time may lie after `now`, because overlapping requests are recorded in any order. A later
-    /// time comes from a wrong clock and is ignored: it must not block the purchase until then.
+    /// time comes from a wrong clock, and is ignored so that it does not block the purchase.
     private static let overlap = Duration.seconds(3600)
 
     private func recent(at now: Timestamp) -> [Timestamp] {

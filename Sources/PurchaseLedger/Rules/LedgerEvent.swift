@@ -4,8 +4,8 @@ public import AppStoreModel
 
 /// A change, published once.
 ///
-/// A consumer that keeps the `after` of each chain's last event has the same state as answers, once all changes up to
-/// that instant are published.
+/// A consumer can keep the `after` of each chain's last event. Once all changes up to an instant are published, these
+/// states equal those in answers at that instant.
 public struct LedgerEvent: Hashable, Sendable {
     /// The kinds of changes.
     public enum Kind: String, CaseIterable, Sendable {

@@ -178,7 +178,7 @@ private struct Timeline {
     }
 
     private mutating func supersedeRenewals() {
-        // For the second at which periods ended: whether all of them were superseded.
+        // For each second: whether all periods that ended in it were superseded.
         var areSuperseded: [Int64: Bool] = [:]
         for index in entries.indices {
             let (start, end) = (entries[index].period.start.second, entries[index].period.end.second)
@@ -224,8 +224,8 @@ extension Array<TransactionStatement> {
 }
 
 extension TransactionStatement {
-    /// Merges the transactions of one purchase, which are in order: the newest statement, with the id and date of the
-    /// first transaction. If one of them was revoked, the purchase was. `nil` if there are none.
+    /// Merges the transactions of one purchase, the earliest first, into the newest statement with the id and the date
+    /// of the first transaction. If one of them was revoked, the purchase was. `nil` if there are none.
     fileprivate init?(merging transactions: [TransactionStatement]) {
         guard let first = transactions.first, let newest = transactions.max(by: { $0.provenance < $1.provenance })
         else { return nil }

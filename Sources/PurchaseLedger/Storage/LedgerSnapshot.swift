@@ -6,7 +6,7 @@ public import AppStoreModel
 public struct LedgerQuery: Hashable, Sendable {
     /// The chains to load.
     public var chains: Set<ChainKey> = []
-    /// Transactions whose chains to load.
+    /// Transactions. The chains that contain them are loaded.
     public var transactions: Set<TransactionKey> = []
     /// The customers to load, each by one of its ids.
     public var customers: Set<CustomerID> = []
@@ -20,9 +20,9 @@ public struct LedgerQuery: Hashable, Sendable {
     public var arriving: [Evidence] = []
     /// Documents to load with their content.
     public var documents: Set<Provenance> = []
-    /// Chains whose documents to list by name.
+    /// Chains. The names of all their documents are loaded.
     public var evidence: Set<ChainKey> = []
-    /// Bundle ids of apps whose catalogue digests to load, see ``LedgerChanges/catalogues``.
+    /// Bundle ids of apps. Their ``LedgerChanges/catalogues`` are loaded.
     public var catalogues: Set<String> = []
 
     public init() {}
@@ -56,8 +56,8 @@ public struct LedgerSnapshot: Sendable {
     public var query: LedgerQuery
     /// The chains of the query that exist.
     public var chains: [ChainKey: ChainRecord] = [:]
-    /// The chain of each transaction. If documents name different chains, as after a migration, the newest document
-    /// decides.
+    /// The chain of each transaction. If documents name different chains, for example after a migration, the newest
+    /// document decides.
     public var transactions: [TransactionKey: ChainKey] = [:]
     /// The customer of each id in the query that has one.
     public var ids: [CustomerID: Customer] = [:]
@@ -67,9 +67,9 @@ public struct LedgerSnapshot: Sendable {
     public var newNumbers: [CustomerID: Int64] = [:]
     /// The documents of `query.names` that are stored and can be read.
     public var names: Set<Provenance> = []
-    /// The documents of the query that are stored.
+    /// The documents of `query.documents` that are stored.
     public var documents: [Provenance: StoredDocument] = [:]
-    /// The documents of the chains, if the query asks for them.
+    /// The documents of each chain in `query.evidence`.
     public var evidence: [ChainKey: [DocumentReference]] = [:]
     /// The ``LedgerChanges/catalogues`` that were committed last, by bundle id.
     public var catalogues: [String: [UInt8]] = [:]
