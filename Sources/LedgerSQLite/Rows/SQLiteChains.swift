@@ -115,16 +115,16 @@ extension RowReader {
 extension SQLiteLedgerSession {
     private static let addChain = """
         INSERT INTO chains (\(columnList), nextChange, originalTransactionId, scope)
-        VALUES (\(places(columns.count + 3)))
+        VALUES (\(placeholders(columns.count + 3)))
         """
 
     /// Leaves out `nextChange`: SQLite writes its index again even if the value stays the same.
     private static let updateChain = """
-        UPDATE chains SET (\(columnList)) = (\(places(columns.count))) WHERE id = ?
+        UPDATE chains SET (\(columnList)) = (\(placeholders(columns.count))) WHERE id = ?
         """
 
     private static let updateChainWithDue = """
-        UPDATE chains SET (\(columnList), nextChange) = (\(places(columns.count + 1))) WHERE id = ?
+        UPDATE chains SET (\(columnList), nextChange) = (\(placeholders(columns.count + 1))) WHERE id = ?
         """
 
     /// Writes what differs from the record that was loaded.

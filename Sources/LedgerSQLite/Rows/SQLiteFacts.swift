@@ -17,14 +17,14 @@ extension SQLiteLedgerSession {
         """
 
     private static let putStatement = """
-        INSERT OR REPLACE INTO statements (chain, isOriginal, \(columnList)) VALUES (\(places(columns.count + 2)))
+        INSERT OR REPLACE INTO statements (chain, isOriginal, \(columnList)) VALUES (\(placeholders(columns.count + 2)))
         """
 
     private static let putResidue = """
-        INSERT OR REPLACE INTO residue (chain, \(columnList)) VALUES (\(places(columns.count + 1)))
+        INSERT OR REPLACE INTO residue (chain, \(columnList)) VALUES (\(placeholders(columns.count + 1)))
         """
 
-    static func places(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
+    static func placeholders(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
 
     /// Merges the stored facts of a chain into it.
     func addFacts(to chain: inout Chain, _ number: Int64) throws {
