@@ -137,7 +137,7 @@ extension LedgerStorageContract {
                 Set(found.values.joined().flatMap(\.chains)), is: [Sample.key(2), Sample.key(3)], "Chains")
             try await trial.commit { $0.erasedChains = [Sample.key(2)] }
             let left = try await trial.scan(trial.first.scanDocuments, limit: 10) { _ in }
-            try trial.expect(left.count, is: 4, "Documents left: those of no chain or also of another")
+            try trial.expect(left.count, is: 4, "Documents left")
         },
         Requirement("The newest notification is found if it is among the last documents") { trial in
             let kinds: [Evidence.Kind] = [.notification, .notification, .transaction, .receipt]
