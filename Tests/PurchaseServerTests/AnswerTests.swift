@@ -24,7 +24,7 @@ import Testing
     }
 
     private static func name(_ token: String, _ kind: Evidence.Kind = .transaction) -> String {
-        "\(start)-\(EvidenceID(Array(token.utf8), kind))"
+        "\(start)-\(DocumentDigest(Array(token.utf8), kind))"
     }
 
     private static let scope = #""bundleId":"com.example","environment":"Production""#
@@ -184,9 +184,9 @@ import Testing
         let answer = try await Self.text(world, .post, "/notifications/v2", notification)
         #expect(answer == "{}")
         let text = try await Self.text(world, .get, "/v1/subscriptions/1")
-        let id = "undated-\(EvidenceID(Array(token.utf8), .transaction))"
+        let id = "undated-\(DocumentDigest(Array(token.utf8), .transaction))"
         #expect(text.contains(#""evidence":{"id":"\#(id)","kind":"signedTransaction","signedDate":null}"#))
-        let name = "undated-\(EvidenceID(Array(info.utf8), .renewalInfo))"
+        let name = "undated-\(DocumentDigest(Array(info.utf8), .renewalInfo))"
         #expect(text.hasSuffix(#""renewalInfo":{"id":"\#(name)","signedDate":null}}"#), "\(text)")
         #expect(try await world.send(.get, "/v1/evidence/\(name)").1["signedDate"] == .null)
     }

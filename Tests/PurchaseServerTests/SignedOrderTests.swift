@@ -114,7 +114,7 @@ import Testing
             // Of one instant, about one transaction, with different content.
             let words = history.documents.flatMap(\.statements)
             let instants = Dictionary(grouping: words) { [$0.transactionId, "\($0.provenance.signedDate)"] }
-            ties += instants.values.count { Set($0.map(\.provenance.evidence)).count > 1 }
+            ties += instants.values.count { Set($0.map(\.provenance.digest)).count > 1 }
             var random = SeededRandom(seed: seed)
             let answers = try await Self.answers(to: history, arriving: [history.documents], &random)
             statuses.formUnion(answers.states.values.joined().compactMap { $0?.status })

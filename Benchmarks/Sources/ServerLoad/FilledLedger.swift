@@ -93,7 +93,7 @@ enum FilledLedger {
         let signed = Timestamp(milliseconds: start(of: periods - 1))
         var renewal = RenewalFact(
             provenance: Provenance(
-                signedDate: signed, evidence: EvidenceID(Array(chain.originalTransactionId.utf8))),
+                signedDate: signed, digest: DocumentDigest(Array(chain.originalTransactionId.utf8))),
             originalTransactionId: chain.originalTransactionId)
         renewal.productId = SimulatedStore.product
         renewal.autoRenewProductId = SimulatedStore.product
@@ -115,7 +115,7 @@ enum FilledLedger {
         let signed = Timestamp(milliseconds: start(of: period))
         var statement = TransactionStatement(
             source: .signedTransaction,
-            provenance: Provenance(signedDate: signed, evidence: EvidenceID(Array(id.utf8))), transactionId: id,
+            provenance: Provenance(signedDate: signed, digest: DocumentDigest(Array(id.utf8))), transactionId: id,
             originalTransactionId: chain.originalTransactionId, productId: SimulatedStore.product)
         statement.type = Open(.autoRenewableSubscription)
         statement.subscriptionGroup = "21034567"

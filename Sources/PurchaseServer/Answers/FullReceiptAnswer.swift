@@ -119,11 +119,11 @@ private struct KnownDocuments {
     /// The name of the receipt in the request.
     let sent: Provenance
     private var documents: [Provenance: [UInt8]] = [:]
-    private var purchases: [EvidenceID: [String: InAppPurchase]]
+    private var purchases: [DocumentDigest: [String: InAppPurchase]]
 
     init(_ receipt: Verified<AppReceipt>) {
-        sent = Provenance(EvidenceID(receipt.document, .receipt), signed: receipt.signedDate)
-        purchases = [sent.evidence: Self.byId(receipt.payload)]
+        sent = Provenance(DocumentDigest(receipt.document, .receipt), signed: receipt.signedDate)
+        purchases = [sent.digest: Self.byId(receipt.payload)]
     }
 
     /// The bytes of a document; `nil` if it was not loaded or is not stored.
@@ -140,15 +140,15 @@ private struct KnownDocuments {
     private mutating func add(_ stored: [Provenance: StoredDocument]) {
         for (name, document) in stored {
             documents[name] = document.document
-            guard document.kind == .receipt, purchases[name.evidence] == nil else { continue }
+            guard document.kind == .receipt, purchases[name.digest] == nil else { continue }
             let payload = (try? SignedReceipt(decoding: document.document)).map(\.payload)
             let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
-            purchases[name.evidence] = receipt.map(Self.byId)
+            purchases[name.digest] = receipt.map(Self.byId)
         }
     }
 
     /// The purchases in a receipt, by transaction id; empty for other documents.
-    func purchases(in receipt: Provenance) -> [String: InAppPurchase] { purchases[receipt.evidence] ?? [:] }
+    func purchases(in receipt: Provenance) -> [String: InAppPurchase] { purchases[receipt.digest] ?? [:] }
 
     func transaction(_ name: Provenance) -> JWSTransactionDecodedPayload? { payload(name) }
 
