@@ -31,7 +31,7 @@ public struct ServerApplication: Sendable {
     /// The requests that the log includes.
     public var requestLog = RequestLogPolicy.all
 
-    /// The bounds on what clients may use.
+    /// The bounds on the connections, the memory and the time that clients may use.
     public let bounds: ServerBounds
 
     package let bodies: BodyIntake

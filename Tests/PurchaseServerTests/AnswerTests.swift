@@ -253,8 +253,8 @@ import Testing
         #expect(response.status == .gone)
         #expect(
             String(buffer: response.body) == """
-                {"error":{"code":"cursorExpired","message":"Events behind this cursor were erased. Those that are left begin \
-                behind oldest.","retryable":false,"oldest":"1"}}
+                {"error":{"code":"cursorExpired","message":"Events after this cursor were erased. The remaining events \
+                begin after oldest.","retryable":false,"oldest":"1"}}
                 """)
         #expect(try await Self.text(world, .get, "/v1/events?after=1") == #"{"items":[],"nextCursor":"1"}"#)
         #expect(try await Self.text(world, .get, "/v1/events") == #"{"items":[],"nextCursor":"1"}"#)

@@ -10,7 +10,7 @@ import Synchronization
 ///
 /// Anyone can send such a document repeatedly, so the number of warnings per minute is limited.
 final class GenuineRefusals: Sendable {
-    /// The most warnings in a minute. The first one after that has the number of those that were suppressed.
+    /// The most warnings in a minute. The next warning after it contains the number of suppressed ones.
     static let most = 10
 
     private struct State {

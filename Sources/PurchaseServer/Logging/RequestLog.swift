@@ -31,7 +31,7 @@ public enum RequestLogPolicy: Hashable, Sendable {
     }
 }
 
-/// The state that all request logs of a server share, whichever of its ports a request arrives at.
+/// The state that the request logs of all ports of a server share.
 final class RequestCounts: Sendable {
     fileprivate let ids: RequestIDs
     fileprivate let refusals = GenuineRefusals()
@@ -83,7 +83,7 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         switch policy {
         case .all: true
         case .errors: failed
-        case .oneIn(let count): counts.sampler.isNext(of: count) || failed
+        case .oneIn(let count): counts.sampler.selects(oneIn: count) || failed
         case .off: false
         }
     }
@@ -113,5 +113,5 @@ extension RequestContext {
 fileprivate final class Sampler: Sendable {
     private let count = Atomic<Int>(0)
 
-    func isNext(of all: Int) -> Bool { count.wrappingAdd(1, ordering: .relaxed).oldValue % all == 0 }
+    func selects(oneIn n: Int) -> Bool { count.wrappingAdd(1, ordering: .relaxed).oldValue % n == 0 }
 }
