@@ -37,7 +37,7 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "The app of the key. May be omitted if the configuration has only one.")
         var bundleId: String?
 
-        /// The longest name, in characters: it fits a line of the list.
+        /// The longest name, in characters: a key fits on one line of the list.
         private static let longestName = 100
 
         func validate() throws {

@@ -77,7 +77,7 @@ struct Serve: AsyncParsableCommand {
         if !configuration.roots.isEmpty {
             logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
         }
-        // Closing merges SQLite's log into the file, also after an error.
+        // Closing merges SQLite's write-ahead log into the file, so the ledger is closed after an error too.
         do {
             try await serve(composition, service, logger)
         } catch {
@@ -138,7 +138,7 @@ struct Serve: AsyncParsableCommand {
 
     private func welcome(_ address: String, _ configuration: ServerConfiguration) -> String {
         let first = """
-            Quittance listens on \(address). A first request, which is not a receipt:
+            Quittance listens on \(address). A first request, with text that is not a receipt:
 
               curl -s \(address)/verifyReceipt -d '{"receipt-data": "bm90IGEgcmVjZWlwdA=="}'
 
