@@ -74,14 +74,14 @@ import Testing
             {"port": 1, "hostname": "::1", "environments": ["sandbox", "xcode"], "keepEvidence": true, "claimPolicy": "keep"}
             """
         let variables = ["QUITTANCE_PORT": "2", "QUITTANCE_CLAIM_POLICY": "share", "PATH": "x"]
-        let told = try Self.read(text, variables)
-        #expect(told.port == 2)
-        #expect(told.hostname == "::1")
-        #expect(told.environments == [.sandbox, .xcode])
-        #expect(told.keepEvidence)
-        #expect(told.claimPolicy == .share)
+        let configuration = try Self.read(text, variables)
+        #expect(configuration.port == 2)
+        #expect(configuration.hostname == "::1")
+        #expect(configuration.environments == [.sandbox, .xcode])
+        #expect(configuration.keepEvidence)
+        #expect(configuration.claimPolicy == .share)
         #expect(try Self.read(nil).claimPolicy == .accountTokenWins)
-        #expect(told.environment == .production)
+        #expect(configuration.environment == .production)
         #expect(
             try Self.read(nil, ["QUITTANCE_ENVIRONMENTS": "production, Sandbox"]).environments == [
                 .production, .sandbox,

@@ -175,7 +175,7 @@ import Testing
         #expect(try await world.send(.get, "/v1/customers/anna").0 == .notFound)
     }
 
-    @Test func `an invalid single document is named document in the error`() async throws {
+    @Test func `the error about a single invalid document begins with document`() async throws {
         let (_, answer) = try await World().send(.post, "/v1/customers/anna/purchases", #"{"document":"x"}"#)
         #expect(answer["error"]?["message"]?.string?.hasPrefix("document: ") == true)
     }
