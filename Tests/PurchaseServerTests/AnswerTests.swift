@@ -287,7 +287,7 @@ import Testing
             let now = Timestamp(milliseconds: LedgerRoutesTests.now.milliseconds + days * day)
             let publisher = DueChangePublisher(
                 ledger: world.ledger, eventRetention: .seconds(2 * 86_400), now: { now },
-                clock: VirtualClock(endsWithFirstSleep: true), logger: world.server.logger)
+                clock: VirtualClock(cancelsSleepingTasks: true), logger: world.server.logger)
             try await publisher.run()
             return try await world.ledger.events(of: "com.example", limit: 10).events
         }
