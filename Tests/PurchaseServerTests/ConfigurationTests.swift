@@ -144,7 +144,7 @@ import Testing
         ("com.example\u{0}", false), ("sqlite:x", false),
     ])
     func `a bundle id that no app can have is refused`(id: String, isPossible: Bool) throws {
-        #expect(AppConfiguration.canBeBundleId(id) == isPossible)
+        #expect(AppConfiguration.isValidBundleId(id) == isPossible)
         let json = JSONValue.object([.init("apps", .array([.object([.init("bundleId", .string(id))])]))])
         #expect(((try? Self.read(json.compactText)) != nil) == isPossible)
     }

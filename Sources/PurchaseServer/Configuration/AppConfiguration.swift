@@ -32,7 +32,7 @@ public struct AppConfiguration: Sendable {
 
     /// Whether a bundle id follows ``bundleIdRule``. With one that does not, such as one that ends with a space, the
     /// server would refuse all documents of the app.
-    package static func canBeBundleId(_ text: String) -> Bool {
+    package static func isValidBundleId(_ text: String) -> Bool {
         (1...longestBundleId).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in
                 switch byte {

@@ -47,7 +47,7 @@ extension AppConfiguration {
             "customerProof",
         ])
         guard let bundleId = try app.string("bundleId") else { throw app.error("bundleId is missing.") }
-        guard Self.canBeBundleId(bundleId) else {
+        guard Self.isValidBundleId(bundleId) else {
             throw app.member("bundleId", .string(bundleId)).error(Self.bundleIdRule)
         }
         guard !others.contains(where: { $0.identity.bundleId == bundleId }) else {

@@ -157,7 +157,7 @@ extension ServerConfiguration {
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
             throw ValidationError("Which app? Pass --bundle-id.")
         }
-        guard AppConfiguration.canBeBundleId(app) else {
+        guard AppConfiguration.isValidBundleId(app) else {
             throw ValidationError("--bundle-id “\(app.printable)”: \(AppConfiguration.bundleIdRule)")
         }
         guard known.isEmpty || known.contains(app) else {

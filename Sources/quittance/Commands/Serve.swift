@@ -60,7 +60,7 @@ struct Serve: AsyncParsableCommand {
             throw ValidationError("--environment takes production or sandbox: Apple signs for no other.")
         }
         guard (0...65535).contains(port ?? 0) else { throw ValidationError("--port takes a number from 0 to 65535.") }
-        if let wrong = bundleIds.first(where: { !AppConfiguration.canBeBundleId($0) }) {
+        if let wrong = bundleIds.first(where: { !AppConfiguration.isValidBundleId($0) }) {
             throw ValidationError("--bundle-id “\(wrong.printable)”: \(AppConfiguration.bundleIdRule)")
         }
     }
