@@ -339,7 +339,7 @@ import Testing
         let world = try await World()
         let plan = try ReceiptPlan(Self.receipt.encoded, by: world.authority.receipts)
         let document = Base64.encode(try plan.signed())
-        // Certificates beside the signer's chain are unsigned: the receipt is accepted, and stored without them.
+        // Certificates outside the signer's chain are not signed: the receipt is accepted, and stored without them.
         var wrapped = plan
         wrapped.certificates += Array(repeating: DEREncoding.sequence([UInt8](repeating: 0, count: 9999)), count: 7)
         let sent = Base64.encode(try wrapped.signed())

@@ -402,7 +402,7 @@ private struct RandomStore {
         drafts.append(.notification(payload, transaction, renewal))
     }
 
-    /// An app receipt with most of what was bought in production so far, in any order.
+    /// Adds an app receipt with most of the purchases in production so far, in random order.
     mutating func issueReceipt() {
         var receipt = AppReceipt()
         receipt.receiptType = Open(.production)

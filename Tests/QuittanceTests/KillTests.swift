@@ -77,7 +77,7 @@ import Testing
         let all = Set((1...(Self.rounds * Self.perRound)).map(String.init))
         #expect(Set(reader.started) == all, "seed \(seed)")
         #expect(reader.started.count == all.count, "seed \(seed): a start was published twice")
-        // The reader that read all the time has received the same events as a new one.
+        // The reader that read during the whole test has received the same events as a new one.
         var newReader = EventReader()
         while try await newReader.page(from: server, key: key) > 0 {}
         #expect(reader.ids == newReader.ids, "seed \(seed): an event was skipped")

@@ -15,7 +15,7 @@ struct Case: Sendable {
     /// Verifies an input, reads all of it, and returns the outcome.
     let verify: @Sendable ([UInt8]) async -> String
 
-    /// - Parameter make: Makes an input of about the given number of bytes, and at most of the size that a limit allows.
+    /// - Parameter make: Makes an input of about the given number of bytes, or of the largest size allowed.
     init(
         _ name: String, _ verify: @escaping @Sendable ([UInt8]) async throws -> String,
         _ make: @escaping @Sendable (Int) throws -> [UInt8]

@@ -102,8 +102,8 @@ struct LoadPlan {
         for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: ledger + suffix) }
     }
 
-    /// Reads a file into the system's cache, where a server that has run for a while has it. This is done in each
-    /// round, since some systems soon drop it. The benchmark measures the server and not the disk's cache.
+    /// Reads a file into the system's cache, as if the server had run for a while. This is done in each round, since
+    /// some systems soon drop the file. The benchmark measures the server and not the system's cache.
     private static func warm(_ path: String) throws {
         guard let file = FileHandle(forReadingAtPath: path) else { throw LoadFailure("No ledger at \(path)") }
         while try file.read(upToCount: 1 << 20)?.isEmpty == false {}

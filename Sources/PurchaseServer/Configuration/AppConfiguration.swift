@@ -7,7 +7,7 @@ public import PurchaseLedger
 public struct AppConfiguration: Sendable {
     /// The bundle id and the Apple ID that documents of the app must have.
     public var identity: AppIdentity
-    /// What the app's products entitle to.
+    /// The app's products and their entitlements.
     public var catalogue = Catalogue()
     /// The `password` that verifyReceipt requires for receipts with subscriptions; `nil` if it requires none.
     public var sharedSecret: String?

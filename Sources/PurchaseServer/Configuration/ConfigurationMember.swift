@@ -32,7 +32,7 @@ struct ConfigurationMember {
         return name
     }
 
-    /// A member of this object. Errors about it work without its value.
+    /// A member of this object. An error about it does not need its value.
     func member(_ name: String, _ value: JSONValue = .null) -> ConfigurationMember {
         ConfigurationMember(text: text, path: path + [.member(name)], value: value)
     }

@@ -39,9 +39,9 @@ public struct ServerBounds: Sendable {
     /// How long shutdown may take: as long as a running request may, and 5 seconds for everything else.
     package var shutdown: Duration { requestTimeout + .seconds(5) }
 
-    /// The most bytes of a short body or response. Short ones do not count toward the budget, and the thread of the
-    /// connection handles short bodies itself. The App Store sends nothing longer, and most receipts are shorter. The
-    /// other connections of the thread wait some milliseconds for the worst body of this size.
+    /// The most bytes of a short body or response. Short ones do not count toward the budget, nor do as many bytes of a
+    /// long body. The thread of the connection handles short bodies itself: its other connections wait some
+    /// milliseconds for the worst one. The App Store sends nothing longer, and most receipts are shorter.
     package static let shortBody = 64 << 10
 
     /// The most bytes of a request's head. Ordinary ones have less than 1 KB.

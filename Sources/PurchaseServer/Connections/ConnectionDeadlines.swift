@@ -141,9 +141,9 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         finishShortAnswer(context)
     }
 
-    /// Ends a request if its short response was sent. After a flush it mostly was. If the kernel did not take all of
-    /// it, the next request or the next check of the deadlines tries again. A promise for each response would cost far
-    /// more.
+    /// Ends a request if its short response was sent. After a flush, it usually was. If the kernel did not take the
+    /// whole response, the next request or the next check of the deadlines tries again. A promise for each response
+    /// would cost far more.
     private func finishShortAnswer(_ context: ChannelHandlerContext) {
         guard isEndWritten, bufferedBytes(context) == 0 else { return }
         isEndWritten = false

@@ -5,7 +5,7 @@ import AppStoreTrust
 import Logging
 import Synchronization
 
-/// Warns about genuine documents that the server refused. The cause is mostly the server's configuration, in which an
+/// Warns about genuine documents that the server refused. The cause is usually the server's configuration, in which an
 /// app or an environment is missing, or a version of the server that is too old.
 ///
 /// Anyone can send such a document repeatedly, so the number of warnings per minute is limited.

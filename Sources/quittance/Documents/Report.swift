@@ -53,7 +53,7 @@ enum Report {
         return "old transaction receipt".styled(.bold) + "\n" + list(rows)
     }
 
-    /// The members of an object, indented. Members that `known` lacks are marked; if it is `nil`, none is.
+    /// The members of an object, indented. Members that `known` lacks are marked; if `known` is `nil`, none are.
     private static func members(_ json: JSONValue, known: JSONValue?, currency: String?, indent: Int) -> String {
         guard let members = json.members else { return pad(indent) + value(json, "", currency) + "\n" }
         // The currency of a price is in the same object, or in one around it.
