@@ -14,7 +14,7 @@ public struct AppReceipt: Hashable, Sendable {
     /// The app (type 2).
     public var bundleId: String?
     /// The value of type 2 with its tag and length: the bytes that the device hash covers.
-    public var bundleIdOctets: ArraySlice<UInt8> = []
+    public var bundleIdBytes: ArraySlice<UInt8> = []
     /// `CFBundleVersion` on iOS, `CFBundleShortVersionString` on macOS (type 3).
     public var applicationVersion: String?
     /// Bytes that go into the device hash (type 4).
@@ -116,7 +116,7 @@ extension AppReceipt: AttributeSet {
         switch visitor.type {
         case 0: try visitor.value(&receiptType, WordForm<ReceiptType>.self)
         case 1: try visitor.value(&appItemId, Lenient<IdentifierForm>.self)
-        case 2: try visitor.text(&bundleId, encoded: &bundleIdOctets)
+        case 2: try visitor.text(&bundleId, encoded: &bundleIdBytes)
         case 3: try visitor.value(&applicationVersion, Lenient<TextForm>.self)
         case 4: visitor.bytes(&opaqueValue, version: 2)
         case 5: visitor.bytes(&deviceHash, version: 1)

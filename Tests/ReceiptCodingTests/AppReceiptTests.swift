@@ -26,7 +26,7 @@ import Testing
         #expect(receipt.receiptCreationDate?.iso8601 == "2024-03-01T12:00:00Z")
         #expect(receipt.inAppPurchases.isEmpty)
         #expect(receipt.otherAttributes.isEmpty)
-        #expect(Array(receipt.bundleIdOctets) == hex("0c11636f6d2e6578616d706c652e6e6f746573"))
+        #expect(Array(receipt.bundleIdBytes) == hex("0c11636f6d2e6578616d706c652e6e6f746573"))
     }
 
     @Test(arguments: [

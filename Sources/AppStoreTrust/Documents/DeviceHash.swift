@@ -33,7 +33,7 @@ extension Verified<AppReceipt> {
         var hash = Insecure.SHA1()
         hash.update(data: device.bytes)
         hash.update(data: payload.opaqueValue)
-        hash.update(data: payload.bundleIdOctets)
+        hash.update(data: payload.bundleIdBytes)
         // Constant-time comparison.
         guard hash.finalize() == Array(payload.deviceHash) else {
             throw VerificationError(.otherDevice, "The receipt was not issued to this device.")
