@@ -49,7 +49,7 @@ extension JWS {
         }
         let text = Array(text)
         // If there are more than two dots, the payload contains one. It is not base64url then.
-        guard let first = text.place(of: Self.dot), let last = text.lastIndex(of: Self.dot), first != last,
+        guard let first = text.indexOfFirst(Self.dot), let last = text.lastIndex(of: Self.dot), first != last,
             let payload = Base64.decodeURL(text[first + 1..<last]), !payload.isEmpty
         else { throw Self.error(in: text) }
         self.text = text
