@@ -148,12 +148,12 @@ import Testing
 
     @Test func `a full cache drops the least recently used signer`() {
         let known = KnownSigners<Int, String>()
-        for number in 1...Limits.knownSigners { known.remember("signer \(number)", as: number) }
+        for number in 1...Limits.knownSigners { known.insert("signer \(number)", for: number) }
         #expect(known.signer { key, _ in key == 1 } == "signer 1")
-        known.remember("another", as: 0)
+        known.insert("another", for: 0)
         #expect(known.signer { key, _ in key == 2 } == nil)
         #expect(known.keys == Array(3...Limits.knownSigners) + [1, 0])
-        known.remember("the same", as: 3)
+        known.insert("the same", for: 3)
         #expect(known.keys.count == Limits.knownSigners)
         #expect(known.signer { key, _ in key == 3 } == "the same")
     }

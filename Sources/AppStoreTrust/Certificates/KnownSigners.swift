@@ -27,7 +27,7 @@ package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: S
     }
 
     /// Caches a signer in place of the one with the same key.
-    package func remember(_ signer: Signer, as key: Key) {
+    package func insert(_ signer: Signer, for key: Key) {
         known.withLock { known in
             known.removeAll { $0.key == key }
             if known.count >= Limits.knownSigners { known.removeFirst() }

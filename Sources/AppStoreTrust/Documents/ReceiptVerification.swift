@@ -46,8 +46,8 @@ extension AppStoreVerifier {
             return known.chain
         }
         let chain = try await chain(behind: receipt, at: now)
-        knownReceiptSigners.remember(
-            ReceiptSigner(receipt.container.signer, chain), as: chain.presented.map { Array($0.tbsCertificateBytes) })
+        knownReceiptSigners.insert(
+            ReceiptSigner(receipt.container.signer, chain), for: chain.presented.map { Array($0.tbsCertificateBytes) })
         return chain
     }
 
