@@ -32,7 +32,7 @@ public struct ResponseBodyV1: LegacyObject {
     /// `unified_receipt`: the newest purchases and the newest receipt.
     public var unifiedReceipt: UnifiedReceipt?
 
-    // Until 10 March 2021.
+    // Apple sent the members below until 10 March 2021.
 
     /// `latest_receipt`: as base64.
     public var latestReceipt: String?
@@ -92,7 +92,7 @@ public enum NotificationEnvironmentV1: String, CaseIterable, Sendable {
 }
 
 extension ResponseBodyV1 {
-    /// `environment` in the vocabulary of all other documents; `nil` if it is of neither.
+    /// `environment` in the vocabulary of all other documents; `nil` if it is missing or unknown.
     public var modernEnvironment: Environment? {
         switch environment?.known {
         case .production: .production
