@@ -5,7 +5,7 @@ public import AppStoreModel
 /// What an app receipt says: one version of one app on one device of one Apple account, and its purchases.
 ///
 /// A receipt writes an absent text or date as an empty string and an absent identifier as 0; both are `nil` here.
-/// `otherAttributes` keeps every attribute that no property carries: those of an unknown type, and the empty ones.
+/// `otherAttributes` keeps every attribute that no property holds: those of an unknown type, and the empty ones.
 public struct AppReceipt: Hashable, Sendable {
     /// Which store signed it (type 0).
     public var receiptType: Open<ReceiptType>?
@@ -23,19 +23,19 @@ public struct AppReceipt: Hashable, Sendable {
     public var deviceHash: ArraySlice<UInt8> = []
     /// When the app was installed or updated, as far as is known (type 8). None in sandbox.
     public var downloadDate: Timestamp?
-    /// Four characters that rise with time, such as `P302` (type 9). Apple does not say what they mean.
+    /// Four characters that increase over time, such as `P302` (type 9). Apple does not document their meaning.
     public var fulfillmentToolVersion: String?
     /// The app's age rating, such as `4+` (type 10).
     public var ageRating: String?
-    /// The developer's number at Apple (type 11). None in sandbox.
+    /// Apple's identifier of the developer (type 11). None in sandbox.
     public var developerId: Int64?
-    /// When the receipt was signed: the instant at which its certificates are judged (type 12).
+    /// When the receipt was signed: the instant at which its certificates must be valid (type 12).
     public var receiptCreationDate: Timestamp?
     /// The client's system version as major × 10000 + minor × 100 + patch, as far as is known (type 13).
     public var clientVersion: Int64?
     /// The download of the app: up to 18 digits (type 15). None in sandbox.
     public var downloadId: Int64?
-    /// The app version's number at Apple (type 16). None in sandbox.
+    /// Apple's identifier of the app version (type 16). None in sandbox.
     public var versionExternalIdentifier: Int64?
     /// The purchases in the receipt's order, which is not chronological (type 17).
     public var inAppPurchases: [InAppPurchase] = []
@@ -43,7 +43,7 @@ public struct AppReceipt: Hashable, Sendable {
     public var originalPurchaseDate: Timestamp?
     /// The app's version at that time (type 19). In sandbox always `1.0`.
     public var originalApplicationVersion: String?
-    /// When a receipt from the Volume Purchase Program ends (type 21). Xcode's date in the year 4001 counts as none.
+    /// When a receipt from the Volume Purchase Program expires (type 21). Xcode's date in the year 4001 counts as none.
     public var expirationDate: Timestamp?
     /// The organization of a Volume Purchase Program receipt (type 23).
     public var organizationDisplayName: String?
@@ -69,7 +69,7 @@ public struct InAppPurchase: Hashable, Sendable {
     public var purchaseDate: Timestamp?
     /// The first purchase of the chain (type 1705). Xcode leaves it out.
     public var originalTransactionId: String?
-    /// When that first purchase was made (type 1706). Xcode leaves it out.
+    /// The `purchaseDate` of the first purchase (type 1706). Xcode leaves it out.
     public var originalPurchaseDate: Timestamp?
     /// The kind of product (type 1707). Xcode leaves it out.
     public var productType: Open<ReceiptProductType>?
@@ -101,7 +101,7 @@ public enum ReceiptProductType: Int64, CaseIterable, Sendable {
     case consumable = 1
     case nonRenewingSubscription = 2
     case autoRenewableSubscription = 3
-    /// Newsstand.
+    /// A free subscription from Newsstand.
     case freeSubscription = 4
 }
 
@@ -110,8 +110,8 @@ public enum ReceiptProductType: Int64, CaseIterable, Sendable {
 extension AppReceipt: AttributeSet {
     static let types: ClosedRange<Int64> = 0...32
 
-    // Lenient are those that decide nothing: Apple has not published their form, and a receipt is valid in spite of an
-    // attribute that has another one.
+    // Attributes on which no decision depends are `Lenient`: Apple has not published their form, so an unexpected form
+    // must not make a receipt invalid.
     mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool {
         switch visitor.type {
         case 0: try visitor.value(&receiptType, WordForm<ReceiptType>.self)
@@ -170,22 +170,23 @@ extension InAppPurchase: AttributeSet {
 extension AppReceipt {
     /// Decodes a receipt's payload: `SET OF ReceiptAttribute`.
     ///
-    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such set, or if an attribute that decides something has a
-    ///   value of another form.
+    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such set, or if an attribute on which decisions depend has
+    ///   an unexpected form.
     public init(decoding payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
         try self.init(attributesOf: payload)
     }
 
-    /// The receipt's payload in DER. What was decoded from a receipt of the App Store comes out the same to the byte.
+    /// The receipt's payload in DER. A receipt that was decoded from the App Store's payload is encoded to the same
+    /// bytes.
     package var encoded: [UInt8] { encodedSet }
 
-    /// The creation date alone: what a verifier needs before it trusts the rest. `nil` if there is none, or none that
-    /// can be read.
+    /// The creation date alone, which a verifier needs before it trusts the rest. `nil` if the date is missing or cannot
+    /// be read.
     package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
         guard var attributes = try? BERReader.attributes(of: payload) else { return nil }
         while !attributes.isAtEnd, let attribute = try? attributes.attribute(in: payload) {
             guard attribute.type == 12 else { continue }
-            // As in decoding, an empty one does not count.
+            // As in decoding, an empty date counts as missing.
             do {
                 if let date = try attribute.date() { return date }
             } catch {

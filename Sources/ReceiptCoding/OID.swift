@@ -2,7 +2,7 @@
 
 /// An object identifier (ITU-T X.690 section 8.19).
 public struct OID: Hashable, Sendable {
-    /// The contents' bytes.
+    /// The content bytes, without tag and length.
     let octets: [UInt8]
 
     init(octets: some Sequence<UInt8>) {
@@ -26,12 +26,12 @@ public struct OID: Hashable, Sendable {
 extension OID: CustomStringConvertible {
     /// The dotted form.
     public var description: String {
-        // Those in use have a dozen bytes at most; a hostile document may have one of millions.
+        // Identifiers in use have a dozen bytes at most; a hostile document may have one of millions of bytes.
         guard octets.count <= 32 else { return "an OID of \(octets.count) bytes" }
         var arcs: [String] = []
         var arc: UInt64 = 0
         for octet in octets {
-            // Nine times seven bits fit. A longer arc does not occur, and its bytes are shown instead.
+            // Nine groups of seven bits fit. No identifier in use has a longer arc; the bytes are shown instead.
             guard arc >> 56 == 0 else { return "OID with bytes \(octets)" }
             arc = arc << 7 | UInt64(octet & 0x7f)
             guard octet & 0x80 == 0 else { continue }

@@ -16,7 +16,7 @@ import AppStoreModel
 /// certificate.
 ///
 /// A container of another shape is refused if the difference affects the signer or the signed bytes. Otherwise it is
-/// accepted, and `canonical(certificates:)` drops what differs.
+/// accepted, and `canonical(certificates:)` drops the difference.
 ///
 /// - *refused*: signed attributes, no signer or several, a signer by its key identifier, another content type, a serial
 ///   number that is negative or has needless leading zeros, more than `Limits.certificates` certificates, or one longer

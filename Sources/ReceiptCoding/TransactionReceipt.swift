@@ -5,7 +5,7 @@ import AppStoreModel
 /// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), decoded and not verified: one
 /// purchase in an old-style property list that Apple never documented.
 public struct TransactionReceipt: Hashable, Sendable {
-    /// `signature`: a version byte, the signature and the signer's certificate. `nil` in unsigned test data.
+    /// `signature`: a version byte, the RSA signature and the signer's certificate. `nil` in unsigned test data.
     public let signatureBlob: [UInt8]?
 
     /// `purchase-info`: another property list. The RSA signature covers the version byte and these bytes.
@@ -51,8 +51,8 @@ extension TransactionReceipt {
 
     /// Decodes ``signatureBlob``: version, signature, length of the certificate in four bytes, certificate.
     ///
-    /// - Throws: ``ReceiptDecodingError`` if there is none, if it is of another version, or if its lengths do not add
-    ///   up.
+    /// - Throws: ``ReceiptDecodingError`` if there is no signature, if its version is unknown, or if its length is
+    ///   inconsistent.
     public func signatureParts() throws(ReceiptDecodingError) -> SignatureParts {
         guard let signatureBlob, let version = signatureBlob.first else {
             throw ReceiptDecodingError("The transaction receipt has no signature")
