@@ -170,8 +170,8 @@ extension InAppPurchase: AttributeSet {
 extension AppReceipt {
     /// Decodes a receipt's payload: `SET OF ReceiptAttribute`.
     ///
-    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such set, or if an attribute on which decisions depend has
-    ///   an unexpected form.
+    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such set, or if an attribute on which decisions depend
+    ///   has an unexpected form.
     public init(decoding payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
         try self.init(attributesOf: payload)
     }
@@ -180,8 +180,8 @@ extension AppReceipt {
     /// bytes.
     package var encoded: [UInt8] { encodedSet }
 
-    /// The creation date alone, which a verifier needs before it trusts the rest. `nil` if the date is missing or cannot
-    /// be read.
+    /// The creation date alone, which a verifier needs before it trusts the rest. `nil` if the date is missing or
+    /// cannot be read.
     package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
         guard var attributes = try? BERReader.attributes(of: payload) else { return nil }
         while !attributes.isAtEnd, let attribute = try? attributes.attribute(in: payload) {

@@ -146,8 +146,8 @@ struct BERReader {
         "0x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
     }
 
-    /// The tag, the start of the contents, and their length, which is `nil` if indefinite. Contents of a definite length
-    /// end within the reader's range.
+    /// The tag, the start of the contents, and their length, which is `nil` if indefinite. Contents of a definite
+    /// length end within the reader's range.
     private struct Header {
         let tag: UInt8
         let content: Int

@@ -82,7 +82,7 @@ private final class LeftoverVisitor: AttributeVisitor {
 }
 
 extension ReceiptAttribute {
-    /// Whether the value is more than an empty text, a 0 or Xcode's distant future, all of which stand for none.
+    /// Whether there is a value. An empty text, 0 and Xcode's date in the year 4001 stand for none.
     package var saysSomething: Bool {
         guard value.count > 2, Array(value) != [0x02, 0x01, 0x00] else { return false }
         return type != 21 || (try? date()) == nil
