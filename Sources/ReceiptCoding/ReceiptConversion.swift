@@ -44,7 +44,7 @@ extension AttributeSet {
             visitor.type = type
             _ = set.visit(visitor)
         }
-        return visitor.leftovers + otherAttributes.filter(\.saysSomething).map { $0.leftover(path) }
+        return visitor.leftovers + otherAttributes.filter(\.hasValue).map { $0.leftover(path) }
     }
 }
 
@@ -83,7 +83,7 @@ private final class LeftoverVisitor: AttributeVisitor {
 
 extension ReceiptAttribute {
     /// Whether there is a value. An empty text, 0 and Xcode's date in the year 4001 stand for none.
-    package var saysSomething: Bool {
+    package var hasValue: Bool {
         guard value.count > 2, Array(value) != [0x02, 0x01, 0x00] else { return false }
         return type != 21 || (try? date()) == nil
     }
