@@ -22,7 +22,7 @@ extension AppStoreVerifier {
         return payload
     }
 
-    /// Verifies a compact JWS of any kind, and reads its payload as plain JSON. ``Verified/read(as:)`` gives it a type.
+    /// Verifies a compact JWS of any kind, and reads its payload as plain JSON. ``Verified/read(as:)`` decodes it.
     ///
     /// - Parameters:
     ///   - jws: The token as received: ASCII, three parts separated by dots.

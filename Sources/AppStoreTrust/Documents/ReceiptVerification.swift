@@ -113,7 +113,7 @@ extension AppStoreVerifier {
 
 extension SignedClaims {
     fileprivate init(_ receipt: AppReceipt) {
-        // An unknown receipt type means no environment, even if its name is that of one. It is never accepted.
+        // An unknown receipt type gives no environment, even if it is the name of one, and is never accepted.
         let environment = receipt.receiptType?.known?.environment
         self.init(
             bundleId: receipt.bundleId, appAppleId: receipt.appItemId, environment: environment.map { Open($0) })
@@ -143,7 +143,7 @@ private struct UnverifiedReceipt {
     @inline(never)
     func canonical(from chain: SignerChain) throws(VerificationError) -> [UInt8] {
         let document = container.canonical(certificates: chain.encodedCertificates)
-        // A receipt without a root becomes longer by the root. What is stored must still pass verification again.
+        // The root makes a receipt longer that came without one. The stored document must pass verification again.
         guard document.count <= Limits.receipt else {
             throw VerificationError(
                 .malformed, "With its certificates the receipt is longer than \(Limits.receipt) bytes.")
@@ -187,9 +187,9 @@ private struct UnverifiedReceipt {
         }
     }
 
-    /// The possible chains: each certificate with the signer's issuer and serial number (RFC 5652 section 5.3), with
-    /// each certificate that bears its issuer's name, or alone if it is self-issued. All other certificates are
-    /// ignored, as are those that are not canonical.
+    /// The possible chains. A leaf is a certificate with the signer's issuer and serial number (RFC 5652 section 5.3).
+    /// Each leaf is paired with each certificate that has its issuer's name, or stands alone if it is self-issued. All
+    /// other certificates are ignored, and so are those that are not canonical.
     @inline(never)
     func candidates() throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate?)] {
         var certificates: [Certificate] = []

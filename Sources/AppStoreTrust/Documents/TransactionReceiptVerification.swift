@@ -53,8 +53,8 @@ extension AppStoreVerifier {
         return try accept(receipt, Array(transactionReceipt))
     }
 
-    /// Checks signer and intermediate for revocation if the caller wants that. The library cannot read the certificate
-    /// of a version 2 signer; those certificates name no responder anyway.
+    /// Checks signer and intermediate for revocation, if the policy says so. swift-certificates cannot read the
+    /// certificate of a version 2 signer; those certificates name no responder anyway.
     private func requireUnrevoked(
         _ receipt: UnverifiedTransactionReceipt, issuedBy issuers: Issuers, at now: Timestamp
     ) async throws(VerificationError) {
