@@ -13,7 +13,7 @@ public struct AppReceipt: Hashable, Sendable {
     public var appItemId: Int64?
     /// The app (type 2).
     public var bundleId: String?
-    /// The value of type 2 with its tag and length: the bytes that the device hash covers.
+    /// The bundle id as encoded in the receipt, with tag and length: the bytes that the device hash covers.
     public var bundleIdBytes: ArraySlice<UInt8> = []
     /// `CFBundleVersion` on iOS, `CFBundleShortVersionString` on macOS (type 3).
     public var applicationVersion: String?
@@ -21,7 +21,7 @@ public struct AppReceipt: Hashable, Sendable {
     public var opaqueValue: ArraySlice<UInt8> = []
     /// The device hash: SHA-1 of device id, opaque value and bundle id (type 5).
     public var deviceHash: ArraySlice<UInt8> = []
-    /// When the app was installed or updated, as far as is known (type 8). None in sandbox.
+    /// Probably when the app was installed or updated (type 8). None in sandbox.
     public var downloadDate: Timestamp?
     /// Four characters that increase over time, such as `P302` (type 9). Apple does not document their meaning.
     public var fulfillmentToolVersion: String?
@@ -31,7 +31,7 @@ public struct AppReceipt: Hashable, Sendable {
     public var developerId: Int64?
     /// When the receipt was signed: the instant at which its certificates must be valid (type 12).
     public var receiptCreationDate: Timestamp?
-    /// The client's system version as major × 10000 + minor × 100 + patch, as far as is known (type 13).
+    /// Probably the client's system version as major × 10000 + minor × 100 + patch (type 13).
     public var clientVersion: Int64?
     /// The download of the app: up to 18 digits (type 15). None in sandbox.
     public var downloadId: Int64?
@@ -47,7 +47,7 @@ public struct AppReceipt: Hashable, Sendable {
     public var expirationDate: Timestamp?
     /// The organization of a Volume Purchase Program receipt (type 23).
     public var organizationDisplayName: String?
-    /// The platform's code, as far as is known: 3 on iOS, 2 on macOS (type 25).
+    /// Probably the platform's code: 3 on iOS, 2 on macOS (type 25).
     public var platform: Int64?
     /// When the app was ordered before its release (type 32).
     public var preorderDate: Timestamp?
@@ -75,7 +75,7 @@ public struct InAppPurchase: Hashable, Sendable {
     public var productType: Open<ReceiptProductType>?
     /// The end of the paid period (type 1708). Subscriptions only.
     public var expiresDate: Timestamp?
-    /// The product's own Apple ID, as far as is known (type 1710). None in sandbox.
+    /// Probably the product's own Apple ID (type 1710). None in sandbox.
     public var productItemId: Int64?
     /// One purchase event of a subscription, the same on all devices (type 1711). Subscriptions only.
     public var webOrderLineItemId: Int64?

@@ -112,8 +112,8 @@ extension DecodingError {
     }
 }
 
-/// Decodes one value. A class, since it is passed as `any Decoder` several times for each value, and a struct would be
-/// boxed each time.
+/// Decodes one value. It is a class because it is passed as `any Decoder` several times for each value, and a struct
+/// would be boxed each time.
 private final class JSONValueDecoder: Decoder {
     let value: JSONValue
     private let parent: JSONValueDecoder?
@@ -243,7 +243,8 @@ private final class MemberTable {
     }
 }
 
-/// A single reference, since the standard library copies the container for each member.
+/// The keyed container of an object. It holds a single reference, since the standard library copies the container for
+/// each member.
 private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let table: MemberTable
 
@@ -263,7 +264,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func contains(_ key: Key) -> Bool { value(key) != nil }
 
-    // Only optionals call this. For them a missing member is the same as null.
+    // Only the decoding of optionals calls this, for which a missing member is the same as null.
     func decodeNil(forKey key: Key) -> Bool { value(key)?.isNull ?? true }
 
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {

@@ -20,7 +20,7 @@ package struct JSONWriter {
         endObject()
     }
 
-    // A container that is begun must be ended.
+    // Each call of a `begin` method needs a matching `end`.
 
     package mutating func beginObject() { open("{") }
     package mutating func endObject() { close("}") }

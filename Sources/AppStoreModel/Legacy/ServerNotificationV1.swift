@@ -75,8 +75,8 @@ public struct ResponseBodyV1: LegacyObject {
 }
 
 extension ResponseBodyV1 {
-    /// Reads the receipt of a notification, `unified_receipt.latest_receipt`, from its JSON. It keeps nothing else,
-    /// since the rest is not signed and would take memory.
+    /// Reads the receipt of a notification, `unified_receipt.latest_receipt`, from its JSON. Keeps nothing else, since
+    /// the rest is not signed and would take memory.
     ///
     /// - Returns: `nil` if the text is not JSON, or has no receipt in base64.
     public static func latestReceipt(in text: [UInt8]) -> [UInt8]? {

@@ -45,8 +45,8 @@ public struct VerifyTransactionReceiptResponse: LegacyObject {
         visitor.status("status", &status)
     }
 
-    /// Whether an answer of verifyReceipt is in the iOS 6 style. Only this style has the members of the purchase in
-    /// `receipt` itself, an object as `latest_receipt_info`, or any `latest_expired_receipt_info`.
+    /// Whether an answer of verifyReceipt is in the iOS 6 style. Only in this style, `receipt` has the members of the
+    /// purchase itself, `latest_receipt_info` is an object, and there may be a `latest_expired_receipt_info`.
     public static func isTransactionReceiptStyle(_ response: JSONValue) -> Bool {
         response["receipt"]?["bid"] != nil || response["latest_receipt_info"]?.members != nil
             || response["latest_expired_receipt_info"] != nil

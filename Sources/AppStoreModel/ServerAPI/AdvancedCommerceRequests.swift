@@ -306,7 +306,7 @@ public struct AdvancedCommerceRequestRefundResponse: Codable, Hashable, Sendable
 
 // MARK: - In-app requests
 
-// `operation` and `version` are members like others, so that a request in memory is the request that is signed.
+// `operation` and `version` are ordinary properties, so that a request in memory has all members that are signed.
 
 /// A one-time purchase.
 public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sendable {

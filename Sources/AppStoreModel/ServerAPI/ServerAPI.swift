@@ -116,7 +116,7 @@ public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
 
 /// The answer of Look Up Order ID (1.1): Apple's `OrderLookupResponse`. Production only.
 public struct OrderLookupResponse: Codable, Hashable, Sendable {
-    /// The number that Apple calls `OrderLookupStatus`.
+    /// Apple's `OrderLookupStatus`: whether the order id is valid.
     public var status: Int?
     /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactions: [String]?

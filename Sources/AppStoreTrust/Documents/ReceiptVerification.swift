@@ -36,7 +36,8 @@ extension AppStoreVerifier {
         of receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
         let instant = receipt.creationDate ?? now
-        // If a check fails, another chain in the container may be valid: the outcome must not depend on the cache.
+        // If a check of the cached chain fails, another chain in the container may still be valid. The outcome must not
+        // depend on the cache.
         if let known = knownReceiptSigners.signer(where: { $1.isNamedFirst(in: receipt.container) }),
             (try? known.chain.requireValidity(at: instant)) != nil,
             (try? receipt.requireSignature(by: known.chain)) != nil
@@ -51,8 +52,8 @@ extension AppStoreVerifier {
         return chain
     }
 
-    /// The first possible chain that leads to a trusted root and signed the receipt. There may be several: Apple issued
-    /// two WWDR certificates with one name and key, and a client can add certificates to the container.
+    /// The first possible chain that leads to a trusted root and signed the receipt. Several chains are possible: Apple
+    /// issued two WWDR certificates with one name and key, and a client can add certificates to the container.
     private func chain(
         behind receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
