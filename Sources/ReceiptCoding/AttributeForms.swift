@@ -80,7 +80,7 @@ enum NumberForm: AttributeForm {
     static func encode(_ value: Int64) -> [UInt8] { DEREncoding.integer(value) }
 }
 
-/// A whole number; 0 stands for none.
+/// A whole number; 0 means that there is none.
 enum IdentifierForm: AttributeForm {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Int64? {
         let number = try attribute.integer()
@@ -90,7 +90,7 @@ enum IdentifierForm: AttributeForm {
     static func encode(_ value: Int64) -> [UInt8] { DEREncoding.integer(value) }
 }
 
-/// A number that stands for a word of an open vocabulary.
+/// A numeric code of an open vocabulary.
 enum NumberedWordForm<Known: RawRepresentable & Sendable>: AttributeForm where Known.RawValue == Int64 {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Open<Known>? {
         Open(rawValue: try attribute.integer())

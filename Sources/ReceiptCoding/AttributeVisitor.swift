@@ -37,7 +37,7 @@ protocol AttributeVisitor {
     /// Text whose DER is kept beside it.
     func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) throws(Failure) -> Bool
 
-    /// Bytes that are not DER; an empty slice stands for none.
+    /// Bytes that are not DER; an empty slice means that there are none.
     func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool
 
     /// One of several nested sets of attributes, such as one purchase.

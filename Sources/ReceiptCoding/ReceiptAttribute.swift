@@ -34,7 +34,7 @@ extension BERReader {
 // MARK: - Reading values
 
 extension ReceiptAttribute {
-    /// The text of a UTF8String or IA5String; `nil` if it is empty, since an empty text stands for none.
+    /// The text of a UTF8String or IA5String; `nil` if it is empty, which means that there is none.
     func text() throws(ReceiptDecodingError) -> String? {
         let bytes = try characters()
         guard !bytes.isEmpty else { return nil }

@@ -277,7 +277,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
     }
 
-    // Without these, the standard library looks a member up three times.
+    // Without the methods below, the standard library looks each member up three times.
 
     func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
         switch value(key) {

@@ -23,11 +23,11 @@ public protocol LegacyVisitor {
     mutating func word<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == String
     /// A whole number as text: `"1"`.
     mutating func digits(_ name: StaticString, _ value: inout Int64?)
-    /// A number that stands for a word, as text: `"1"`.
+    /// A numeric code of an open vocabulary, as text: `"1"`.
     mutating func digits<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == Int
     /// A whole number: `1`.
     mutating func number(_ name: StaticString, _ value: inout Int64?)
-    /// A number that stands for a word: `1`.
+    /// A numeric code of an open vocabulary: `1`.
     mutating func number<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == Int
     /// A boolean as text: `"true"`.
     mutating func boolText(_ name: StaticString, _ value: inout Bool?)

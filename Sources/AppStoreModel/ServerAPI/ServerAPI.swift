@@ -253,9 +253,9 @@ public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
     public var notificationType: Open<NotificationTypeV2>?
     /// Only notifications of this subtype. Only with `notificationType`.
     public var notificationSubtype: Open<NotificationSubtype>?
-    /// Only notifications of this customer: a string of digits.
+    /// Only notifications of the customer of this transaction: a string of digits.
     public var transactionId: String?
-    /// Only notifications that were not delivered, or not yet (1.8).
+    /// Only notifications that have not reached the server (1.8).
     public var onlyFailures: Bool?
     /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
