@@ -95,25 +95,25 @@ struct BERReader {
         guard nextTag(in: bytes) == BERTag.constructedOctetString else {
             return bytes[try next(BERTag.octetString, name, in: bytes).content]
         }
-        var octets: [UInt8] = []
-        try appendChunks(to: &octets, name, in: bytes, depth: 0)
-        return octets[...]
+        var joined: [UInt8] = []
+        try appendChunks(to: &joined, name, in: bytes, depth: 0)
+        return joined[...]
     }
 
     /// Appends the chunks of the next element, a constructed OCTET STRING. Chunks may have chunks themselves (X.690
     /// section 8.7.3). The end of an indefinite length is found while reading the chunks, so that each byte is read
     /// once at any depth.
     private mutating func appendChunks(
-        to octets: inout [UInt8], _ name: StaticString, in bytes: ArraySlice<UInt8>, depth: Int
+        to joined: inout [UInt8], _ name: StaticString, in bytes: ArraySlice<UInt8>, depth: Int
     ) throws(ReceiptDecodingError) {
         guard depth < Limits.indefiniteLengths else { throw nestedTooDeep(in: bytes) }
         let header = try header(at: position, in: bytes)
         var chunks = BERReader(from: header.content, to: header.length.map { header.content + $0 } ?? end)
         while header.length == nil ? !chunks.takeEndOfContents(in: bytes) : !chunks.isAtEnd {
             if chunks.nextTag(in: bytes) == BERTag.constructedOctetString {
-                try chunks.appendChunks(to: &octets, name, in: bytes, depth: depth + 1)
+                try chunks.appendChunks(to: &joined, name, in: bytes, depth: depth + 1)
             } else {
-                octets.append(contentsOf: bytes[try chunks.next(BERTag.octetString, name, in: bytes).content])
+                joined.append(contentsOf: bytes[try chunks.next(BERTag.octetString, name, in: bytes).content])
             }
         }
         position = chunks.position
