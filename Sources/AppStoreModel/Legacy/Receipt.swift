@@ -8,7 +8,7 @@ public struct Receipt: LegacyObject {
     public var receiptType: Open<ReceiptType>?
     /// `adam_id`: the app's Apple ID. Always there; 0 in sandbox.
     public var adamId: Int64?
-    /// `app_item_id`: the same number. Always there; 0 in sandbox.
+    /// `app_item_id`: the same number as `adam_id`. Always there; 0 in sandbox.
     public var appItemId: Int64?
     /// `bundle_id`. Always there.
     public var bundleId: String?
@@ -116,7 +116,7 @@ public struct LatestReceiptInfo: LegacyObject {
     public var inAppOwnershipType: Open<InAppOwnershipType>?
     /// `subscription_group_identifier`: a string of digits. Subscriptions only; not in `in_app`.
     public var subscriptionGroupIdentifier: String?
-    /// `app_account_token`: the UUID that the app attached to the purchase. Only if it did; not in `in_app`.
+    /// `app_account_token`: the UUID that the app attached to the purchase. Only if there is one; not in `in_app`.
     public var appAccountToken: String?
     /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()

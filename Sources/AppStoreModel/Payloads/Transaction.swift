@@ -29,7 +29,7 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var quantity: Int?
     /// The kind of product. Always there.
     public var type: Open<ProductType>?
-    /// The UUID that the app attached to the purchase. Only if it did.
+    /// The UUID that the app attached to the purchase. Only if the app attached one.
     public var appAccountToken: String?
     /// Whether the customer bought it or has it through another customer. Always there.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
@@ -37,7 +37,7 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var signedDate: Timestamp?
     /// Why it was refunded or revoked. Only with `revocationDate`.
     public var revocationReason: Open<RevocationReason>?
-    /// When it was refunded, or lost through Family Sharing or a seat assignment. Only then.
+    /// When it was refunded, or lost through Family Sharing or a seat assignment. Only if it was.
     public var revocationDate: Timestamp?
     /// Whether the customer upgraded to another subscription. Absent if false, except from Xcode.
     public var isUpgraded: Bool?

@@ -23,8 +23,8 @@ public struct VerifiedTransactionReceipt: Sendable {
     /// `bid`: one of the accepted apps.
     public let bundleId: String
 
-    /// `purchase-date-ms`: the instant at which its certificates had to be valid. `nil` if the receipt has none: the
-    /// instant was then the caller's `now`.
+    /// `purchase-date-ms`: the instant at which its certificates had to be valid. If this is `nil`, the receipt has no
+    /// date, and the instant was the caller's `now`.
     public let purchaseDate: Timestamp?
 }
 
