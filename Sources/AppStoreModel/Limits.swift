@@ -52,9 +52,9 @@ public enum Limits {
 
     // MARK: Caches and messages
 
-    /// Signers in each of a verifier's two caches, one for tokens and one for receipts. The App Store changes its signer
-    /// every two years or so, and only Apple can create one. A full cache drops the least recently used signer. Its
-    /// chain is then verified again, with the same result.
+    /// Signers in each of a verifier's two caches, one for tokens and one for receipts. The App Store changes its
+    /// signer every two years or so, and only Apple can create one. A full cache drops the least recently used signer.
+    /// Its chain is then verified again, with the same result.
     public static let knownSigners = 64
 
     /// Unicode scalars of an error's message, which may quote a document.
