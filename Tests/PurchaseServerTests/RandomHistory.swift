@@ -407,7 +407,7 @@ private struct RandomStore {
         var receipt = AppReceipt()
         receipt.receiptType = Open(.production)
         receipt.bundleId = RandomHistory.bundleId
-        receipt.bundleIdOctets = DEREncoding.utf8String(RandomHistory.bundleId)[...]
+        receipt.bundleIdBytes = DEREncoding.utf8String(RandomHistory.bundleId)[...]
         receipt.receiptCreationDate = now
         let bought = purchases.filter { $0.environment == .production }.flatMap(\.transactions)
         for transaction in bought.shuffled(using: &random) where !happens(oneOf: 5) {

@@ -82,7 +82,7 @@ public enum SignedForm {
             return requireNoError("a verified receipt decodes") { Array(try SignedReceipt(decoding: document).payload) }
         case .transactionReceipt:
             let verified = synchronously { try? await verifier.verify(transactionReceipt: document, at: now) }
-            return verified.map { ($0.receipt.signature ?? []).prefix(1) + $0.receipt.purchaseInfo }
+            return verified.map { ($0.receipt.signatureBlob ?? []).prefix(1) + $0.receipt.purchaseInfo }
         case .token:
             guard synchronously({ (try? await verifier.verify(jws: document, at: now)) != nil }) else { return nil }
             // This also runs the checks of notifications. It refuses more than the verification above.

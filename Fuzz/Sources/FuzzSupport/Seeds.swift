@@ -46,7 +46,7 @@ private var payloads: [Seed] {
 /// Signature and purchase of transaction receipts, without the base64 around them.
 private var signatures: [Seed] {
     SignedForm.transactionReceipt.documents.compactMap { name, bytes in
-        (try? TransactionReceipt(decoding: bytes)).map { ("parts-\(name)", ($0.signature ?? []) + $0.purchaseInfo) }
+        (try? TransactionReceipt(decoding: bytes)).map { ("parts-\(name)", ($0.signatureBlob ?? []) + $0.purchaseInfo) }
     }
 }
 

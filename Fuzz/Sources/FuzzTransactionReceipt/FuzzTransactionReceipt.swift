@@ -17,7 +17,7 @@ public func fuzzTransactionReceipt(_ start: UnsafePointer<UInt8>?, _ count: Int)
         if let parts = try? receipt.signatureParts() {
             let length = withUnsafeBytes(of: UInt32(parts.certificate.count).bigEndian) { Array($0) }
             require(
-                receipt.signature == [parts.version] + parts.signature + length + parts.certificate,
+                receipt.signatureBlob == [parts.version] + parts.signature + length + parts.certificate,
                 "a signature consists of its parts")
         }
         let info = try receipt.info()

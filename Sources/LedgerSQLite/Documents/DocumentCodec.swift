@@ -115,8 +115,8 @@ extension DocumentCodec {
     private static func strings(in text: [UInt8]) -> [Range<Int>] {
         let quote = UInt8(ascii: "\"")
         var found: [Range<Int>] = []
-        var start = text.place(of: quote).map { $0 + 1 } ?? text.count
-        while let end = text.place(of: quote, from: start) {
+        var start = text.indexOfFirst(quote).map { $0 + 1 } ?? text.count
+        while let end = text.indexOfFirst(quote, from: start) {
             if end - start >= shortestBlob { found.append(start..<end) }
             start = end + 1
         }

@@ -19,7 +19,7 @@ enum Report {
         if let container {
             rows.append(("digest", digest(container.signer.digestAlgorithm)))
             rows.append(("certificates", "\(container.certificates.count)"))
-            rows += receipt.otherAttributes.filter(\.saysSomething).map { ("attribute \($0.type)", hex($0.value)) }
+            rows += receipt.otherAttributes.filter(\.hasValue).map { ("attribute \($0.type)", hex($0.value)) }
         }
         rows.append(("purchases", "\(receipt.inAppPurchases.count)"))
         return "app receipt".styled(.bold) + "\n" + list(rows) + purchases(receipt.inAppPurchases)
