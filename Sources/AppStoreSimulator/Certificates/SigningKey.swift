@@ -37,7 +37,7 @@ package enum SigningKey: Sendable {
         }
     }
 
-    /// The algorithm with which Apple's authorities sign certificates with such a key.
+    /// The algorithm that an authority of Apple's with such a key uses to sign certificates.
     var certificateAlgorithm: Certificate.SignatureAlgorithm {
         switch self {
         case .p256: .ecdsaWithSHA256

@@ -15,13 +15,13 @@ package struct ReceiptPlan: Sendable {
     /// Issuer and serial number of the signer, as DER.
     package var signer: [UInt8]
     package var payload: [UInt8]
-    /// The encoded content, if it is not one OCTET STRING with the payload.
+    /// The encoded content; if `nil`, one OCTET STRING with the payload.
     package var content: [UInt8]?
-    /// The bytes to sign, if not the payload.
+    /// The bytes to sign; if `nil`, the payload.
     package var signedBytes: [UInt8]?
     /// DER to insert between digest algorithm and signature algorithm.
     package var signedAttributes: [UInt8] = []
-    /// How often the signer is listed.
+    /// How many times the receipt contains the SignerInfo.
     package var signers = 1
     package var key: SigningKey
     /// Changes the valid signature.
