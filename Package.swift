@@ -138,6 +138,9 @@ let package = Package(
             path: "Tests/HostileVectors"
         ),
         .executableTarget(name: "make-vectors", dependencies: ["HostileVectors"], path: "Tests/MakeVectors"),
+        .executableTarget(
+            name: "make-signing-fixture", dependencies: ["AppStoreModel", "AppStoreSimulator"],
+            path: "Tests/MakeSigningFixture"),
         .testTarget(name: "TidyTests"),
         .testTarget(
             name: "ArticleTests",

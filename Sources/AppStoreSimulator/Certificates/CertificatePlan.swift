@@ -68,6 +68,7 @@ package struct CertificatePlan: Sendable {
         for marker in markerOIDs {
             try extensions.append(Certificate.Extension(oid: marker, critical: false, value: [0x05, 0x00]))
         }
+        try extensions.append(Certificate.Extension(oid: .simulator, critical: false, value: [0x05, 0x00]))
         for unknown in unknownExtensions {
             try extensions.append(Certificate.Extension(oid: unknown, critical: true, value: [0x05, 0x00]))
         }
@@ -106,6 +107,12 @@ extension Date {
 }
 
 extension ASN1ObjectIdentifier {
+    /// Marks all certificates of simulated App Stores, so that nobody takes them for Apple's.
+    ///
+    /// OIDs below 2.25 need no registration (ITU-T X.667). That page says that the number is a UUID of 128 bits; this
+    /// one has 62 bits, since swift-asn1, with which Apple's Swift library reads certificates, refuses numbers of more
+    /// than 63 bits.
+    package static let simulator: Self = [2, 25, 3_294_784_015_283_160_907]
     /// Marks the certificates that sign tokens and app receipts.
     package static let appStoreReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 11, 1]
     /// Marks the intermediates of Apple Worldwide Developer Relations that issue the certificates above.

@@ -59,6 +59,24 @@ package enum SigningKey: Sendable {
     }
 }
 
+extension SigningKey {
+    /// Whether this RSA key made an SHA-256 signature with PKCS#1 v1.5 padding.
+    func isValidSignature(_ signature: [UInt8], of bytes: ArraySlice<UInt8>) -> Bool {
+        guard case .rsa(let key) = self else { return false }
+        let signature = _RSA.Signing.RSASignature(rawRepresentation: signature)
+        return key.publicKey.isValidSignature(signature, for: SHA256.hash(data: bytes), padding: .insecurePKCS1v1_5)
+    }
+
+    /// The private key: 32 bytes of a P-256 key, PKCS#1 of an RSA key.
+    package var bytes: [UInt8] {
+        switch self {
+        case .p256(let key): Array(key.rawRepresentation)
+        case .p384(let key): Array(key.rawRepresentation)
+        case .rsa(let key): Array(key.derRepresentation)
+        }
+    }
+}
+
 /// Why the simulator cannot sign.
 public struct SimulatorError: Error, CustomStringConvertible {
     /// The reason, for people.

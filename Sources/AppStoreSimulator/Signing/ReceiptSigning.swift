@@ -30,18 +30,15 @@ package struct ReceiptPlan: Sendable {
     package var document: @Sendable ([UInt8]) -> [UInt8] = { $0 }
 
     package init(_ payload: [UInt8], by chain: ChainPlan) throws {
-        let certificates = try chain.issue()
-        self.payload = payload
-        self.certificates = try certificates.map { try [UInt8](der: $0) }
-        signer = try Self.signer(certificates[0])
-        key = chain.leaf.key
+        self.init(payload, by: try SigningChain(chain))
     }
 
-    /// `IssuerAndSerialNumber` (RFC 5652 section 10.2.4).
-    package static func signer(_ certificate: Certificate) throws -> [UInt8] {
-        let serialNumber = Array(certificate.serialNumber.bytes)
-        let positive = serialNumber.first.map { $0 >= 0x80 } == true ? [0] + serialNumber : serialNumber
-        return try DEREncoding.sequence(certificate.issuer.der, DEREncoding.element(0x02, positive))
+    /// A receipt with the certificates of a chain that is issued already.
+    package init(_ payload: [UInt8], by chain: SigningChain) {
+        self.payload = payload
+        certificates = chain.certificates
+        signer = chain.signer
+        key = chain.key
     }
 
     /// Signs the receipt in the App Store's form, with all planned faults.
@@ -66,15 +63,5 @@ extension CertificateAuthority {
     /// Signs a receipt as the App Store does since 2023: PKCS#7 with SHA-256, and the chain inside.
     package func sign(_ receipt: AppReceipt) throws -> [UInt8] {
         try ReceiptPlan(receipt.encoded, by: receipts).signed()
-    }
-}
-
-extension DistinguishedName {
-    fileprivate var der: [UInt8] {
-        get throws {
-            var serializer = DER.Serializer()
-            try serializer.serialize(self)
-            return serializer.serializedBytes
-        }
     }
 }

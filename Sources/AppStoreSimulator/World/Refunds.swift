@@ -29,6 +29,11 @@ public struct RefundRequest: Hashable, Sendable {
 }
 
 extension JWSTransactionDecodedPayload {
+    /// A part refund can be followed by one of a larger share.
+    func canBeRefunded(_ refund: Refund) -> Bool {
+        revocationDate == nil || refund.percentage > revocationPercentage ?? 100_000
+    }
+
     mutating func refund(_ refund: Refund, at now: Timestamp) {
         revocationDate = now
         revocationReason = Open(refund.reason)
@@ -58,7 +63,7 @@ extension SubscriptionChain {
         _ transactionId: String, _ refund: Refund, at now: Timestamp
     ) throws(ImpossibleEvent) -> Notice {
         let index = try index(of: transactionId)
-        guard transactions[index].revocationDate == nil, sharedFrom == nil else {
+        guard transactions[index].canBeRefunded(refund), sharedFrom == nil else {
             throw ImpossibleEvent(description: "Transaction \(transactionId) cannot be refunded")
         }
         transactions[index].refund(refund, at: now)
@@ -79,8 +84,8 @@ extension SubscriptionChain {
 
     /// Takes a family member's access: REVOKE.
     mutating func revokeSharing(at now: Timestamp) throws(ImpossibleEvent) -> Notice {
-        guard sharedFrom != nil, state != .revoked else { throw impossible("lose what a family shares") }
-        current.revokeSharing(at: now)
+        guard sharedFrom != nil else { throw impossible("lose what a family shares") }
+        if current.revocationDate == nil { current.revokeSharing(at: now) }
         endRevoked()
         return Notice(.revoke)
     }

@@ -41,6 +41,8 @@ public struct SubscriptionChain: Hashable, Sendable {
     var runningOffer: RunningOffer?
     /// The offer that begins at the next renewal.
     var nextOffer: StoreOffer?
+    /// Why it will end with the present period, whatever the customer pays.
+    var plannedEnd: ExpirationIntent?
     /// The commitment that the customer pays in months.
     var commitment: Commitment?
 

@@ -81,7 +81,7 @@ extension World {
     ) throws(ImpossibleEvent) {
         let request = identifiers.uuid(.request)
         try self.change(subscription) { chain throws(ImpossibleEvent) in
-            try chain.applyAdvancedCommerce(change, request: request)
+            chain.applyAdvancedCommerce(change, request: request)
         }
     }
 }
@@ -89,8 +89,7 @@ extension World {
 extension SubscriptionChain {
     mutating func applyAdvancedCommerce(
         _ change: World.AdvancedCommerceChange, request: String
-    ) throws(ImpossibleEvent) -> Notice {
-        guard state == .active else { throw impossible("change by the Advanced Commerce API") }
+    ) -> Notice {
         var transaction = current.advancedCommerceInfo ?? AdvancedCommerceTransactionInfo()
         var info = renewal.advancedCommerceInfo ?? AdvancedCommerceRenewalInfo()
         let notice: Notice

@@ -35,20 +35,24 @@ extension World {
     /// The App Store refunds a transaction: REFUND. Family members lose what they share: REVOKE.
     public mutating func refund(_ transactionId: String, _ refund: Refund = Refund()) throws(ImpossibleEvent) {
         let now = now
-        refundRequests[transactionId] = nil
         if var purchase = purchases[transactionId], let name = customer(ofTransaction: transactionId)?.name {
-            guard purchase.revocationDate == nil, purchase.inAppOwnershipType == .purchased else {
+            guard purchase.canBeRefunded(refund), purchase.inAppOwnershipType == .purchased else {
                 throw ImpossibleEvent(description: "Transaction \(transactionId) cannot be refunded")
             }
             purchase.refund(refund, at: now)
+            refundRequests[transactionId] = nil
             enter(purchase, of: name)
             notify(Notice(.refund), ofTransaction: transactionId)
             for share in shares(of: transactionId) { revokeShare(share.id, from: share.member) }
         } else {
             let id = try subscription(ofTransaction: transactionId)
+            let wasAskedFor = refundRequests[transactionId] != nil
             try change(id, about: transactionId) { chain throws(ImpossibleEvent) in
                 try chain.refund(transactionId, refund, at: now)
             }
+            refundRequests[transactionId] = nil
+            // The App Store turns renewal off after a refund that was asked for in the app.
+            if wasAskedFor, subscriptions[id]?.isRunning != true { try cancel(id) }
         }
     }
 
