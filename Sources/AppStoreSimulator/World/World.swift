@@ -25,6 +25,8 @@ public struct World: Sendable {
     public internal(set) var waiting: [WaitingPurchase] = []
     /// Refunds that were asked for and not yet decided, by transaction id.
     public internal(set) var refundRequests: [String: RefundRequest] = [:]
+    /// Extensions of all subscriptions of a product, by `requestIdentifier`.
+    public internal(set) var massExtensions: [String: MassExtension] = [:]
     /// Tokens for purchases outside the App Store, by `externalPurchaseId`.
     var externalTokens: [String: ExternalToken] = [:]
     /// The purchaser's transaction of each that a family member has of a purchase.
