@@ -25,6 +25,7 @@ let package = Package(
         .library(name: "PurchaseLedgerTesting", targets: ["PurchaseLedgerTesting"]),
         .library(name: "LedgerSQLite", targets: ["LedgerSQLite"]),
         .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
+        .library(name: "SimulatorServer", targets: ["SimulatorServer"]),
         .executable(name: "quittance", targets: ["quittance"]),
     ],
     traits: [
@@ -109,15 +110,35 @@ let package = Package(
                 .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: server),
             ]
         ),
+        .target(
+            name: "SimulatorServer",
+            dependencies: [
+                "AppStoreModel",
+                "AppStoreSimulator",
+                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "HTTPTypes", package: "swift-http-types", condition: server),
+                .product(name: "Hummingbird", package: "hummingbird", condition: server),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: server),
+                .product(name: "Logging", package: "swift-log", condition: server),
+                .product(name: "NIOCore", package: "swift-nio", condition: server),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: server),
+                .product(name: "NIOPosix", package: "swift-nio", condition: server),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: server),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: server),
+            ]
+        ),
         .executableTarget(
             name: "quittance",
             dependencies: [
                 "AppStoreModel",
+                "AppStoreSimulator",
                 "AppStoreTrust",
                 "LedgerSQLite",
                 "PurchaseLedger",
                 "PurchaseServer",
                 "ReceiptCoding",
+                "SimulatorServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: server),
                 .product(name: "Logging", package: "swift-log", condition: server),
             ]
@@ -214,6 +235,22 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        .testTarget(
+            name: "SimulatorServerTests",
+            dependencies: [
+                "AppStoreModel",
+                "AppStoreSimulator",
+                "AppStoreTrust",
+                "PurchaseServer",
+                "SimulatorServer",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
         .testTarget(

@@ -28,6 +28,9 @@ public struct ServerApplication: Sendable {
     /// The ledger; without one the server only verifies.
     public var ledger: LedgerService?
 
+    /// The simulator whose time ``now`` is, for demonstrations; `nil` for the time of the machine.
+    public var simulatorClock: SimulatorClock?
+
     /// The requests that the log includes.
     public var requestLog = RequestLogPolicy.all
 
@@ -97,6 +100,7 @@ public struct ServerApplication: Sendable {
                 onListening(.requests, $0)
             })
         if let ledger { services.append(publisher(ledger)) }
+        if let simulatorClock { services.append(simulatorClock) }
         var configuration = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
         configuration.maximumGracefulShutdownDuration = bounds.shutdown
@@ -147,7 +151,7 @@ public struct ServerApplication: Sendable {
 
     private func healthRouter() -> Router<BasicRequestContext> {
         let router = logged()
-        HealthRoutes(service: ledger, now: now).add(to: router)
+        HealthRoutes(service: ledger, simulator: simulatorClock?.address, now: now).add(to: router)
         return router
     }
 

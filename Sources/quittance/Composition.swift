@@ -13,7 +13,9 @@ import PurchaseServer
 /// randomness and network, which no other code accesses directly.
 struct Composition {
     let configuration: ServerConfiguration
-    let now: @Sendable () -> Timestamp = SystemClock.now
+    /// The simulator whose time the server takes; `nil` for the machine's.
+    private(set) var simulatorClock: SimulatorClock?
+    var now: @Sendable () -> Timestamp { simulatorClock?.now ?? SystemClock.now }
     private let clock = ContinuousClock()
     var random = SystemRandomNumberGenerator()
 
@@ -131,10 +133,31 @@ extension Intermediates {
 // MARK: - The server
 
 extension Composition {
+    /// Takes the time from the configured simulator, if there is one.
+    ///
+    /// - Throws: `ValidationError` if the server trusts one of Apple's roots; exit status 1 if there is no simulator.
+    mutating func takeSimulatorTime(_ verifier: AppStoreVerifier, _ logger: Logger) async throws {
+        guard let address = configuration.simulatorClock else { return }
+        do {
+            try configuration.requireSimulatorAlone(verifier.roots)
+        } catch {
+            throw ValidationError(error.message)
+        }
+        do {
+            simulatorClock = try await SimulatorClock(address, clock: clock, logger: logger)
+        } catch {
+            Terminal.printError("quittance: \(error) Start the simulator first: quittance simulate.")
+            throw ExitCode(1)
+        }
+        logger.warning(
+            "The time is a simulator's: for demonstrations only",
+            metadata: ["simulatorClock": .string(address), "now": .string(now().iso8601)])
+    }
+
     /// A logger that writes to standard error.
     func logger() -> Logger {
-        var logger = Logger(label: "quittance") { [configuration, now] _ in
-            LineLogHandler(configuration.logFormat, now: now, write: Terminal.printError)
+        var logger = Logger(label: "quittance") { [configuration] _ in
+            LineLogHandler(configuration.logFormat, now: SystemClock.now, write: Terminal.printError)
         }
         logger.logLevel = configuration.logLevel
         return logger
@@ -154,6 +177,7 @@ extension Composition {
             environment: configuration.environment, ledger: service, bounds: configuration.bounds,
             requestSeed: random.next(), now: now, clock: clock, logger: logger)
         server.requestLog = configuration.requestLog
+        server.simulatorClock = simulatorClock
         return server
     }
 }

@@ -15,13 +15,14 @@ struct Quittance: AsyncParsableCommand {
               quittance verify receipt.b64 --bundle-id com.example.notes --environment sandbox
               quittance convert receipt.b64 --to modern
               quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
+              quittance simulate --notify http://127.0.0.1:8080/notifications/v2
 
             Exit status: 0 done or verified; 1 refused, with code and reason on standard error; 2 unreadable input or \
             wrong usage.
             """,
         subcommands: [
-            Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Check.self,
-            Rebuild.self,
+            Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Check.self, Rebuild.self,
+            Simulate.self,
         ]
     )
 

@@ -41,7 +41,7 @@ public struct StoreAuthority: Sendable {
             ],
             receipts: [
                 try SigningChain(receipts),
-                try SigningChain(receipts.withIntermediate(of: .newRSA()).withLeaf(of: .newRSA())),
+                try SigningChain(receipts.withLeaf(of: .newRSA())),
             ])
     }
 

@@ -55,7 +55,12 @@ public struct WorldSigner: Sendable {
     }
 
     /// The version 2 notification of an occurrence: a compact JWS, with a new signature each time.
-    public func notification(_ occurrence: Occurrence, from catalogue: StoreCatalogue) throws -> String {
+    ///
+    /// - Parameter change: Changes the payload before it is signed.
+    public func notification(
+        _ occurrence: Occurrence, from catalogue: StoreCatalogue,
+        changed change: (inout ResponseBodyV2DecodedPayload) -> Void = { _ in }
+    ) throws -> String {
         var payload = ResponseBodyV2DecodedPayload()
         payload.notificationType = Open(occurrence.notice.type)
         payload.subtype = occurrence.notice.subtype.map { Open($0) }
@@ -74,6 +79,7 @@ public struct WorldSigner: Sendable {
             data.signedAppTransactionInfo = try sign(app, at: occurrence.date)
             payload.appData = data
         }
+        change(&payload)
         return try token(payload, at: occurrence.date)
     }
 

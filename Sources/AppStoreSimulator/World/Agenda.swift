@@ -17,12 +17,15 @@ struct Agenda: Sendable {
         case unreportedToken
         /// The monthly reminder of an external purchase token.
         case tokenReminder
+        /// The App Store extends all subscriptions of a product.
+        case massExtension
     }
 
     struct Entry: Hashable, Sendable {
         var date: Timestamp
         var event: Event
-        /// The original transaction id of a subscription, a transaction id, or an external purchase id, by the event.
+        /// The original transaction id of a subscription, a transaction id, an external purchase id, or the identifier of
+        /// a request, by the event.
         var subject: String
         /// The end of the subscription's period that it is about: an entry about another period is out of date.
         var end: Timestamp?

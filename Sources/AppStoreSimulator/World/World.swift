@@ -27,6 +27,8 @@ public struct World: Sendable {
     public internal(set) var refundRequests: [String: RefundRequest] = [:]
     /// Transactions that the app has finished.
     var finished: Set<String> = []
+    /// Extensions of all subscriptions of a product, by `requestIdentifier`.
+    public internal(set) var massExtensions: [String: MassExtension] = [:]
     /// Tokens for purchases outside the App Store, by `externalPurchaseId`.
     var externalTokens: [String: ExternalToken] = [:]
     /// The purchaser's transaction of each that a family member has of a purchase.

@@ -21,6 +21,7 @@ extension World {
         case .refundDecision: decideRefund(entry.subject)
         case .unreportedToken: remindOfToken(entry.subject, .unreported)
         case .tokenReminder: remindOfToken(entry.subject, .activeTokenReminder)
+        case .massExtension: extendAll(by: entry.subject)
         case .charge, .end, .endOfGrace, .endOfRetry:
             guard let chain = subscriptions[entry.subject], chain.end == entry.end,
                 let name = customer(ofTransaction: entry.subject)?.name

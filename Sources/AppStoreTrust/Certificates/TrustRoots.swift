@@ -44,6 +44,11 @@ public struct TrustRoots: Sendable {
     public func union(_ other: TrustRoots) -> TrustRoots {
         TrustRoots(certificates + other.certificates)
     }
+
+    /// Whether none of these roots has the key of one in `other`, under whatever name.
+    public func isDisjoint(with other: TrustRoots) -> Bool {
+        Set(certificates.map(\.publicKey)).isDisjoint(with: other.certificates.map(\.publicKey))
+    }
 }
 
 /// Intermediate certificates, which lie between a signer's certificate and a root.

@@ -8,4 +8,6 @@ struct HealthBody: Encodable, Sendable {
     /// Absent if there is no ledger; null if no notification is known.
     var lastNotificationAccepted: Nullable<Timestamp>?
     var concern: String?
+    /// The address of the simulator that the time comes from; absent if it is the machine's.
+    var simulatorClock: String?
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import AppStoreModel
+package import AppStoreTrust
 public import Logging
 public import PurchaseLedger
 
@@ -28,6 +29,9 @@ public struct ServerConfiguration: Sendable {
     public var roots: [String] = []
     /// Whether to trust Apple's roots as well as ``roots``.
     public var alsoAppleRoots = false
+    /// The address of the control port of an App Store simulator whose time the server takes, such as
+    /// `http://127.0.0.1:9000`: for a server that trusts the simulator's roots and no others.
+    public var simulatorClock: String?
     /// The path of a folder or a file with the intermediate certificates that old transaction receipts omit.
     public var intermediates: String?
     /// Whether to check signers' certificates for revocation.
@@ -129,6 +133,9 @@ extension ServerConfiguration {
         },
         Setting("roots", \.roots, "one or more paths of files") { list($0).isEmpty ? nil : list($0) },
         Setting("alsoAppleRoots", \.alsoAppleRoots, "true or false", { Bool($0) }),
+        Setting("simulatorClock", \.simulatorClock, simulatorAddress) { text in
+            isSimulatorAddress(text) ? .some(text) : nil
+        },
         Setting("intermediates", \.intermediates, "the path of a folder or a file") { $0.isEmpty ? nil : .some($0) },
         Setting("revocation", \.revocation, words(Revocation.self), { Revocation(rawValue: $0) }),
         Setting("claimPolicy", \.claimPolicy, words(ClaimPolicy.self), { ClaimPolicy(rawValue: $0) }),
@@ -159,6 +166,13 @@ extension ServerConfiguration {
         text.split(separator: ",").map { String($0.trimming(while: { $0 == " " })) }
     }
 
+    /// What a simulator's address looks like.
+    package static let simulatorAddress = "http://, a host and a port, such as http://127.0.0.1:9000"
+
+    package static func isSimulatorAddress(_ text: String) -> Bool {
+        guard let match = text.wholeMatch(of: /http:\/\/([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})/) else { return false }
+        return (1...65_535).contains(Int(match.2) ?? 0)
+    }
 }
 
 extension Environment {
@@ -205,6 +219,20 @@ extension ServerConfiguration {
             throw file.error(setting.name, message)
         }
         apps = file?.apps ?? []
+    }
+
+    /// Time is part of the trust: a certificate is valid at a time, and access ends at one. Only a server to which no real
+    /// purchase can get may take it from elsewhere.
+    ///
+    /// - Parameter trusted: The roots of ``roots``, with Apple's if they are trusted too.
+    /// - Throws: ``ConfigurationError`` if ``simulatorClock`` is set for a server that trusts one of Apple's roots.
+    package func requireSimulatorAlone(_ trusted: TrustRoots) throws(ConfigurationError) {
+        guard simulatorClock != nil, !trusted.isDisjoint(with: .apple) else { return }
+        throw ConfigurationError(
+                """
+                simulatorClock: This server trusts Apple's roots, and time is part of that trust. Set roots to the \
+                simulator's roots alone (GET /roots.pem of its control port), without alsoAppleRoots.
+                """)
     }
 
     /// - Throws: ``ConfigurationError`` if both listeners have the same address. Port 0 stands for any free port.

@@ -8,6 +8,8 @@ import PurchaseLedger
 /// The routes under `/health`: whether the server runs, and whether the ledger can be written.
 struct HealthRoutes: Sendable {
     let service: LedgerService?
+    /// The address of the simulator that the time comes from.
+    let simulator: String?
     let now: @Sendable () -> Timestamp
 
     func add(to router: Router<BasicRequestContext>) {
@@ -16,11 +18,12 @@ struct HealthRoutes: Sendable {
     }
 
     private func readiness() async throws -> HealthBody {
-        guard let service else { return HealthBody() }
+        guard let service else { return HealthBody(simulatorClock: simulator) }
         if let fault = await service.readiness.fault(at: now()) { throw fault }
         let last = try await service.lastNotification.time(in: service.ledger)
         return HealthBody(
-            lastNotificationAccepted: Nullable(wrappedValue: last), concern: service.ledger.concern)
+            lastNotificationAccepted: Nullable(wrappedValue: last), concern: service.ledger.concern,
+            simulatorClock: simulator)
     }
 }
 

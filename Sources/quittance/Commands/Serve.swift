@@ -55,6 +55,20 @@ struct Serve: AsyncParsableCommand {
     )
     var bundleIds: [String] = []
 
+    @Option(
+        name: .customLong("simulator-clock"),
+        help: """
+            The control port of an App Store simulator whose time the server takes, such as http://127.0.0.1:9000. \
+            Only with --root of that simulator: a server that trusts Apple's roots refuses it.
+            """,
+        transform: { text in
+            guard ServerConfiguration.isSimulatorAddress(text) else {
+                throw ValidationError("--simulator-clock takes \(ServerConfiguration.simulatorAddress).")
+            }
+            return text
+        })
+    var simulatorClock: String?
+
     func validate() throws {
         guard [nil, .production, .sandbox].contains(environment) else {
             throw ValidationError("--environment takes production or sandbox: Apple signs for no other.")
@@ -68,10 +82,11 @@ struct Serve: AsyncParsableCommand {
     func run() async throws {
         let configuration = try resolvedConfiguration()
         try Self.requireLedgerAndApps(configuration)
-        let composition = Composition(configuration)
+        var composition = Composition(configuration)
         let logger = composition.logger()
         guard configuration.database != nil else { return try await serve(composition, nil, logger) }
         let verifier = try composition.verifier()
+        try await composition.takeSimulatorTime(verifier, logger)
         let storage = try composition.storage(createIfMissing: true)
         let service = composition.service(storage, verifier)
         if !configuration.roots.isEmpty {
@@ -97,6 +112,9 @@ struct Serve: AsyncParsableCommand {
             case (true, true, true), (false, false, _): nil
             }
         if let error { throw ValidationError(error) }
+        if configuration.database == nil, configuration.simulatorClock != nil {
+            throw ValidationError("A simulator's clock is for a ledger: pass --database sqlite:PATH.")
+        }
     }
 
     /// The configuration of the file and the environment, overridden by the options of this command.
@@ -105,6 +123,7 @@ struct Serve: AsyncParsableCommand {
         if let port { configuration.port = port }
         if let hostname { configuration.hostname = hostname }
         if let environment { configuration.environment = environment }
+        if let simulatorClock { configuration.simulatorClock = simulatorClock }
         for id in bundleIds where !configuration.apps.contains(where: { $0.identity.bundleId == id }) {
             configuration.apps.append(AppConfiguration(AppIdentity(bundleId: id)))
         }

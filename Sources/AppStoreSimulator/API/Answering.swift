@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// Answers a request: bearer token, route, faults, and then the route's own function.
+
+extension SimulatedStore {
+    /// Answers a request to the App Store Server API.
+    ///
+    /// A request without a valid bearer token gets 401 without a body, and a path that the environment does not have 404
+    /// without a body. Every other refusal has one of Apple's numbered errors.
+    ///
+    /// - Parameters:
+    ///   - environment: The environment whose host was called.
+    ///   - wallClock: The real time, by which the client made its token.
+    public mutating func respond(
+        to request: StoreRequest, in environment: Environment, at wallClock: Timestamp
+    ) -> StoreResponse {
+        let authorization = request.headers["authorization"]
+        if let refusal = key.refusal(ofAuthorization: authorization, app: world.catalogue.bundleId, at: wallClock) {
+            return StoreResponse(status: 401, note: refusal.rawValue)
+        }
+        let path = request.path.split(separator: "/", omittingEmptySubsequences: false)
+        let routes = Route.all.filter { $0.environments.contains(environment) && $0.parameters(of: path) != nil }
+        guard !routes.isEmpty else { return StoreResponse(status: 404, note: "There is no path \(request.path)") }
+        guard let route = routes.first(where: { $0.method == request.method }) else {
+            return StoreResponse(status: 405, note: "\(request.path) has no method \(request.method)")
+        }
+        return respond(
+            by: route,
+            StoreCall(
+                request: request, environment: environment, parameters: route.parameters(of: path) ?? [],
+                wallClock: wallClock))
+    }
+
+    private mutating func respond(by route: Route, _ call: StoreCall) -> StoreResponse {
+        if let refusal = planned(route.name, call) { return refusal.response }
+        let isWithheld = random.decides(faults.timeouts)
+        var response: StoreResponse
+        do {
+            response = try route.answer(&self, call)
+            try publish()
+        } catch let refusal as StoreRefusal {
+            response = refusal.response
+        } catch {
+            response = StoreRefusal(.generalInternal, "The simulator failed: \(error)").response
+        }
+        // The worst time-out is the one after the effect: the client must repeat the request without doing it twice.
+        response.isWithheld = isWithheld
+        return response
+    }
+
+    /// The error that the next request to a route is to meet, or that chance decides.
+    private mutating func planned(_ route: StoreRoute, _ call: StoreCall) -> StoreRefusal? {
+        if let code = faults.takeFailure(of: route) { return refusal(code, call) }
+        if let limit = faults.callsPerSecond,
+            let next = calls.count(at: call.wallClock, in: call.environment, limit: limit)
+        {
+            var refusal = StoreRefusal(.rateLimitExceeded)
+            refusal.retryAfter = next
+            return refusal
+        }
+        return random.choice(of: [
+            (faults.rateLimits, .rateLimitExceeded), (faults.internalErrors, .generalInternal),
+            (faults.retryableErrors, .generalInternalRetryable),
+        ]).map { refusal($0, call) }
+    }
+
+    private func refusal(_ code: APIErrorCode, _ call: StoreCall) -> StoreRefusal {
+        var refusal = StoreRefusal(code)
+        guard code == .rateLimitExceeded else { return refusal }
+        refusal.retryAfter = Timestamp(milliseconds: call.wallClock.milliseconds + faults.retryAfter * 1000)
+        return refusal
+    }
+}
+
+// MARK: - Lookups of several routes
+
+extension SimulatedStore {
+    /// The app's Apple ID, which answers about the sandbox do not have.
+    func appAppleId(in environment: Environment) -> Int64? {
+        environment == .production ? world.catalogue.appAppleId : nil
+    }
+
+    /// The customer of any transaction id: of a transaction, an original one or an app transaction.
+    func customer(ofAny id: String, in environment: Environment) throws(StoreRefusal) -> StoreCustomer {
+        guard id.isTransactionId else { throw StoreRefusal(.invalidTransactionId) }
+        guard let customer = world.customer(ofTransaction: id), customer.environment == environment else {
+            throw StoreRefusal(.transactionIdNotFound)
+        }
+        return customer
+    }
+
+    /// The transaction of an id, of an endpoint that needs a purchase.
+    func purchase(_ call: StoreCall) throws(StoreRefusal) -> JWSTransactionDecodedPayload {
+        let customer = try customer(ofAny: call.id, in: call.environment)
+        guard customer.appTransactionId != call.id else { throw StoreRefusal(.appTransactionIdNotSupported) }
+        guard let transaction = world.transaction(call.id) else { throw StoreRefusal(.transactionIdNotFound) }
+        return transaction
+    }
+
+    /// Signs transactions as they are now.
+    func sign(_ transactions: some Sequence<JWSTransactionDecodedPayload>) throws -> [String] {
+        try transactions.map { try signer.sign($0, at: world.now) }
+    }
+}

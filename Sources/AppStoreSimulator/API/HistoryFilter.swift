@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// The filters of Get Transaction History: different ones all apply, and of one that repeats any value.
+struct HistoryFilter: Sendable {
+    var start: Timestamp?
+    var end: Timestamp?
+    var products: [String]
+    var types: [ProductType]
+    var groups: [String]
+    var ownership: InAppOwnershipType?
+    /// Whether only revoked transactions count, or only others; `nil` if both do.
+    var isRevoked: Bool?
+    var sort = HistorySort.ascending
+
+    /// Reads the query. Parameters that Apple does not document are ignored.
+    ///
+    /// - Throws: The code of the first parameter that is not valid.
+    init(_ call: StoreCall, for catalogue: StoreCatalogue) throws(StoreRefusal) {
+        start = try call.time("startDate", else: .invalidStartDate)
+        end = try call.time("endDate", else: .invalidEndDate)
+        if let start, let end, start >= end {
+            throw StoreRefusal(.invalidStartDate, APIErrorCode.startDateAfterEndDate.message)
+        }
+        products = call.values("productId")
+        guard products.allSatisfy({ catalogue[$0] != nil }) else { throw StoreRefusal(.invalidProductId) }
+        let types = call.values("productType").map { HistoryProductType(rawValue: $0)?.type }
+        self.types = types.compactMap(\.self)
+        guard !types.contains(nil) else { throw StoreRefusal(.invalidProductType) }
+        groups = call.values("subscriptionGroupIdentifier")
+        let known = Set(catalogue.products.compactMap(\.plan?.group))
+        guard known.isSuperset(of: groups) else { throw StoreRefusal(.invalidSubscriptionGroupIdentifier) }
+        ownership = try call.word("inAppOwnershipType", else: .invalidInAppOwnershipType)
+        if let sort: HistorySort = try call.word("sort", else: .invalidSort) { self.sort = sort }
+        if try call.flag("excludeRevoked", else: .invalidExcludeRevoked) == true { isRevoked = false }
+        if let isRevoked = try call.flag("revoked", else: .invalidRevoked) { self.isRevoked = isRevoked }
+    }
+
+    /// Whether a transaction passes.
+    func passes(_ transaction: JWSTransactionDecodedPayload) -> Bool {
+        let date = transaction.purchaseDate ?? Timestamp(milliseconds: 0)
+        if let start, date < start { return false }
+        if let end, date >= end { return false }
+        if let ownership, transaction.inAppOwnershipType != ownership { return false }
+        if let isRevoked, isRevoked != (transaction.revocationDate != nil) { return false }
+        return (products.isEmpty || products.contains(transaction.productId ?? ""))
+            && (types.isEmpty || types.contains { transaction.type == $0 })
+            && (groups.isEmpty || groups.contains(transaction.subscriptionGroupIdentifier ?? ""))
+    }
+}
+
+extension HistoryProductType {
+    /// The same kind as transactions name it.
+    fileprivate var type: ProductType {
+        switch self {
+        case .autoRenewable: .autoRenewableSubscription
+        case .nonRenewable: .nonRenewingSubscription
+        case .consumable: .consumable
+        case .nonConsumable: .nonConsumable
+        }
+    }
+}
+
+extension StoreCall {
+    /// A parameter that is one of Apple's words; `nil` if it is not there.
+    fileprivate func word<Word: RawRepresentable>(
+        _ name: String, else code: APIErrorCode
+    ) throws(StoreRefusal) -> Word? where Word.RawValue == String {
+        guard let text = value(name) else { return nil }
+        guard let word = Word(rawValue: text) else { throw StoreRefusal(code) }
+        return word
+    }
+
+    fileprivate func flag(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Bool? {
+        guard let text = value(name) else { return nil }
+        // Python's libraries write True.
+        guard let flag = Bool(text.lowercased()) else { throw StoreRefusal(code) }
+        return flag
+    }
+
+    fileprivate func time(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Timestamp? {
+        guard let text = value(name) else { return nil }
+        guard let milliseconds = Int64(text), milliseconds >= 0 else { throw StoreRefusal(code) }
+        return Timestamp(milliseconds: milliseconds)
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+// A customer's transactions in pages, in the order of their last changes.
+//
+// A page ends at the number of a change. So a client that reads on after the world changed gets what changed since, and
+// misses nothing in ascending order. In descending order it does: a transaction that changes moves to the beginning.
+
+extension SimulatedStore {
+    func history(_ call: StoreCall) throws -> StoreResponse {
+        try history(call) { _ in true }
+    }
+
+    /// Version 1 leaves out consumables that were finished.
+    func historyV1(_ call: StoreCall) throws -> StoreResponse {
+        try history(call) { $0.type != .consumable || !finished.contains($0.transactionId ?? "") }
+    }
+
+    private func history(
+        _ call: StoreCall, where isListed: (JWSTransactionDecodedPayload) -> Bool
+    ) throws -> StoreResponse {
+        let customer = try customer(ofAny: call.id, in: call.environment)
+        let filter = try HistoryFilter(call, for: world.catalogue)
+        let isDescending = filter.sort == .descending
+        var revision = try RevisionToken(call, isDescending ? .descending : .ascending, of: customer)
+        var rest = world.history(of: customer.name).filter { change, transaction in
+            isListed(transaction) && filter.passes(transaction)
+                && (isDescending ? change < revision.change : change > revision.change)
+        }
+        if isDescending { rest.reverse() }
+        let page = rest.prefix(Paging.pageLength)
+        revision.change = page.last?.change ?? revision.change
+        var answer = HistoryResponse()
+        answer.revision = revision.text
+        answer.hasMore = page.count < rest.count
+        answer.bundleId = world.catalogue.bundleId
+        answer.appAppleId = appAppleId(in: call.environment)
+        answer.environment = Open(call.environment)
+        answer.signedTransactions = try sign(page.map(\.transaction))
+        return try StoreResponse(encoding: answer)
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+// Notifications that were sent, with the attempts, and test notifications.
+
+extension SimulatedStore {
+    mutating func notificationHistory(_ call: StoreCall) throws -> StoreResponse {
+        let json = try call.json()
+        let filter = try NotificationFilter(json, now: world.now)
+        let customer: String? =
+            if let id = filter.transactionId { try self.customer(ofAny: id, in: call.environment).name } else { nil }
+        let start = try PaginationToken.read(call, body: json)
+        if start > 0, random.decides(faults.expiredCursors) { throw StoreRefusal(.paginationTokenExpired) }
+        let rest = outbox.entries.filter { entry in
+            entry.number >= start && entry.environment == call.environment && filter.passes(entry)
+                && (customer == nil || entry.customer == customer)
+        }
+        let page = rest.prefix(Paging.pageLength)
+        var answer = NotificationHistoryResponse()
+        answer.notificationHistory = page.map { $0.historyItem }
+        answer.hasMore = page.count < rest.count
+        if let last = page.last, page.count < rest.count {
+            answer.paginationToken = PaginationToken.text(from: last.number + 1, call, body: json)
+        }
+        return try StoreResponse(encoding: answer)
+    }
+
+    mutating func requestTestNotification(_ call: StoreCall) throws -> StoreResponse {
+        guard notificationURLs[call.environment] != nil else { throw StoreRefusal(.serverNotificationURLNotFound) }
+        let id = world.sendTestNotification(in: call.environment)
+        var answer = SendTestNotificationResponse()
+        answer.testNotificationToken = "\(id)_\(world.now.milliseconds)"
+        return try StoreResponse(encoding: answer)
+    }
+
+    /// How many months a test notification's token works: Apple's number.
+    private static let testTokenMonths = 6
+
+    func testNotification(_ call: StoreCall) throws -> StoreResponse {
+        let parts = call.id.split(separator: "_", omittingEmptySubsequences: false)
+        guard parts.count == 2, String(parts[0]).isUUID, let time = Int64(parts[1]) else {
+            throw StoreRefusal(.invalidTestNotificationToken)
+        }
+        let isExpired = Timestamp(milliseconds: time) < world.now.adding(months: -Self.testTokenMonths)
+        let entry = outbox.entries.last { $0.id == parts[0] && $0.environment == call.environment }
+        guard !isExpired, let entry, !entry.attempts.isEmpty else { throw StoreRefusal(.testNotificationNotFound) }
+        var answer = CheckTestNotificationResponse()
+        answer.signedPayload = entry.signedPayload
+        answer.sendAttempts = entry.attempts
+        return try StoreResponse(encoding: answer)
+    }
+}
+
+/// The filters of Get Notification History.
+private struct NotificationFilter {
+    var start: Timestamp
+    var end: Timestamp
+    var type: NotificationTypeV2?
+    var subtype: NotificationSubtype?
+    var transactionId: String?
+    var onlyFailures: Bool
+
+    /// How many days back the history goes: Apple's number.
+    private static let days = 180
+
+    /// Reads the body.
+    ///
+    /// - Throws: The code of the first member that is not valid.
+    init(_ json: JSONValue, now: Timestamp) throws(StoreRefusal) {
+        start = try json.time("startDate", else: .invalidStartDate)
+        end = min(try json.time("endDate", else: .invalidEndDate), now)
+        guard start < end else { throw StoreRefusal(.startDateAfterEndDate) }
+        guard start >= now.adding(days: -Self.days) else { throw StoreRefusal(.startDateTooFarInPast) }
+        // The older name still works.
+        transactionId = (json.member("transactionId") ?? json.member("originalTransactionId")).map { $0.string ?? "" }
+        onlyFailures = json["onlyFailures"] == .bool(true)
+        if json.member("notificationType") != nil {
+            type = try json.word("notificationType", else: .invalidNotificationType)
+        }
+        if json.member("notificationSubtype") != nil {
+            subtype = try json.word("notificationSubtype", else: .invalidNotificationType)
+        }
+        if let subtype, type?.subtypes.contains(subtype) != true { throw StoreRefusal(.invalidNotificationType) }
+        if type != nil, transactionId != nil { throw StoreRefusal(.multipleFiltersSupplied) }
+    }
+
+    /// Whether a notification passes. Only those that were sent at least once are in the history.
+    func passes(_ entry: Outbox.Entry) -> Bool {
+        entry.date >= start && entry.date <= end && !entry.attempts.isEmpty && !(onlyFailures && entry.isDelivered)
+            && (type == nil || entry.type == type?.rawValue) && (subtype == nil || entry.subtype == subtype?.rawValue)
+    }
+}
+
+extension Outbox.Entry {
+    fileprivate var historyItem: NotificationHistoryResponseItem {
+        var item = NotificationHistoryResponseItem()
+        item.signedPayload = signedPayload
+        item.sendAttempts = attempts
+        return item
+    }
+}
+
+extension NotificationTypeV2 {
+    /// The subtypes that occur with this type.
+    fileprivate var subtypes: [NotificationSubtype] {
+        switch self {
+        case .subscribed: [.initialBuy, .resubscribe]
+        case .didRenew: [.billingRecovery]
+        case .didFailToRenew: [.gracePeriod]
+        case .expired: [.voluntary, .billingRetry, .priceIncrease, .productNotForSale]
+        case .didChangeRenewalStatus: [.autoRenewEnabled, .autoRenewDisabled]
+        case .didChangeRenewalPref: [.upgrade, .downgrade, .increaseQuantity, .decreaseQuantity]
+        case .offerRedeemed: [.upgrade, .downgrade]
+        case .priceIncrease: [.pending, .accepted]
+        case .renewalExtension: [.summary, .failure]
+        case .refund: [.seats]
+        case .externalPurchaseToken: [.unreported, .created, .activeTokenReminder]
+        case .gracePeriodExpired, .renewalExtended, .refundDeclined, .refundReversed, .revoke, .consumptionRequest,
+            .oneTimeCharge, .rescindConsent, .metadataUpdate, .migration, .migrate, .priceChange, .unclaimSeats, .test:
+            []
+        }
+    }
+}
+
+/// The text that continues a notification history. It holds for the same body only, and expires.
+private enum PaginationToken {
+    /// How long a token holds, by the wall clock, since clients read pages by theirs. Apple's figure is not published.
+    static let lifetime: Int64 = 600_000
+
+    /// The token of a place.
+    static func text(from number: Int, _ call: StoreCall, body: JSONValue) -> String {
+        let expiry = call.wallClock.milliseconds + lifetime
+        return TokenPlan.base64URL(Array("\(number).\(expiry).\(digest(body))".utf8))
+    }
+
+    /// Reads the parameter `paginationToken`; 0 without one.
+    static func read(_ call: StoreCall, body: JSONValue) throws(StoreRefusal) -> Int {
+        guard let text = call.value("paginationToken") else { return 0 }
+        let parts = String(decoding: Base64.decodeURL(Array(text.utf8)[...]) ?? [], as: UTF8.self).split(separator: ".")
+        guard parts.count == 3, let number = Int(parts[0]), let expiry = Int64(parts[1]), parts[2] == digest(body)
+        else {
+            throw StoreRefusal(.invalidPaginationToken)
+        }
+        guard call.wallClock.milliseconds < expiry else { throw StoreRefusal(.paginationTokenExpired) }
+        return number
+    }
+
+    /// A body's checksum (FNV-1a), whatever the order of its members. It protects from mistakes, not from attacks.
+    private static func digest(_ body: JSONValue) -> String {
+        let members = (body.members ?? []).sorted { $0.name < $1.name }
+        let hash = JSONValue.object(members).compactText.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {
+            ($0 ^ UInt64($1)) &* 0x100_0000_01b3
+        }
+        return String(hash, radix: 36)
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// A place in a customer's history, as the text that clients send for the next page. It never expires.
+struct RevisionToken: Hashable, Sendable {
+    /// The list that it is a place in.
+    enum List: String, Sendable {
+        case ascending = "a"
+        case descending = "d"
+        case refunds = "r"
+    }
+
+    var list: List
+    /// The customer's app transaction id.
+    var customer: String
+    /// The date of the refund; 0 in other lists.
+    var date: Int64 = 0
+    /// The number of the last change that was read; see `World.history(of:)`.
+    var change: UInt64
+
+    /// The opaque text.
+    var text: String {
+        TokenPlan.base64URL(Array("\(list.rawValue).\(customer).\(date).\(change)".utf8))
+    }
+
+    /// Creates a place at the beginning of a list.
+    init(_ list: List, of customer: StoreCustomer) {
+        self.list = list
+        self.customer = customer.appTransactionId
+        change = list == .descending ? .max : 0
+    }
+
+    /// Reads the parameter `revision`; without one, it is the beginning of the list.
+    ///
+    /// - Throws: The code if the text is of another list or another customer.
+    init(_ call: StoreCall, _ list: List, of customer: StoreCustomer) throws(StoreRefusal) {
+        self.init(list, of: customer)
+        guard let text = call.value("revision") else { return }
+        let parts = String(decoding: Base64.decodeURL(Array(text.utf8)[...]) ?? [], as: UTF8.self).split(separator: ".")
+        guard parts.count == 4, parts[0] == list.rawValue, parts[1] == customer.appTransactionId,
+            let date = Int64(parts[2]), let change = UInt64(parts[3])
+        else { throw StoreRefusal(.invalidRequestRevision) }
+        (self.date, self.change) = (date, change)
+    }
+}
+
+/// How lists are cut into pages.
+enum Paging {
+    /// Transactions, refunds or notifications of a page: Apple's number.
+    static let pageLength = 20
+}

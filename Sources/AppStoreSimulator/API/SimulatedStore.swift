@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// A simulated App Store as its clients see it: it answers the App Store Server API and notifies the app's server.
+///
+/// It is a value without sockets: a server hands it requests, sends its answers, and sends the notifications that
+/// ``takeDeliveries()`` returns. The time of all answers and notifications is the world's. Only bearer tokens and paging
+/// tokens are judged by the wall clock, since clients make requests by theirs.
+public struct SimulatedStore: Sendable {
+    /// Customers, purchases and the clock. Call ``publish()`` after changes.
+    public var world: World
+    /// Signs answers and notifications.
+    public var signer: WorldSigner
+    /// The key that signs requests.
+    public let key: StoreKey
+    /// Where notifications go, by environment. Without a URL the App Store sends none and keeps none.
+    public var notificationURLs: [Environment: String] = [:]
+    /// How the store misbehaves.
+    public var faults: Faults
+    /// Notifications, with the attempts to send them.
+    public internal(set) var outbox = Outbox()
+    /// Transactions that the app's server finished.
+    public internal(set) var finished: Set<String> = []
+    /// Messages that keep customers who are about to cancel, by environment.
+    var retention: [Environment: RetentionMessages] = [:]
+    /// The answers to extensions of one subscription that succeeded, so that a repeated request extends it once.
+    var extensions: [ExtensionRequest: ExtendRenewalDateResponse] = [:]
+    /// How many of the world's occurrences have been published.
+    var published: Int
+    /// Decides about faults.
+    var random: FaultGenerator
+    /// The calls of the present second of the wall clock.
+    var calls = CallBudget()
+
+    /// Creates a store. What happened in the world before is not published.
+    ///
+    /// - Parameter seed: Determines which requests and notifications meet a fault.
+    public init(_ world: World, _ signer: WorldSigner, _ key: StoreKey, faults: Faults = .none, seed: UInt64 = 0) {
+        self.world = world
+        self.signer = signer
+        self.key = key
+        self.faults = faults
+        published = world.occurrences.count
+        random = FaultGenerator(seed: seed)
+    }
+}
+
+/// An extension of a subscription, by the identifier that the app's server gives it.
+struct ExtensionRequest: Hashable, Sendable {
+    var originalTransactionId: String
+    var requestIdentifier: String
+}
+
+/// The calls within one second of the wall clock.
+struct CallBudget: Hashable, Sendable {
+    private var second: Int64 = 0
+    private var calls: [Environment: Int] = [:]
+
+    /// Counts a call.
+    ///
+    /// - Returns: `nil` if the call is within the limit, else when the next second begins.
+    mutating func count(at now: Timestamp, in environment: Environment, limit: Int) -> Timestamp? {
+        let present = now.milliseconds / 1000
+        if present != second { (second, calls) = (present, [:]) }
+        calls[environment, default: 0] += 1
+        return calls[environment, default: 0] > limit ? Timestamp(milliseconds: (present + 1) * 1000) : nil
+    }
+}

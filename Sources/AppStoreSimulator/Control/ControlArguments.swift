@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+
+/// What a control command asks for: the parameters in its path and the members of its JSON body.
+struct ControlArguments {
+    /// In the order of the path, without percent-encoding.
+    let parameters: [String]
+    private let body: JSONValue
+
+    /// - Parameters:
+    ///   - body: A JSON object; no bytes stand for one without members.
+    ///   - known: The members that the command has.
+    /// - Throws: ``ControlError`` if the body is something else, or has other members.
+    init(_ parameters: [String], body: [UInt8], known: [String]) throws(ControlError) {
+        self.parameters = parameters
+        let isEmpty = body.allSatisfy { [0x20, 0x09, 0x0a, 0x0d].contains($0) }
+        do {
+            self.body = isEmpty ? .object([]) : try JSONValue(parsing: body)
+        } catch {
+            throw ControlError(.malformed, "The body is not JSON: \(error.message).")
+        }
+        guard let members = self.body.members else {
+            throw ControlError(.malformed, "The body is not a JSON object such as {\"days\": 1}.")
+        }
+        guard let unknown = members.first(where: { !known.contains($0.name) }) else { return }
+        let list = known.isEmpty ? "takes no members" : "knows \(known.joined(separator: ", "))"
+        throw ControlError(.invalid, "\(unknown.name): Unknown member. This command \(list).")
+    }
+
+    /// The first parameter of the path.
+    var parameter: String { parameters.first ?? "" }
+
+    /// The members of the body.
+    var members: [JSONValue.Member] { body.members ?? [] }
+
+    /// The text of a member; `nil` if it is absent or null.
+    func text(_ name: String) throws(ControlError) -> String? {
+        guard let value = value(name) else { return nil }
+        guard let text = value.string, !text.isEmpty else { throw invalid(name, "a text") }
+        return text
+    }
+
+    func requiredText(_ name: String) throws(ControlError) -> String {
+        guard let text = try text(name) else {
+            throw ControlError(.invalid, "\(name) is missing: send {\"\(name)\": \"…\"}.")
+        }
+        return text
+    }
+
+    func flag(_ name: String) throws(ControlError) -> Bool? {
+        guard let value = value(name) else { return nil }
+        guard case .bool(let flag) = value else { throw invalid(name, "true or false") }
+        return flag
+    }
+
+    func integer(_ name: String, in range: ClosedRange<Int64>) throws(ControlError) -> Int64? {
+        guard let value = value(name) else { return nil }
+        guard let number = value.integer, range.contains(number) else {
+            throw invalid(name, "a whole number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    func number(_ name: String, in range: ClosedRange<Double>) throws(ControlError) -> Double? {
+        guard let value = value(name) else { return nil }
+        guard case .number(let literal) = value, let number = Double(literal), range.contains(number) else {
+            throw invalid(name, "a number from \(Int(range.lowerBound)) to \(Int(range.upperBound))")
+        }
+        return number
+    }
+
+    func texts(_ name: String) throws(ControlError) -> [String] {
+        let values = value(name)?.array?.map(\.string) ?? [nil]
+        guard !values.isEmpty, !values.contains(nil) else { throw invalid(name, "an array of texts") }
+        return values.compactMap(\.self)
+    }
+
+    /// One of some words, in any case.
+    func word<Word: RawRepresentable<String>>(_ name: String, of words: [Word]) throws(ControlError) -> Word? {
+        guard let text = try text(name) else { return nil }
+        guard let word = words.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
+            throw invalid(name, words.map(\.rawValue).joined(separator: ", "))
+        }
+        return word
+    }
+
+    func invalid(_ name: String, _ expected: String) -> ControlError {
+        let found = value(name)?.compactText ?? "nothing"
+        return ControlError(.invalid, "\(name): Expected \(expected), found \(found.prefix(80)).")
+    }
+
+    private func value(_ name: String) -> JSONValue? {
+        guard let value = body[name], value != .null else { return nil }
+        return value
+    }
+}
+
+/// The path of a control command, compared with the pattern of a route such as `/customers/{name}/buy`.
+struct ControlPath {
+    private let segments: [String?]
+
+    /// - Parameter path: As it stands in the request, percent-encoded and without a query.
+    init(_ path: String) {
+        segments = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map {
+            String($0).removingPercentEncoding
+        }
+    }
+
+    /// The parameters of the path in the places of the pattern's braces; `nil` if the path does not fit.
+    func parameters(_ pattern: String) -> [String]? {
+        let pattern = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
+        guard pattern.count == segments.count else { return nil }
+        var parameters: [String] = []
+        for (expected, found) in zip(pattern, segments) {
+            guard let found, !found.isEmpty else { return nil }
+            if expected.hasPrefix("{") {
+                parameters.append(found)
+            } else if expected != found {
+                return nil
+            }
+        }
+        return parameters
+    }
+}

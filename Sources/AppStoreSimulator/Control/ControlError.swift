@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Why the simulator did not do what a control command asks for.
+struct ControlError: Error, Hashable {
+    /// What went wrong, for programs. The names are part of the control port and stay.
+    enum Code: String {
+        /// There is no such route.
+        case unknownRoute
+        /// The route exists with another method.
+        case methodNotAllowed
+        /// The body is not a JSON object.
+        case malformed
+        /// A member is unknown, missing, or not allowed as it is.
+        case invalid
+        case unknownCustomer
+        case unknownProduct
+        case unknownTransaction
+        /// Several subscriptions or transactions fit, and the command names none.
+        case ambiguous
+        /// The App Store would not do it in the present state.
+        case impossible
+        /// The simulator itself failed.
+        case failed
+    }
+
+    var code: Code
+    /// A sentence that says what to do.
+    var message: String
+
+    init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    /// The error that a command threw.
+    init(_ error: any Error) {
+        switch error {
+        case let error as ControlError: self = error
+        case let error as ImpossibleEvent: self.init(.impossible, "\(error).")
+        default: self.init(.failed, "The simulator failed: \(error)")
+        }
+    }
+
+    /// The status of its response.
+    var status: Int {
+        switch code {
+        case .unknownRoute, .unknownCustomer, .unknownProduct, .unknownTransaction: 404
+        case .methodNotAllowed: 405
+        case .malformed, .invalid: 400
+        case .ambiguous, .impossible: 409
+        case .failed: 500
+        }
+    }
+
+    /// `{"error": {"code": …, "message": …}}`.
+    struct Body: Encodable {
+        var error: Content
+
+        struct Content: Encodable {
+            var code: String
+            var message: String
+        }
+    }
+
+    var body: Body { Body(error: .init(code: code.rawValue, message: message)) }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// A command of the control port: a line of ``all``.
+struct ControlRoute: Sendable {
+    var method: String
+    /// The pattern of the path, with parameters in braces.
+    var path: String
+    /// What it does, as `GET /commands` lists it.
+    var summary: String
+    /// The members of its body, each with its meaning.
+    var members: [(name: String, meaning: String)]
+    var act: @Sendable (inout Simulator, ControlArguments, _ wall: Timestamp) throws -> ControlResult
+
+    init(
+        _ method: String, _ path: String, _ summary: String, _ members: [(name: String, meaning: String)] = [],
+        _ act: @escaping @Sendable (inout Simulator, ControlArguments, _ wall: Timestamp) throws -> ControlResult
+    ) {
+        (self.method, self.path, self.summary, self.members, self.act) = (method, path, summary, members, act)
+    }
+}
+
+/// What a command gives back.
+enum ControlResult {
+    /// Something was done. The response shows which notifications it caused, and the customer afterwards.
+    case done(customer: String?, transactionId: String? = nil)
+    case json(JSONValue)
+    case file([UInt8], type: String)
+
+    static func json(_ value: some Encodable) throws -> ControlResult { .json(try JSONValue(encoding: value)) }
+}
+
+/// A response of the control port.
+public struct ControlResponse: Hashable, Sendable {
+    /// The HTTP status.
+    public var status: Int
+    /// `Content-Type`.
+    public var type: String
+    /// The body.
+    public var body: [UInt8]
+
+    init(_ status: Int, _ type: String, _ body: [UInt8]) {
+        (self.status, self.type, self.body) = (status, type, body)
+    }
+
+    init(_ status: Int = 200, json value: JSONValue) {
+        self.init(status, "application/json", Array((value.compactText + "\n").utf8))
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+// What the control port shows of a world. Times are ISO 8601 in UTC, since people read them.
+
+/// The answer of `GET /clock`.
+struct ClockState: Encodable {
+    /// Milliseconds since 1970, as in signed documents.
+    var now: Timestamp
+    var date: String
+    /// Virtual seconds in a second.
+    var speed: Double
+
+    init(_ now: Timestamp, speed: Double) {
+        (self.now, date, self.speed) = (now, now.iso8601, speed)
+    }
+}
+
+/// The answer of `GET /state`.
+struct WorldState: Encodable {
+    var clock: ClockState
+    var bundleId: String
+    var appAppleId: Int64
+    var products: [ProductState]
+    var customers: [CustomerState]
+    /// How many notifications the App Store has had to send so far.
+    var notifications: Int
+
+    init(_ world: World, _ clock: ClockState) {
+        self.clock = clock
+        bundleId = world.catalogue.bundleId
+        appAppleId = world.catalogue.appAppleId
+        products = world.catalogue.products.map(ProductState.init)
+        customers = world.customers.keys.sorted().compactMap { CustomerState($0, in: world) }
+        notifications = world.occurrences.count
+    }
+}
+
+/// A product with what a customer can ask for.
+struct ProductState: Encodable {
+    var id: String
+    var type: String
+    var isForSale: Bool
+    var group: String?
+    var level: Int?
+    var period: String?
+    var introductoryOffer: String?
+    /// The names of the other offers.
+    var offers: [String]
+    /// Whether a commitment can be paid month by month.
+    var monthly: Bool
+
+    init(_ product: StoreProduct) {
+        id = product.id
+        type = product.type.rawValue
+        isForSale = product.isForSale
+        group = product.plan?.group
+        level = product.plan?.level
+        period = product.plan?.period.iso8601
+        introductoryOffer = product.plan?.introductoryOffer?.payment.rawValue
+        offers = product.offers.compactMap(\.id)
+        monthly = product.plan?.monthly != nil
+    }
+}
+
+/// A customer with all purchases: the answer of `GET /customers/{name}`.
+struct CustomerState: Encodable {
+    var name: String
+    var environment: String
+    var storefront: String
+    var appAccountToken: String?
+    var appTransactionId: String
+    var canPay: Bool
+    var asksToBuy: Bool
+    var family: [String]
+    var subscriptions: [SubscriptionState]
+    var purchases: [TransactionState]
+    /// Products that wait for a parent's approval.
+    var waiting: [String]
+
+    init?(_ name: String, in world: World) {
+        guard let customer = world.customers[name] else { return nil }
+        self.name = name
+        environment = customer.environment.rawValue
+        storefront = customer.storefront.country
+        appAccountToken = customer.appAccountToken
+        appTransactionId = customer.appTransactionId
+        canPay = customer.canPay
+        asksToBuy = customer.asksToBuy
+        family = customer.family
+        subscriptions = customer.subscriptions.compactMap { id in
+            world.subscriptions[id].map { SubscriptionState(id, $0, in: world) }
+        }
+        purchases = customer.purchases.compactMap { id in
+            world.purchases[id].map { TransactionState($0, in: world) }
+        }
+        waiting = world.waiting.filter { $0.customer == name }.map(\.product)
+    }
+}
+
+/// A subscription with its transactions.
+struct SubscriptionState: Encodable {
+    var originalTransactionId: String
+    var productId: String?
+    var status: String
+    /// Whether the App Store charges at the end of the period.
+    var renews: Bool
+    var nextProductId: String?
+    /// The purchaser's subscription, if a family member shares it.
+    var sharedFrom: String?
+    var next: Due?
+    /// In the order in which they were bought.
+    var transactions: [TransactionState]
+
+    /// What falls due next.
+    struct Due: Encodable {
+        var event: String
+        var date: String
+    }
+
+    init(_ id: String, _ chain: SubscriptionChain, in world: World) {
+        originalTransactionId = id
+        productId = chain.current.productId
+        renews = chain.isRenewing
+        nextProductId = chain.renewal.autoRenewProductId
+        sharedFrom = chain.sharedFrom
+        (status, next) = Self.standing(of: chain)
+        transactions = chain.transactions.map { TransactionState($0, in: world) }
+    }
+
+    private static func standing(of chain: SubscriptionChain) -> (String, Due?) {
+        switch chain.state {
+        case .active: ("active", Due(event: chain.isRenewing ? "renewal" : "end", date: chain.end.iso8601))
+        case .grace(let until): ("grace", Due(event: "end of grace", date: until.iso8601))
+        case .retry(let until): ("retry", Due(event: "end of retry", date: until.iso8601))
+        case .expired: ("expired", nil)
+        case .revoked: ("revoked", nil)
+        }
+    }
+}
+
+/// A transaction.
+struct TransactionState: Encodable {
+    var transactionId: String?
+    var orderId: String?
+    var productId: String?
+    var quantity: Int?
+    var purchaseDate: String?
+    var expiresDate: String?
+    var revocationDate: String?
+    var isUpgraded: Bool?
+    /// In milliunits of the currency.
+    var price: Int64?
+    var currency: String?
+    var offerType: Int?
+    /// Whether a refund was asked for and not yet decided.
+    var isRefundRequested: Bool?
+
+    init(_ transaction: JWSTransactionDecodedPayload, in world: World) {
+        let id = transaction.transactionId ?? ""
+        transactionId = transaction.transactionId
+        orderId = world.orderId(ofTransaction: id)
+        productId = transaction.productId
+        quantity = transaction.quantity
+        purchaseDate = transaction.purchaseDate?.iso8601
+        expiresDate = transaction.expiresDate?.iso8601
+        revocationDate = transaction.revocationDate?.iso8601
+        isUpgraded = transaction.isUpgraded
+        price = transaction.price
+        currency = transaction.currency
+        offerType = transaction.offerType?.rawValue
+        isRefundRequested = world.refundRequests[id] == nil ? nil : true
+    }
+}
+
+/// A notification that a command caused.
+struct NotificationState: Encodable {
+    var notificationUUID: String
+    var date: String
+    var type: String
+    var subtype: String?
+    var customer: String?
+    var transactionId: String?
+
+    init(_ occurrence: Occurrence) {
+        notificationUUID = occurrence.id
+        date = occurrence.date.iso8601
+        type = occurrence.notice.type.rawValue
+        subtype = occurrence.notice.subtype?.rawValue
+        customer = occurrence.customer
+        transactionId = occurrence.transaction?.transactionId
+    }
+}

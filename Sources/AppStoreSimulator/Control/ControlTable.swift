@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// All commands of the control port, and how a request finds its command.
+
+extension ControlRoute {
+    private static let subscription = ("subscription", "an original transaction id, if the customer has several")
+    private static let transaction = ("transaction", "a transaction id, if several are possible")
+
+    static let all: [ControlRoute] = clock + customers + purchases + subscriptions + refunds + families + others
+
+    private static let clock = [
+        ControlRoute("GET", "/clock", "The virtual time and its speed.") { simulator, _, wall in
+            try .json(ClockState(simulator.clock.now(at: wall), speed: simulator.clock.speed))
+        },
+        ControlRoute(
+            "POST", "/clock/advance", "Turns the clock forward; what falls due on the way happens.",
+            [
+                ("days", "0 to \(TurnableClock.longestTurn)"), ("hours", "more hours"), ("seconds", "more seconds"),
+                ("to", "or an ISO 8601 time such as 2027-01-01T00:00:00Z"),
+            ], { try $0.advanceClock($1, at: $2) }),
+        ControlRoute(
+            "POST", "/clock/speed", "Sets the speed.",
+            [("speed", "virtual seconds in a second; 0 stands still, 86400 is a day in a second")],
+            { try $0.setSpeed($1, at: $2) }),
+    ]
+
+    private static let customers = [
+        ControlRoute(
+            "POST", "/customers", "Adds a customer who downloads the app now.",
+            [
+                ("name", "any text that no other customer has"), ("environment", "Production (the default) or Sandbox"),
+                ("storefront", "three letters such as USA"), ("askToBuy", "whether a parent must approve purchases"),
+                ("account", "whether the app attaches an account token to purchases; true by default"),
+            ], { simulator, arguments, _ in try simulator.addCustomer(arguments) }),
+        ControlRoute("GET", "/customers/{name}", "A customer with all purchases.") { simulator, arguments, _ in
+            try .json(simulator.customer(arguments.parameter))
+        },
+        ControlRoute(
+            "POST", "/customers/{name}/billing/break", "Lets the customer's charges fail from now on."
+        ) { simulator, arguments, _ in
+            try simulator.act(arguments) { world, name in try world.breakBilling(of: name) }
+        },
+        ControlRoute(
+            "POST", "/customers/{name}/billing/fix",
+            "Lets charges succeed again. The App Store charges at once for what it could not renew."
+        ) { simulator, arguments, _ in
+            try simulator.act(arguments) { world, name in try world.fixBilling(of: name) }
+        },
+        ControlRoute(
+            "POST", "/customers/{name}/move", "The customer shops in another country from now on.",
+            [("storefront", "three letters such as DEU")],
+            { simulator, arguments, _ in
+                let storefront = try simulator.storefront(arguments)
+                return try simulator.act(arguments) { try $0.move($1, to: storefront) }
+            }),
+        ControlRoute(
+            "POST", "/customers/{name}/ask-to-buy", "A parent must approve purchases from now on, or no longer.",
+            [("on", "true or false; true by default")],
+            { simulator, arguments, _ in
+                let asks = try arguments.flag("on") ?? true
+                return try simulator.act(arguments) { try $0.setAskToBuy(asks, for: $1) }
+            }),
+        ControlRoute("POST", "/customers/{name}/rescind-consent", "A parent withdraws the consent to use the app.") {
+            simulator, arguments, _ in
+            try simulator.act(arguments) { world, name in try world.rescindConsent(of: name) }
+        },
+    ]
+
+    private static let purchases = [
+        ControlRoute(
+            "POST", "/customers/{name}/buy",
+            "Buys a product. Another subscription of the same group is an upgrade, a downgrade or a return.",
+            [
+                ("product", "a product id; GET /products lists them"),
+                ("offer", "the name of a promotional offer, offer code or win-back offer"),
+                ("quantity", "1 to 10, of consumables"), ("monthly", "whether a year's commitment is paid by month"),
+            ], { simulator, arguments, _ in try simulator.buy(arguments) }),
+        ControlRoute("POST", "/customers/{name}/approve", "A parent approves the purchase that waits (Ask to Buy).") {
+            simulator, arguments, _ in
+            try simulator.act(arguments) { try $0.decide($1, approves: true) }
+        },
+        ControlRoute("POST", "/customers/{name}/decline", "A parent declines the purchase that waits (Ask to Buy).") {
+            simulator, arguments, _ in
+            try simulator.act(arguments) { try $0.decide($1, approves: false) }
+        },
+        ControlRoute("GET", "/products", "The products that are for sale, with their offers.") { simulator, _, _ in
+            try .json(simulator.store.world.catalogue.products.map(ProductState.init))
+        },
+        ControlRoute("POST", "/products/{id}/remove", "Takes a product off sale: it is neither sold nor renewed.") {
+            simulator, arguments, _ in
+            try simulator.setForSale(false, arguments)
+        },
+        ControlRoute("POST", "/products/{id}/restore", "Puts a product on sale again.") { simulator, arguments, _ in
+            try simulator.setForSale(true, arguments)
+        },
+    ]
+
+    private static let subscriptions = [
+        ControlRoute(
+            "POST", "/customers/{name}/cancel", "Turns renewal off.", [subscription],
+            { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.cancel($1) } }),
+        ControlRoute(
+            "POST", "/customers/{name}/resume", "Turns renewal on again.", [subscription],
+            { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.resume($1) } }),
+        ControlRoute(
+            "POST", "/customers/{name}/price", "Raises the price of the next renewal.",
+            [
+                ("price", "in milliunits: 4990 is 4.99"), ("consent", "whether the customer must agree; true by default"),
+                subscription,
+            ], { simulator, arguments, _ in try simulator.increasePrice(arguments) }),
+        ControlRoute(
+            "POST", "/customers/{name}/consent", "Agrees to the price that was asked for.", [subscription],
+            { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.consent($1) } }),
+        ControlRoute(
+            "POST", "/customers/{name}/expire", "Ends the subscription for a reason that Apple does not name.",
+            [subscription],
+            { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.expire($1) } }),
+        ControlRoute(
+            "POST", "/customers/{name}/extend", "The developer moves the end of the running period.",
+            [("days", "1 to 90"), subscription], { simulator, arguments, _ in try simulator.extend(arguments) }),
+    ]
+
+    private static let refunds = [
+        ControlRoute(
+            "POST", "/customers/{name}/refund", "Refunds a transaction: the newest one of the only purchase.",
+            [transaction, ("percentage", "the share, 1 to 100; 100 by default"), ("issue", "whether the app was at fault")],
+            { simulator, arguments, _ in try simulator.refund(arguments) }),
+        ControlRoute(
+            "POST", "/customers/{name}/refund/request", "Asks for a refund, and the App Store for consumption data.",
+            [
+                transaction, ("reason", "why: UNINTENDED_PURCHASE by default"),
+                ("declines", "whether the sandbox will decline it, with the reason OTHER"),
+            ], { simulator, arguments, _ in try simulator.requestRefund(arguments) }),
+        ControlRoute(
+            "POST", "/customers/{name}/refund/decline", "Declines the refund that was asked for.", [transaction],
+            { simulator, arguments, _ in
+                let id = try simulator.transaction(arguments, "a requested refund") { $0.refundRequests[$1] != nil }
+                return try simulator.act(arguments) { world, _ in try world.declineRefund(id) }
+            }),
+        ControlRoute(
+            "POST", "/customers/{name}/refund/reverse", "Takes a refund back.", [transaction],
+            { simulator, arguments, _ in
+                let id = try simulator.transaction(arguments, "a refunded purchase") {
+                    $0.transaction($1)?.revocationDate != nil
+                }
+                return try simulator.act(arguments) { world, _ in try world.reverseRefund(id) }
+            }),
+    ]
+
+    private static let families = [
+        ControlRoute(
+            "POST", "/customers/{name}/family", "Makes customers one family, which shares what is shareable.",
+            [("with", "the names of the other members, as an array")],
+            { simulator, arguments, _ in
+                let others = try arguments.texts("with")
+                return try simulator.act(arguments) { try $0.makeFamily(of: [$1] + others) }
+            }),
+        ControlRoute("POST", "/customers/{name}/family/leave", "Leaves the family, and what it shares ends.") {
+            simulator, arguments, _ in
+            try simulator.act(arguments) { world, name in try world.leaveFamily(name) }
+        },
+    ]
+
+    private static let others = [
+        ControlRoute(
+            "POST", "/customers/{name}/external-token", "The app gets a token for purchases outside the App Store."
+        ) { simulator, arguments, _ in
+            try simulator.act(arguments) { world, name in _ = try world.createExternalPurchaseToken(for: name) }
+        },
+        ControlRoute(
+            "POST", "/notifications/test", "Sends a test notification.",
+            [("environment", "Production (the default) or Sandbox")],
+            { simulator, arguments, _ in
+                let environment = try arguments.word("environment", of: [Environment.production, .sandbox])
+                simulator.store.world.sendTestNotification(in: environment ?? .production)
+                return .done(customer: nil)
+            }),
+        ControlRoute("GET", "/state", "The clock, the products, and the customers with all purchases.") {
+            simulator, _, wall in
+            let clock = ClockState(simulator.store.world.now, speed: simulator.clock.speed)
+            return try .json(WorldState(simulator.store.world, clock))
+        },
+        ControlRoute("GET", "/root.cer", "The root of transactions and notifications, as DER.") { simulator, _, _ in
+            .file(simulator.roots.tokens, type: "application/pkix-cert")
+        },
+        ControlRoute("GET", "/receipt-root.cer", "The root of app receipts, as DER.") { simulator, _, _ in
+            .file(simulator.roots.receipts, type: "application/pkix-cert")
+        },
+        ControlRoute("GET", "/roots.pem", "Both roots, as PEM.") { simulator, _, _ in
+            .file(Array(simulator.roots.pem.utf8), type: "application/x-pem-file")
+        },
+        ControlRoute("GET", "/key.p8", "The key that signs requests to the App Store Server API.") { simulator, _, _ in
+            .file(Array(simulator.store.key.pem.utf8), type: "application/x-pem-file")
+        },
+        ControlRoute("GET", "/faults", "How unkind the simulated network is.") { simulator, _, _ in
+            .json(simulator.store.faults.json)
+        },
+        ControlRoute(
+            "POST", "/faults", "Sets how unkind the simulated network is; other members stay.",
+            (Faults.none.json.members ?? []).map { ($0.name, "as GET /faults shows it") },
+            { simulator, arguments, _ in try simulator.setFaults(arguments) }),
+        ControlRoute("GET", "/commands", "This list.") { _, _, _ in .json(list) },
+    ]
+
+    /// The list of all commands, for people and programs.
+    private static let list = JSONValue.array(
+        all.map { route in
+            .object([
+                .init("method", .string(route.method)), .init("path", .string(route.path)),
+                .init("summary", .string(route.summary)),
+                .init("members", .object(route.members.map { .init($0.name, .string($0.meaning)) })),
+            ])
+        })
+}
+
+extension Simulator {
+    /// Does what a request to the control port asks for.
+    ///
+    /// - Parameters:
+    ///   - path: Percent-encoded, without a query.
+    ///   - wall: The time of the wall clock.
+    public mutating func control(
+        _ method: String, _ path: String, _ body: [UInt8], at wall: Timestamp
+    ) -> ControlResponse {
+        turn(at: wall)
+        do {
+            return try response(method, path, body, at: wall)
+        } catch {
+            let error = ControlError(error)
+            let json = (try? JSONValue(encoding: error.body)) ?? .object([])
+            return ControlResponse(error.status, json: json)
+        }
+    }
+
+    private mutating func response(
+        _ method: String, _ path: String, _ body: [UInt8], at wall: Timestamp
+    ) throws -> ControlResponse {
+        let (route, parameters) = try Self.route(method, ControlPath(path))
+        let arguments = try ControlArguments(parameters, body: body, known: route.members.map(\.name))
+        let first = store.world.occurrences.count
+        switch try route.act(&self, arguments, wall) {
+        case .json(let value): return ControlResponse(json: value)
+        case .file(let bytes, let type): return ControlResponse(200, type, bytes)
+        case .done(let customer, let transactionId):
+            return ControlResponse(json: try report(since: first, customer, transactionId))
+        }
+    }
+
+    private static func route(
+        _ method: String, _ path: ControlPath
+    ) throws(ControlError) -> (ControlRoute, parameters: [String]) {
+        let fitting = ControlRoute.all.compactMap { route in path.parameters(route.path).map { (route, $0) } }
+        guard !fitting.isEmpty else {
+            throw ControlError(.unknownRoute, "There is no such command: GET /commands lists all.")
+        }
+        guard let found = fitting.first(where: { $0.0.method == method }) else {
+            let methods = fitting.map(\.0.method).joined(separator: " or ")
+            throw ControlError(.methodNotAllowed, "This command needs the method \(methods).")
+        }
+        return found
+    }
+
+    /// What a command did: the notifications that it caused, at most the newest ``reported``.
+    private func report(
+        since first: Int, _ customer: String?, _ transactionId: String?
+    ) throws -> JSONValue {
+        let occurred = store.world.occurrences.dropFirst(first)
+        var members = [JSONValue.Member("date", .string(store.world.now.iso8601))]
+        if let transactionId { members.append(.init("transactionId", .string(transactionId))) }
+        members.append(.init("notificationCount", .number("\(occurred.count)")))
+        members.append(
+            .init("notifications", try JSONValue(encoding: occurred.suffix(Self.reported).map(NotificationState.init))))
+        if let state = customer.flatMap({ CustomerState($0, in: store.world) }) {
+            members.append(.init("customer", try JSONValue(encoding: state)))
+        }
+        return .object(members)
+    }
+
+    /// How many notifications a response lists: a turn of the clock may cause thousands.
+    private static let reported = 100
+}

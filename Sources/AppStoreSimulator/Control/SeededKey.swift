@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Reproducible API keys.
+
+extension StoreKey {
+    /// Creates the key of a seed, the same in every process, so that a client under test can be set up once.
+    public init(seed: UInt64) throws(SimulatorError) {
+        var generator = FaultGenerator(seed: seed)
+        try self.init(using: &generator)
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A small random number generator with a seed: the same seed decides the same faults (SplitMix64, by Steele, Lea and
+/// Flood).
+struct FaultGenerator: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+
+    /// True with a probability.
+    mutating func decides(_ share: Double) -> Bool {
+        share > 0 && Double.random(in: 0..<1, using: &self) < share
+    }
+
+    /// One of several results, each with its probability, or `nil`.
+    mutating func choice<Result>(of results: [(share: Double, result: Result)]) -> Result? {
+        guard results.contains(where: { $0.share > 0 }) else { return nil }
+        var number = Double.random(in: 0..<1, using: &self)
+        for (share, result) in results {
+            number -= share
+            if number < 0 { return result }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// How a simulated App Store misbehaves. Shares are probabilities from 0 to 1.
+public struct Faults: Hashable, Sendable {
+    /// The share of notifications that are sent twice.
+    public var duplicates = 0.0
+    /// The share of batches of notifications that are sent in another order.
+    public var reorderings = 0.0
+    /// The share of notifications whose first attempt is late.
+    public var delays = 0.0
+    /// How late at most, in seconds of the world's time.
+    public var longestDelay: Int64 = 900
+    /// The share of attempts that are lost on the way: the history shows NO_RESPONSE.
+    public var losses = 0.0
+    /// The share of notifications that another one with an unknown type follows.
+    public var unknownTypes = 0.0
+    /// The share of notifications that another one with an unknown subtype follows.
+    public var unknownSubtypes = 0.0
+    /// The share of notifications with a member that no version of the API has.
+    public var unknownMembers = 0.0
+    /// The share of requests that are answered with 429.
+    public var rateLimits = 0.0
+    /// How many seconds of real time after a 429 calls may resume.
+    public var retryAfter: Int64 = 1
+    /// How many calls an environment answers in a second; `nil` for any number.
+    public var callsPerSecond: Int?
+    /// The share of requests that are answered with 5000000.
+    public var internalErrors = 0.0
+    /// The share of requests that are answered with 5000001.
+    public var retryableErrors = 0.0
+    /// The share of requests that take effect and are never answered.
+    public var timeouts = 0.0
+    /// The share of pages of the notification history whose token is refused as expired.
+    public var expiredCursors = 0.0
+    /// Errors that the next requests to a route meet, in this order.
+    public var failNext: [StoreRoute: [APIErrorCode]] = [:]
+
+    /// Creates faults of which none happens.
+    public init() {}
+
+    /// The code that the next request to a route meets, which it then is no more.
+    mutating func takeFailure(of route: StoreRoute) -> APIErrorCode? {
+        guard let code = failNext[route]?.first else { return nil }
+        failNext[route]?.removeFirst()
+        if failNext[route]?.isEmpty == true { failNext[route] = nil }
+        return code
+    }
+}
+
+// MARK: - Defaults
+
+extension Faults {
+    /// A store that behaves: for demos, and for tests of one thing at a time.
+    public static let none = Faults()
+
+    /// Apple promises no single delivery: a server must recognise `notificationUUID`.
+    public static let duplicateShare = 0.1
+    /// Apple promises no order: a server must order by `signedDate`.
+    public static let reorderingShare = 0.2
+    /// A late notification meets a state that is newer than itself.
+    public static let delayShare = 0.1
+    /// A lost one comes again an hour later, and in the sandbox never: a server must read the notification history.
+    public static let lossShare = 0.02
+    /// Apple adds types without notice: a server must store them and answer 200.
+    public static let unknownTypeShare = 0.01
+    /// Apple adds subtypes too.
+    public static let unknownSubtypeShare = 0.01
+    /// Apple adds members all the time, so they are the most frequent.
+    public static let unknownMemberShare = 0.05
+    /// A client must wait for the time in `Retry-After`.
+    public static let rateLimitShare = 0.02
+    /// A client may retry, and must not take it for an answer.
+    public static let internalErrorShare = 0.01
+    /// A client should retry.
+    public static let retryableErrorShare = 0.01
+    /// A client needs a time limit of its own. Each one costs it that time, so they are rare.
+    public static let timeoutShare = 0.002
+    /// A client must begin again with the first page.
+    public static let expiredCursorShare = 0.02
+
+    /// A store as unkind as a real network now and then is: the default of a simulator.
+    public static let unkind: Faults = {
+        var faults = Faults()
+        faults.duplicates = duplicateShare
+        faults.reorderings = reorderingShare
+        faults.delays = delayShare
+        faults.losses = lossShare
+        faults.unknownTypes = unknownTypeShare
+        faults.unknownSubtypes = unknownSubtypeShare
+        faults.unknownMembers = unknownMemberShare
+        faults.rateLimits = rateLimitShare
+        faults.internalErrors = internalErrorShare
+        faults.retryableErrors = retryableErrorShare
+        faults.timeouts = timeoutShare
+        faults.expiredCursors = expiredCursorShare
+        return faults
+    }()
+}
+
+// MARK: - JSON
+
+/// Why a JSON document sets no faults.
+public struct FaultsError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The member at fault, and what is allowed.
+    public let description: String
+}
+
+extension Faults {
+    private static let shares: [(name: String, path: any WritableKeyPath<Faults, Double> & Sendable)] = [
+        ("duplicates", \.duplicates), ("reorderings", \.reorderings), ("delays", \.delays), ("losses", \.losses),
+        ("unknownTypes", \.unknownTypes), ("unknownSubtypes", \.unknownSubtypes), ("unknownMembers", \.unknownMembers),
+        ("rateLimits", \.rateLimits), ("internalErrors", \.internalErrors), ("retryableErrors", \.retryableErrors),
+        ("timeouts", \.timeouts), ("expiredCursors", \.expiredCursors),
+    ]
+
+    private static let seconds: [(name: String, path: any WritableKeyPath<Faults, Int64> & Sendable)] = [
+        ("longestDelay", \.longestDelay), ("retryAfter", \.retryAfter),
+    ]
+
+    /// The longest of times: a day, so that sums stay far inside the calendar.
+    private static let longestSeconds: Int64 = 86_400
+    /// How many errors of a route can be planned, so that a request cannot fill the memory.
+    private static let plannedFailures = 1000
+
+    /// All faults as a JSON object with the names of the properties.
+    public var json: JSONValue {
+        var members = Self.shares.map { JSONValue.Member($0.name, .number("\(self[keyPath: $0.path])")) }
+        members += Self.seconds.map { JSONValue.Member($0.name, .number("\(self[keyPath: $0.path])")) }
+        members.append(.init("callsPerSecond", callsPerSecond.map { .number("\($0)") } ?? .null))
+        let failures = failNext.sorted { $0.key.rawValue < $1.key.rawValue }.map { route, codes in
+            JSONValue.Member(route.rawValue, .array(codes.map { .number("\($0.rawValue)") }))
+        }
+        return .object(members + [.init("failNext", .object(failures))])
+    }
+
+    /// Sets the faults that a JSON object names, and leaves the others as they are.
+    ///
+    /// ```json
+    /// {"duplicates": 0.5, "failNext": {"transactionInfo": [4040002, 4290000]}}
+    /// ```
+    ///
+    /// - Throws: ``FaultsError`` if a member is unknown or has no valid value. Nothing is changed then.
+    public mutating func set(_ json: JSONValue) throws(FaultsError) {
+        guard let members = json.members else { throw FaultsError(description: "The faults are not a JSON object") }
+        var faults = self
+        for member in members { try faults.set(member.name, member.value) }
+        self = faults
+    }
+
+    private mutating func set(_ name: String, _ value: JSONValue) throws(FaultsError) {
+        if let share = Self.shares.first(where: { $0.name == name }) {
+            guard case .number(let literal) = value, let number = Double(literal), (0...1).contains(number) else {
+                throw FaultsError(description: "'\(name)' is not a number from 0 to 1")
+            }
+            self[keyPath: share.path] = number
+        } else if let time = Self.seconds.first(where: { $0.name == name }) {
+            guard let number = value.integer, (0...Self.longestSeconds).contains(number) else {
+                throw FaultsError(description: "'\(name)' is not a number from 0 to \(Self.longestSeconds)")
+            }
+            self[keyPath: time.path] = number
+        } else if name == "callsPerSecond" {
+            guard value == .null || (1...1_000_000).contains(value.integer ?? 0) else {
+                throw FaultsError(description: "'callsPerSecond' is neither null nor a number from 1 to 1000000")
+            }
+            callsPerSecond = value.integer.map { Int($0) }
+        } else if name == "failNext" {
+            failNext = try Self.failures(value)
+        } else {
+            let known = Self.shares.map(\.name) + Self.seconds.map(\.name) + ["callsPerSecond", "failNext"]
+            throw FaultsError(description: "There is no fault '\(name)': only \(known.joined(separator: ", "))")
+        }
+    }
+
+    private static func failures(_ json: JSONValue) throws(FaultsError) -> [StoreRoute: [APIErrorCode]] {
+        guard let members = json.members else { throw FaultsError(description: "'failNext' is not a JSON object") }
+        var failures: [StoreRoute: [APIErrorCode]] = [:]
+        for member in members {
+            guard let route = StoreRoute(rawValue: member.name) else {
+                let known = StoreRoute.allCases.map(\.rawValue).joined(separator: ", ")
+                throw FaultsError(description: "'failNext' names no route '\(member.name)': only \(known)")
+            }
+            let numbers = member.value.array ?? [member.value]
+            let codes = numbers.compactMap { $0.integer.flatMap { APIErrorCode(rawValue: $0) } }
+            guard codes.count == numbers.count, codes.count <= plannedFailures else {
+                throw FaultsError(
+                    description: "'failNext' of \(member.name) is not a list of at most \(plannedFailures) error codes")
+            }
+            failures[route] = codes.isEmpty ? nil : codes
+        }
+        return failures
+    }
+}

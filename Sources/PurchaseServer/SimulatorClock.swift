@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+public import Logging
+public import ServiceLifecycle
+import Synchronization
+
+/// The virtual clock of an App Store simulator, for a server that trusts the simulator's root and no other.
+///
+/// It asks the simulator for the time several times in a second and computes the time in between from the clock's speed.
+/// It never goes back. If the simulator does not answer, it stops.
+public struct SimulatorClock: Service {
+    /// How often the simulator is asked, and so how late a turn of its clock is noticed.
+    private static let interval = Duration.milliseconds(100)
+
+    /// How long the clock runs on without an answer.
+    private static let reach = Duration.seconds(1)
+
+    /// The longest time until an answer has arrived. It has a hundred bytes and comes from a machine nearby.
+    private static let timeout = TimeAmount.seconds(5)
+
+    /// The longest answer, in bytes.
+    private static let answerLimit = 4 << 10
+
+    private static let client: HTTPClient = {
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        // If no simulator listens there, the request fails at once and not after the timeout.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
+    }()
+
+    /// The address of the simulator's control port, such as `http://127.0.0.1:9000`.
+    public let address: String
+    private let clock: any Clock<Duration>
+    private let failure: ThrottledWarning
+    private let state = SimulatorTime()
+
+    /// Creates a clock that has the simulator's time.
+    ///
+    /// - Parameters:
+    ///   - address: The address of the simulator's control port: `http://`, a host and a port.
+    ///   - clock: Measures the time between two answers.
+    /// - Throws: ``SimulatorClockError`` if the simulator does not answer.
+    public init(
+        _ address: String, clock: any Clock<Duration>, logger: Logger
+    ) async throws {
+        self.address = address
+        self.clock = clock
+        failure = ThrottledWarning("The simulator's clock could not be read", clock: clock, logger)
+        try await read()
+    }
+
+    /// The simulator's time.
+    public func now() -> Timestamp { state.now() }
+
+    /// Follows the simulator's clock until shutdown.
+    public func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while !Task.isCancelled {
+                try? await clock.sleep(for: Self.interval)
+                await readOrWarn()
+            }
+        }
+    }
+
+    private func readOrWarn() async {
+        do {
+            try await read()
+        } catch is CancellationError {
+            return
+        } catch {
+            if !Task.isCancelled { failure.log(["error": "\(error)"]) }
+        }
+    }
+
+    private func read() async throws {
+        let age = clock.stopwatch()
+        do {
+            let request = HTTPClientRequest(url: "\(address)/clock")
+            let response = try await Self.client.execute(request, timeout: Self.timeout)
+            let body = try await response.body.collect(upTo: Self.answerLimit)
+            let json = try JSONValue(parsing: body.readableBytesView)
+            guard response.status == .ok, let now = json["now"]?.integer, case .number(let text)? = json["speed"],
+                let speed = Double(text)
+            else { throw SimulatorClockError(address, "it is no simulator's control port") }
+            state.set(Timestamp(milliseconds: now), speed: speed, age: { min(age(), Self.reach) })
+        } catch let error as SimulatorClockError {
+            throw error
+        } catch {
+            throw SimulatorClockError(address, "it does not answer: \(error)")
+        }
+    }
+}
+
+/// Why the time of a simulator is unknown.
+public struct SimulatorClockError: Error, CustomStringConvertible {
+    /// A sentence with the simulator's address.
+    public let description: String
+
+    init(_ address: String, _ reason: String) {
+        description = "simulatorClock: Cannot read the time at \(address)/clock: \(reason)."
+    }
+}
+
+/// The last answer of a simulator, from which the time since then is computed.
+private final class SimulatorTime: Sendable {
+    private struct State {
+        var answer = Timestamp(milliseconds: 0)
+        var speed = 0.0
+        /// The time since the answer.
+        var age: @Sendable () -> Duration = { .zero }
+        /// The latest time that was read.
+        var latest = Timestamp(milliseconds: 0)
+    }
+
+    private let state = Mutex(State())
+
+    func set(_ answer: Timestamp, speed: Double, age: @escaping @Sendable () -> Duration) {
+        state.withLock { state in
+            // A slower answer must not take the time back.
+            (state.answer, state.speed, state.age) = (answer, speed, age)
+            state.latest = max(state.latest, answer)
+        }
+    }
+
+    func now() -> Timestamp {
+        state.withLock { state in
+            let seconds = state.age() / .seconds(1) * state.speed
+            let computed = Int64(exactly: (seconds * 1000).rounded()) ?? 0
+            let (sum, overflows) = state.answer.milliseconds.addingReportingOverflow(computed)
+            state.latest = max(state.latest, overflows ? state.answer : Timestamp(milliseconds: sum))
+            return state.latest
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreSimulator
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// Answers requests to the control port: the page, and commands.
+struct ControlResponder: Sendable {
+    let host: SimulatorHost
+    /// Whether the port is open to this machine only.
+    let isLoopback: Bool
+    private let page = ControlPage()
+
+    init(host: SimulatorHost, isLoopback: Bool) {
+        (self.host, self.isLoopback) = (host, isLoopback)
+    }
+
+    var responder: CallbackResponder<ChannelContext> {
+        CallbackResponder { request, _ in try await response(to: request) }
+    }
+
+    private func response(to request: Request) async throws -> Response {
+        guard request.hasOwnOrigin(isLoopback: isLoopback) else { return Self.foreign }
+        let path = request.uri.path
+        if path == "/", request.method == .get {
+            return Response(
+                status: .ok,
+                headers: [
+                    .contentType: "text/html; charset=utf-8", .contentSecurityPolicy: page.policy,
+                    .cacheControl: "no-store",
+                ],
+                body: .init(byteBuffer: ByteBuffer(bytes: page.body)))
+        }
+        let body = try await request.body.collect(upTo: SimulatorBounds.controlBody)
+        let answer = await host.control(request.method.rawValue, path, Array(body.readableBytesView))
+        return Response(
+            status: .init(code: answer.status), headers: [.contentType: answer.type, .cacheControl: "no-store"],
+            body: .init(byteBuffer: ByteBuffer(bytes: answer.body)))
+    }
+
+    private static var foreign: Response {
+        let text = """
+            {"error":{"code":"foreignOrigin","message":"A page of another site sent this. Open the page by the address \
+            that quittance simulate printed."}}
+
+            """
+        return Response(
+            status: .forbidden, headers: [.contentType: "application/json"],
+            body: .init(byteBuffer: ByteBuffer(string: text)))
+    }
+}

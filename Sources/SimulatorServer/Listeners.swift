@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the listeners of a simulator share: the context of a request, the report that all listen, and errors with a name.
+
+import Foundation
+import Hummingbird
+import NIOCore
+import ServiceLifecycle
+import Synchronization
+
+/// The context of a request, with its connection: the simulator closes connections without an answer.
+struct ChannelContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    let channel: any Channel
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = .init(source: source)
+        channel = source.channel
+    }
+}
+
+/// The ports of listeners, reported once all listen.
+final class ListeningPorts: Sendable {
+    private let ports = Mutex<[SimulatorServer.Listener: Int]>([:])
+    private let report: @Sendable ([SimulatorServer.Listener: Int]) -> Void
+
+    init(report: @escaping @Sendable ([SimulatorServer.Listener: Int]) -> Void) {
+        self.report = report
+    }
+
+    func add(_ listener: SimulatorServer.Listener, _ port: Int) {
+        let all = ports.withLock { ports in
+            ports[listener] = port
+            return ports
+        }
+        if all.count == SimulatorServer.Listener.allCases.count { report(all) }
+    }
+}
+
+/// Why a simulator cannot listen on a port.
+public struct SimulatorListeningError: Error, CustomStringConvertible {
+    /// A sentence with the port and what to do.
+    public let description: String
+}
+
+/// Runs a listener, and adds its name and port to the error if it cannot listen.
+struct NamedListener<Listening: Service>: Service {
+    let application: Listening
+    let listener: SimulatorServer.Listener
+    let hostname: String
+    let port: Int
+
+    func run() async throws {
+        do {
+            try await application.run()
+        } catch let error as IOError {
+            throw SimulatorListeningError(description: "\(place): \(String(cString: strerror(error.errnoCode))).")
+        } catch is SocketAddressError.UnknownHost {
+            throw SimulatorListeningError(description: "\(place): the hostname has no address.")
+        }
+    }
+
+    private var place: String { "Cannot listen for \(listener.rawValue) on port \(port) of \(hostname)" }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+
+// What the App Store's words for a failed delivery are, by what went wrong.
+
+extension SendAttemptResult {
+    /// The result of an attempt that got no whole response.
+    ///
+    /// - Parameters:
+    ///   - isSecure: Whether the URL is an HTTPS URL.
+    ///   - hasHead: Whether the head of a response had arrived.
+    init(_ error: any Error, isSecure: Bool, hasHead: Bool) {
+        switch error {
+        case let error as HTTPClientError: self.init(error, hasHead: hasHead)
+        case is HTTPParserError: self = .invalidResponse
+        case is IOError, is NIOConnectionError, is ChannelError, is SocketAddressError: self = .socketIssue
+        // The TLS library's errors are of several types. All others are listed above.
+        default: self = isSecure && !hasHead ? .tlsIssue : .other
+        }
+    }
+
+    private init(_ error: HTTPClientError, hasHead: Bool) {
+        self =
+            switch error {
+            case .connectTimeout, .readTimeout, .writeTimeout, .deadlineExceeded, .getConnectionFromPoolTimeout:
+                .timedOut
+            case .tlsHandshakeTimeout: .tlsIssue
+            case .redirectCycleDetected, .redirectLimitReached: .circularRedirect
+            case .remoteConnectionClosed: hasHead ? .prematureClose : .noResponse
+            case .uncleanShutdown: .prematureClose
+            default: .other
+            }
+    }
+}

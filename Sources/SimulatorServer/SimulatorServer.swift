@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+public import AppStoreSimulator
+import Hummingbird
+import HummingbirdCore
+public import Logging
+import NIOCore
+import ServiceLifecycle
+import UnixSignals
+
+/// Hosts a simulator: Apple's production routes on one port, the sandbox's on another, and control with the page on a
+/// third.
+public struct SimulatorServer: Sendable {
+    /// A port that a simulator listens on.
+    public enum Listener: String, CaseIterable, Sendable {
+        /// The App Store's production environment.
+        case production
+        /// The App Store's sandbox.
+        case sandbox
+        /// Commands and the page.
+        case control
+    }
+
+    /// The address that all listeners are bound to.
+    public var hostname = "127.0.0.1"
+    /// The ports; 0 takes any free one.
+    public var ports: [Listener: Int]
+
+    package let host: SimulatorHost
+    private let urls: [AppStoreModel.Environment: String]
+    private let clock: any Clock<Duration>
+    private let logger: Logger
+
+    /// Creates a server, which ``run(onListening:)`` starts.
+    ///
+    /// - Parameters:
+    ///   - ports: A port that is missing is any free one.
+    ///   - wall: Returns the time of the wall clock.
+    ///   - clock: Measures intervals.
+    public init(
+        _ simulator: Simulator, ports: [Listener: Int] = [:], wall: @escaping @Sendable () -> Timestamp,
+        clock: any Clock<Duration>, logger: Logger
+    ) {
+        host = SimulatorHost(simulator, wall: wall)
+        self.ports = ports
+        urls = simulator.store.notificationURLs
+        self.clock = clock
+        self.logger = logger
+    }
+
+    /// Serves until the process receives SIGTERM or SIGINT.
+    ///
+    /// - Parameter onListening: Called once, with the ports, when all three listen.
+    /// - Throws: ``SimulatorListeningError`` if the server cannot listen on a port.
+    public func run(onListening: @escaping @Sendable (_ ports: [Listener: Int]) -> Void) async throws {
+        let listening = ListeningPorts(report: onListening)
+        var services: [any Service] = Listener.allCases.map { listener in
+            service(listener, onListening: { listening.add(listener, $0) })
+        }
+        services.append(NotificationDeliverer(host: host, urls: urls, clock: clock, logger: logger))
+        var configuration = ServiceGroupConfiguration(
+            services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        configuration.maximumGracefulShutdownDuration = SimulatorBounds.shutdown
+        try await ServiceGroup(configuration: configuration).run()
+    }
+
+    private func service(_ listener: Listener, onListening: @escaping @Sendable (Int) -> Void) -> any Service {
+        let port = ports[listener] ?? 0
+        // The library's own lines about start and stop say nothing that this server does not report.
+        var quiet = logger
+        quiet.logLevel = max(logger.logLevel, .notice)
+        let application = Application(
+            responder: responder(listener),
+            server: .http1(configuration: .init(idleTimeout: SimulatorBounds.idleTimeout)),
+            configuration: .init(
+                address: .hostname(hostname, port: port), serverName: nil,
+                availableConnectionsDelegate: .maximum(SimulatorBounds.connections, logger: logger)),
+            onServerRunning: { channel in onListening(channel.localAddress?.port ?? port) }, logger: quiet)
+        return NamedListener(application: application, listener: listener, hostname: hostname, port: port)
+    }
+
+    private func responder(_ listener: Listener) -> CallbackResponder<ChannelContext> {
+        switch listener {
+        case .production: StoreResponder(host: host, environment: .production, clock: clock, logger: logger).responder
+        case .sandbox: StoreResponder(host: host, environment: .sandbox, clock: clock, logger: logger).responder
+        case .control: ControlResponder(host: host, isLoopback: Self.isLoopback(hostname)).responder
+        }
+    }
+
+    private static func isLoopback(_ hostname: String) -> Bool {
+        hostname == "localhost" || hostname == "::1" || hostname.hasPrefix("127.")
+    }
+}

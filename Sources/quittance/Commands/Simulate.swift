@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import ArgumentParser
+import Foundation
+import Logging
+import PurchaseLedger
+import PurchaseServer
+import SimulatorServer
+
+/// `quittance simulate`: runs a simulated App Store.
+struct Simulate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run an App Store simulator: sell, renew, refund, and see what your server does.",
+        discussion: """
+            Three ports on this machine: the App Store's production routes, its sandbox routes, and control. Open the \
+            control port in a browser, or command it with curl; GET /commands lists all commands.
+
+              quittance simulate --notify http://127.0.0.1:8080/notifications/v2 --out simulator
+              curl -d '{"name":"anna"}' localhost:9000/customers
+              curl -d '{"product":"com.example.notes.pro.monthly"}' localhost:9000/customers/anna/buy
+              curl -d '{"days":31}' localhost:9000/clock/advance
+
+            In the server under test, set the App Store Server API's address to the production or sandbox port, and \
+            trust the simulator's roots instead of Apple's: GET /roots.pem, or the files in the folder of --out. \
+            They are not Apple's, and no server that trusts Apple's roots accepts what the simulator signs.
+
+            The network is unkind, as a real one is: notifications are late, lost, doubled and out of order, and the \
+            API sometimes fails. --kind turns that off; POST /faults sets it.
+            """)
+
+    @Option(help: "The port of the App Store's production routes; 0 takes any free port.")
+    var port = 9001
+
+    @Option(name: .customLong("sandbox-port"), help: "The port of the sandbox's routes.")
+    var sandboxPort = 9002
+
+    @Option(name: .customLong("control-port"), help: "The port of commands and the page.")
+    var controlPort = 9000
+
+    @Option(help: "The address to listen on. Anyone who reaches the control port commands the simulator.")
+    var host = "127.0.0.1"
+
+    @Option(help: "Determines all identifiers and the API key. Default: others in every run.")
+    var seed: UInt64?
+
+    @Option(
+        help: "The products: a .storekit file of Xcode. Default: two subscriptions, coins and a lifetime purchase.",
+        completion: .file(extensions: ["storekit"]))
+    var products: String?
+
+    @Option(name: .customLong("bundle-id"), help: "The app.")
+    var bundleId = "com.example.notes"
+
+    @Option(name: .customLong("app-apple-id"), help: "The app's Apple ID, if the .storekit file has none.")
+    var appAppleId: Int64 = 1_234_567_890
+
+    @Option(help: "Your server's URL for production notifications. Without one, none is sent.")
+    var notify: String?
+
+    @Option(name: .customLong("sandbox-notify"), help: "Your server's URL for sandbox notifications.")
+    var sandboxNotify: String?
+
+    @Option(help: "Virtual seconds in a second: 0 stands still, 86400 is a day in a second.")
+    var speed = 1.0
+
+    @Option(
+        help: "The first virtual time in ISO 8601, such as 2026-01-01T00:00:00Z. Default: now.",
+        transform: { text in
+            guard let date = Timestamp(iso8601: text) else {
+                throw ValidationError("--start takes an ISO 8601 time such as 2026-01-01T00:00:00Z.")
+            }
+            return date
+        })
+    var start: Timestamp?
+
+    @Flag(help: "No faults: every notification arrives once, in order, and every request is answered.")
+    var kind = false
+
+    @Option(
+        help: """
+            A folder for the roots, the API key (.p8), and simulator.json and simulator.env with all that a server \
+            under test needs. It is created if it does not exist. Without it, nothing is written.
+            """,
+        completion: .directory)
+    var out: String?
+
+    func validate() throws {
+        for (name, port) in [("port", port), ("sandbox-port", sandboxPort), ("control-port", controlPort)]
+        where !(0...65_535).contains(port) {
+            throw ValidationError("--\(name) takes a number from 0 to 65535.")
+        }
+        let fixed = [port, sandboxPort, controlPort].filter { $0 != 0 }
+        guard Set(fixed).count == fixed.count else { throw ValidationError("The three ports must differ.") }
+        guard (0...TurnableClock.topSpeed).contains(speed) else {
+            throw ValidationError("--speed takes a number from 0 to \(Int(TurnableClock.topSpeed)), a year in a second.")
+        }
+        for (name, url) in [("notify", notify), ("sandbox-notify", sandboxNotify)] {
+            guard let url, !Self.isURL(url) else { continue }
+            throw ValidationError("--\(name) takes a URL such as http://127.0.0.1:8080/notifications/v2.")
+        }
+        guard AppConfiguration.canBeBundleId(bundleId) else {
+            throw ValidationError("--bundle-id “\(bundleId.printable)”: \(AppConfiguration.bundleIdRule)")
+        }
+        guard appAppleId > 0 else { throw ValidationError("--app-apple-id takes a number above 0.") }
+    }
+
+    /// Whether a text is an HTTP URL with a host, and a port that exists.
+    private static func isURL(_ text: String) -> Bool {
+        guard let url = URL(string: text), let host = url.host(), !host.isEmpty else { return false }
+        return ["http", "https"].contains(url.scheme?.lowercased()) && (1...65_535).contains(url.port ?? 443)
+    }
+
+    func run() async throws {
+        var logger = Logger(label: "quittance") { _ in
+            LineLogHandler(.text, now: SystemClock.now, write: Terminal.printError)
+        }
+        logger.logLevel = .info
+        let simulator = try simulator()
+        var server = SimulatorServer(
+            simulator, ports: [.production: port, .sandbox: sandboxPort, .control: controlPort],
+            wall: SystemClock.now, clock: ContinuousClock(), logger: logger)
+        server.hostname = host
+        try await server.run { ports in
+            let handout = SimulatorHandout(simulator, hostname: host, ports: ports)
+            do {
+                if let out { try handout.write(to: out) }
+            } catch {
+                Terminal.printError("quittance: Cannot write to \(out ?? ""): \(error)")
+            }
+            // The simulator runs even if standard output cannot be written.
+            try? Terminal.print(handout.welcome(folder: out, notifies: notify != nil || sandboxNotify != nil))
+        }
+    }
+
+    private func simulator() throws -> Simulator {
+        let wall = SystemClock.now()
+        var random = SystemRandomNumberGenerator()
+        let key = if let seed { try StoreKey(seed: seed) } else { try StoreKey(using: &random) }
+        let isSeeded = seed != nil
+        let seed = seed ?? random.next()
+        let world = World(seed: seed, catalogue: try catalogue(), now: start ?? wall)
+        // New certificates begin a day before, so that they are valid for all that the simulator signs.
+        let authority =
+            isSeeded ? try StoreAuthority.fixture() : try StoreAuthority(from: world.now.advanced(by: .seconds(-86_400)))
+        var store = SimulatedStore(
+            world, WorldSigner(authority), key, faults: kind ? .none : .unkind, seed: seed)
+        store.notificationURLs[.production] = notify
+        store.notificationURLs[.sandbox] = sandboxNotify
+        return Simulator(store, roots: try SimulatorRoots(authority), speed: speed, at: wall)
+    }
+
+    private func catalogue() throws -> StoreCatalogue {
+        guard let products else { return .example(bundleId: bundleId, appAppleId: appAppleId) }
+        do {
+            return try StoreCatalogue(
+                storeKitFile: try Input.read(products), bundleId: bundleId, appAppleId: appAppleId)
+        } catch {
+            throw ValidationError("--products \(products): \(error)")
+        }
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Foundation
+import SimulatorServer
+
+/// What a server under test needs to know of a simulator, as text for people and as files.
+struct SimulatorHandout {
+    private let members: [(name: String, value: String)]
+    private let roots: SimulatorRoots
+    private let key: StoreKey
+    private let control: String
+
+    init(_ simulator: Simulator, hostname: String, ports: [SimulatorServer.Listener: Int]) {
+        func address(_ listener: SimulatorServer.Listener) -> String { "http://\(hostname):\(ports[listener] ?? 0)" }
+        roots = simulator.roots
+        key = simulator.store.key
+        control = address(.control)
+        let catalogue = simulator.store.world.catalogue
+        members = [
+            ("production", address(.production)), ("sandbox", address(.sandbox)), ("control", address(.control)),
+            ("bundleId", catalogue.bundleId), ("appAppleId", "\(catalogue.appAppleId)"),
+            ("issuerId", key.issuer), ("keyId", key.id),
+        ]
+    }
+
+    /// The lines that the program prints once it listens.
+    func welcome(folder: String?, notifies: Bool) -> String {
+        let lines = members.map { "  \($0.name.padded(to: 12))\($0.value)" }.joined(separator: "\n")
+        let files =
+            folder.map { "The roots to trust, the API key and these values are in \($0)." }
+            ?? """
+            The roots to trust are at \(control)/roots.pem, the API key at \(control)/key.p8. \
+            --out FOLDER writes them to files.
+            """
+        let notifications =
+            notifies ? "" : "\nNo notifications are sent: --notify URL names the server that gets them.\n"
+        return """
+            A simulated App Store, whose clock and customers you command at \(control) with a browser or curl.
+
+            \(lines)
+
+            \(files)
+            \(notifications)
+            Try:
+
+              curl \(control)/customers -d '{"name": "anna"}'
+              curl \(control)/customers/anna/buy -d '{"product": "…"}'     # \(control)/products lists them
+              curl \(control)/clock/advance -d '{"days": 31}'
+
+            """
+    }
+
+    /// Writes the files to a folder, which is created if it does not exist.
+    func write(to folder: String) throws {
+        let folder = URL(fileURLWithPath: folder, isDirectory: true)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let keyFile = folder.appendingPathComponent("SubscriptionKey_\(key.id).p8")
+        let rootsFile = folder.appendingPathComponent("roots.pem")
+        try Data(roots.tokens).write(to: folder.appendingPathComponent("root.cer"))
+        try Data(roots.receipts).write(to: folder.appendingPathComponent("receipt-root.cer"))
+        try Data(roots.pem.utf8).write(to: rootsFile)
+        try Data(key.pem.utf8).write(to: keyFile)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keyFile.path)
+        let all = members + [("keyFile", keyFile.path), ("rootsFile", rootsFile.path)]
+        let json = JSONValue.object(all.map { .init($0.name, .string($0.value)) })
+        try Data((json.compactText + "\n").utf8).write(to: folder.appendingPathComponent("simulator.json"))
+        let variables = all.map { "SIMULATOR_\(Self.variable($0.name))='\(Self.quoted($0.value))'\n" }.joined()
+        // The last file: a script that waits for it finds all others.
+        try Data(variables.utf8).write(to: folder.appendingPathComponent("simulator.env"), options: .atomic)
+    }
+
+    private static func variable(_ name: String) -> String {
+        name.reduce(into: "") { text, letter in text += letter.isUppercase ? "_\(letter)" : letter.uppercased() }
+    }
+
+    /// Text within single quotes of a shell.
+    private static func quoted(_ text: String) -> String { text.replacing("'", with: "'\\''") }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import Hummingbird
+import Logging
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// A server under test: it answers notifications with the statuses that a test wants, and hands over their bodies.
+struct Receiver: Sendable {
+    /// The URL for notifications.
+    let url: String
+    private let bodies: AsyncStream<[UInt8]>
+
+    /// Runs a receiver while `body` runs.
+    ///
+    /// - Parameter statuses: Those of the first answers; all others are 200.
+    static func run(
+        answering statuses: [Int] = [], _ body: @Sendable (Receiver) async throws -> Void
+    ) async throws {
+        let (bodies, received) = AsyncStream<[UInt8]>.makeStream()
+        let (ports, listening) = AsyncStream<Int>.makeStream()
+        let rest = Mutex(statuses)
+        let responder = CallbackResponder<BasicRequestContext> { request, _ in
+            let body = try await request.body.collect(upTo: 1 << 20)
+            received.yield(Array(body.readableBytesView))
+            let status = rest.withLock { $0.isEmpty ? 200 : $0.removeFirst() }
+            return Response(status: .init(code: status))
+        }
+        var logger = Logger(label: "receiver")
+        logger.logLevel = .critical
+        let application = Application(
+            responder: responder, configuration: .init(address: .hostname("127.0.0.1", port: 0)),
+            onServerRunning: { listening.yield($0.localAddress?.port ?? 0) }, logger: logger)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await application.run() }
+            var iterator = ports.makeAsyncIterator()
+            let port = await iterator.next() ?? 0
+            try await body(Receiver(url: "http://127.0.0.1:\(port)/notifications", bodies: bodies))
+            group.cancelAll()
+        }
+    }
+
+    /// The signed payload of the next notification that arrives.
+    func next() async throws -> String {
+        for await body in bodies { return try JSONValue(parsing: body)["signedPayload"]?.string ?? "" }
+        throw CancellationError()
+    }
+}
+
+/// A server that answers each connection with fixed bytes, or not at all.
+struct RawServer {
+    enum Behaviour {
+        /// Sends the bytes after the request's first bytes, then closes.
+        case closesAfter(String)
+        case staysSilent
+    }
+
+    private final class Handler: ChannelInboundHandler, Sendable {
+        typealias InboundIn = ByteBuffer
+        let behaviour: Behaviour
+
+        init(_ behaviour: Behaviour) {
+            self.behaviour = behaviour
+        }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            guard case .closesAfter(let text) = behaviour else { return }
+            let channel = context.channel
+            channel.writeAndFlush(ByteBuffer(string: text)).whenComplete { _ in channel.close(promise: nil) }
+        }
+    }
+
+    /// Runs a server while `body` runs with its port.
+    static func run(_ behaviour: Behaviour, _ body: (_ port: Int) async throws -> Void) async throws {
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Handler(behaviour))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        try await body(channel.localAddress?.port ?? 0)
+        try await channel.close()
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import AsyncHTTPClient
+import Foundation
+import Logging
+import NIOCore
+import NIOHTTP1
+import SimulatorServer
+import Testing
+
+/// The simulator over sockets: what is bought arrives at the server under test, and the API says the same.
+@Suite(.timeLimit(.minutes(10))) struct SimulatorServerTests {
+    private static let purchase = #"{"product":"com.example.pro.monthly"}"#
+
+    @Test func `a purchase's notification arrives and verifies, and the API says the same`() async throws {
+        try await Receiver.run { receiver in
+            try await RunningSimulator.run(notifying: receiver.url) { simulator in
+                try await simulator.command("/customers", #"{"name":"anna"}"#)
+                let bought = try await simulator.command("/customers/anna/buy", Self.purchase)
+                let id = try #require(bought["transactionId"]?.string)
+
+                let payload = try await receiver.next()
+                let verified = try await simulator.verifier.verify(
+                    notification: payload.utf8, at: RunningSimulator.start)
+                #expect(verified.notification.payload.notificationType == .subscribed)
+                #expect(verified.transaction?.payload.originalTransactionId == id)
+
+                let statuses = try await simulator.call(.GET, "/inApps/v1/subscriptions/\(id)")
+                let last = statuses["data"]?.array?.first?["lastTransactions"]?.array?.first
+                #expect(last?["originalTransactionId"]?.string == id)
+                #expect(last?["status"]?.integer == 1)
+                let token = try #require(last?["signedTransactionInfo"]?.string)
+                let transaction = try await simulator.verifier.verify(token: token.utf8, at: RunningSimulator.start)
+                #expect(transaction.bundleId == "com.example")
+            }
+        }
+    }
+
+    @Test func `a purchase in the sandbox is in the sandbox alone`() async throws {
+        try await Receiver.run { receiver in
+            try await RunningSimulator.run(notifying: receiver.url) { simulator in
+                try await simulator.command("/customers", #"{"name":"ben","environment":"sandbox"}"#)
+                let bought = try await simulator.command("/customers/ben/buy", Self.purchase)
+                let id = try #require(bought["transactionId"]?.string)
+                let path = "/inApps/v1/transactions/\(id)"
+                #expect(try await simulator.call(.GET, path)["errorCode"]?.integer == 4_040_010)
+                #expect(try await simulator.call(.GET, path, in: .sandbox)["signedTransactionInfo"] != nil)
+            }
+        }
+    }
+
+    /// The results of the attempts to send the test notification, oldest first.
+    private func attempts(_ simulator: RunningSimulator, _ token: String) async throws -> [String] {
+        let status = try await simulator.call(.GET, "/inApps/v1/notifications/test/\(token)")
+        return status["sendAttempts"]?.array?.compactMap { $0["sendAttemptResult"]?.string } ?? []
+    }
+
+    @Test func `a failed notification comes again after an hour of virtual time, with the same bytes`() async throws {
+        try await Receiver.run(answering: [500, 404]) { receiver in
+            try await RunningSimulator.run(notifying: receiver.url) { simulator in
+                let request = try await simulator.call(.POST, "/inApps/v1/notifications/test")
+                let token = try #require(request["testNotificationToken"]?.string)
+                let first = try await receiver.next()
+                let failed = SendAttemptResult.unsuccessfulHTTPResponseCode.rawValue
+                for (attempt, hours) in [(1, 1), (2, 12)] {
+                    let results = try await simulator.eventually {
+                        let results = try await attempts(simulator, token)
+                        return results.count == attempt ? results : nil
+                    }
+                    #expect(results == Array(repeating: failed, count: attempt))
+                    try await simulator.command("/clock/advance", #"{"seconds":\#(hours * 3600 - 1)}"#)
+                    #expect(try await attempts(simulator, token).count == attempt)
+                    try await simulator.command("/clock/advance", #"{"seconds":1}"#)
+                    #expect(try await receiver.next() == first)
+                }
+                let results = try await simulator.eventually {
+                    let results = try await attempts(simulator, token)
+                    return results.count == 3 ? results : nil
+                }
+                #expect(results == [failed, failed, SendAttemptResult.success.rawValue])
+            }
+        }
+    }
+
+    @Test func `the virtual clock runs, and what falls due is sent`() async throws {
+        try await Receiver.run { receiver in
+            // A day in a millisecond.
+            try await RunningSimulator.run(notifying: receiver.url, speed: TurnableClock.topSpeed) { simulator in
+                try await simulator.command("/customers", #"{"name":"anna"}"#)
+                try await simulator.command("/customers/anna/buy", Self.purchase)
+                _ = try await receiver.next()
+                let renewal = try await receiver.next()
+                let claims = try JSONValue(parsing: JWS(renewal.utf8).payload)
+                #expect(claims["notificationType"]?.string == "DID_RENEW")
+            }
+        }
+    }
+
+    @Test func `a request that is to run into its time limit gets no answer, and takes effect`() async throws {
+        var faults = Faults.none
+        faults.timeouts = 1
+        try await Receiver.run { [faults] receiver in
+            try await RunningSimulator.run(notifying: receiver.url, faults: faults) { simulator in
+                let token = try simulator.key.bearerToken(for: "com.example", at: RunningSimulator.wall())
+                let error = await #expect(throws: HTTPClientError.self) {
+                    try await simulator.send(
+                        .POST, .production, "/inApps/v1/notifications/test", nil,
+                        headers: ["Authorization": "Bearer \(token)"], within: .milliseconds(500))
+                }
+                #expect(error == .deadlineExceeded)
+                #expect(try await !receiver.next().isEmpty)
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ([:], 200), (["Host": "localhost:9000"], 200), (["Host": "[::1]:9000"], 200), (["Host": "evil.example"], 403),
+        (["Host": "127.0.0.1.evil.example:9000"], 403), (["Origin": "http://evil.example"], 403), (["Origin": "null"], 403),
+        (["Host": "localhost:9000", "Origin": "http://localhost:9000"], 200),
+        (["Host": "localhost:9000", "Origin": "http://localhost:9001"], 403),
+    ])
+    func `pages of other sites cannot command a simulator`(headers: [String: String], status: Int) async throws {
+        try await RunningSimulator.run { simulator in
+            #expect(try await simulator.send(.GET, .control, "/state", headers: headers).status == status)
+        }
+    }
+
+    @Test func `the page runs its own script and nothing else`() async throws {
+        try await RunningSimulator.run { simulator in
+            let page = try await simulator.send(.GET, .control, "/")
+            let text = String(decoding: page.body, as: UTF8.self)
+            let policy = try #require(page.headers.first(name: "Content-Security-Policy"))
+            #expect(page.status == 200)
+            #expect(policy.contains("default-src 'none'; script-src 'sha256-"))
+            #expect(!policy.contains("unsafe"))
+            #expect(text.matches(of: /(src|href)=|https?:|on[a-z]+=|style=/).isEmpty)
+            #expect(try await simulator.send(.GET, .production, "/").status == 401)
+        }
+    }
+
+    @Test func `a port in use is named`() async throws {
+        try await RunningSimulator.run { simulator in
+            let port = try #require(simulator.ports[.control])
+            let store = try SimulatedStore(
+                World(seed: 1, catalogue: .example(bundleId: "x", appAppleId: 1), now: RunningSimulator.start),
+                WorldSigner(StoreAuthority(from: RunningSimulator.start)), StoreKey(seed: 1))
+            let roots = try SimulatorRoots(CertificateAuthority(from: RunningSimulator.start))
+            var logger = Logger(label: "test")
+            logger.logLevel = .critical
+            let second = SimulatorServer(
+                Simulator(store, roots: roots, speed: 0, at: RunningSimulator.start), ports: [.control: port],
+                wall: RunningSimulator.wall, clock: ContinuousClock(), logger: logger)
+            let error = await #expect(throws: SimulatorListeningError.self) { try await second.run { _ in } }
+            #expect(error?.description.contains("control on port \(port)") == true)
+        }
+    }
+}
