@@ -81,7 +81,8 @@ import Testing
         Story(
             name: "upgrade", before: paid, command: #"POST /customers/anna/buy {"product":"com.example.pro.yearly"}"#,
             notifications: ["DID_CHANGE_RENEWAL_PREF.UPGRADE"]),
-        Story(name: "cancel", before: paid, command: "POST /customers/anna/cancel",
+        Story(
+            name: "cancel", before: paid, command: "POST /customers/anna/cancel",
             notifications: ["DID_CHANGE_RENEWAL_STATUS.AUTO_RENEW_DISABLED"]),
         Story(
             name: "resume", before: paid + ["POST /customers/anna/cancel"], command: "POST /customers/anna/resume",
@@ -182,8 +183,14 @@ import Testing
         ("POST /customers/anna/buy", "{}", 400, "invalid", "product is missing"),
         ("POST /customers/anna/buy", #"{"product":"x"}"#, 404, "unknownProduct", "com.example.pro.monthly"),
         ("POST /customers/anna/buy", #"{"product":"com.example.coins","quantity":11}"#, 400, "invalid", "from 1 to 10"),
-        ("POST /customers/anna/buy", #"{"product":"com.example.coins","quantity":"2"}"#, 400, "invalid", "from 1 to 10"),
-        ("POST /customers/anna/buy", #"{"product":"com.example.lifetime","quantity":2}"#, 409, "impossible", "quantity"),
+        (
+            "POST /customers/anna/buy", #"{"product":"com.example.coins","quantity":"2"}"#, 400, "invalid",
+            "from 1 to 10"
+        ),
+        (
+            "POST /customers/anna/buy", #"{"product":"com.example.lifetime","quantity":2}"#, 409, "impossible",
+            "quantity"
+        ),
         ("POST /customers/anna/resume", "", 409, "impossible", ""),
         ("POST /customers/anna/cancel", #"{"subscription":"1"}"#, 404, "unknownTransaction", "no subscription 1"),
         ("POST /customers/anna/refund", "", 409, "ambiguous", "com.example.coins"),

@@ -100,7 +100,7 @@ struct Simulate: AsyncParsableCommand {
             guard let url, !Self.isURL(url) else { continue }
             throw ValidationError("--\(name) takes a URL such as http://127.0.0.1:8080/notifications/v2.")
         }
-        guard AppConfiguration.canBeBundleId(bundleId) else {
+        guard AppConfiguration.isValidBundleId(bundleId) else {
             throw ValidationError("--bundle-id “\(bundleId.printable)”: \(AppConfiguration.bundleIdRule)")
         }
         guard appAppleId > 0 else { throw ValidationError("--app-apple-id takes a number above 0.") }
