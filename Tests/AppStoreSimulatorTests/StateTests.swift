@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func `a customer without subscriptions has empty data`() throws {
-        var world = WorldTests.world(seed: 1)
+        var world = try RandomWorld(seed: 1, customers: 0).world
         try world.addCustomer("dan")
         let id = try #require(try world.buy("coins", by: "dan"))
         var fixture = try StoreFixture(world)

@@ -3,14 +3,11 @@
 import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
+import TestData
 
 /// A simulated App Store with some customers, called as a client calls it.
 struct StoreFixture: Sendable {
-    /// One authority for all tests: RSA keys are slow to make. Its signers' certificates last for two years.
-    private static let authority = Result {
-        try CertificateAuthority(from: Timestamp(milliseconds: WorldTests.start.milliseconds - 86_400_000))
-    }
-    private static let signer = Result { try WorldSigner(authority.get()) }
+    private static let authority = Result { try StoreAuthority.fixture() }
     /// Years away from the world's time, which no bearer token depends on.
     static let wallClock = Timestamp(iso8601: "2031-05-05T12:00:00Z") ?? Timestamp(milliseconds: 0)
 
@@ -18,23 +15,18 @@ struct StoreFixture: Sendable {
     var wallClock = Self.wallClock
     /// What names in braces stand for in requests.
     var names: [String: String] = [:]
+    /// The bearer token of the present time.
+    private var token: (date: Timestamp, text: String)?
 
     init(_ world: World, faults: Faults = .none) throws {
-        var random = Generator(state: 7)
+        var random = SeededRandom(seed: 7)
         store = SimulatedStore(
-            world, try Self.signer.get(), try StoreKey(using: &random), faults: faults, seed: 1)
+            world, WorldSigner(try Self.authority.get()), try StoreKey(using: &random), faults: faults, seed: 1)
     }
 
     /// Ann buys all kinds of products, Bob is her family, Cid tests in the sandbox.
     static func shop() throws -> StoreFixture {
-        var world = WorldTests.world(seed: 1)
-        if var product = world.catalogue["gold.year"] {
-            product.isFamilyShareable = true
-            world.catalogue.add(product)
-        }
-        world.catalogue.add(
-            StoreProduct(id: "season", type: .nonRenewingSubscription, price: StorePrice(milliunits: 19_990)))
-        var fixture = try StoreFixture(world)
+        var fixture = try StoreFixture(RandomWorld(seed: 1, customers: 0).world)
         for name in ["ann", "bob"] { try fixture.store.world.addCustomer(name) }
         try fixture.store.world.addCustomer("cid", environment: .sandbox)
         fixture.store.notificationURLs = [
@@ -79,10 +71,13 @@ struct StoreFixture: Sendable {
 
     mutating func call(_ request: String, _ body: [UInt8], in environment: Environment) throws -> StoreResponse {
         let parts = named(request).split(separator: " ", maxSplits: 1)
-        let token = try store.key.bearerToken(for: store.world.catalogue.bundleId, at: wallClock)
+        if token?.date != wallClock {
+            token = (wallClock, try store.key.bearerToken(for: store.world.catalogue.bundleId, at: wallClock))
+        }
         return store.respond(
             to: StoreRequest(
-                String(parts[0]), String(parts[1]), headers: ["authorization": "Bearer \(token)"], body: body),
+                String(parts[0]), String(parts[1]), headers: ["authorization": "Bearer \(token?.text ?? "")"],
+                body: body),
             in: environment, at: wallClock)
     }
 
@@ -91,21 +86,7 @@ struct StoreFixture: Sendable {
     }
 
     /// A verifier that trusts the store's authority only.
-    func verifier() throws -> AppStoreVerifier {
-        let roots = try Self.authority.get().roots.map { try TrustRoots(reading: $0) }
-        return AppStoreVerifier(
-            apps: .only([AppIdentity(bundleId: "com.example", appAppleId: 1_500_000_001)]),
-            environments: [.production, .sandbox], roots: roots[0].union(roots[1]))
-    }
-
-    private struct Generator: RandomNumberGenerator {
-        var state: UInt64
-
-        mutating func next() -> UInt64 {
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return state
-        }
-    }
+    func verifier() throws -> AppStoreVerifier { try WorldTests.verifier(trusting: store.signer.authority) }
 }
 
 extension StoreResponse {
