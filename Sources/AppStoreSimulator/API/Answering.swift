@@ -7,8 +7,8 @@ public import AppStoreModel
 extension SimulatedStore {
     /// Answers a request to the App Store Server API.
     ///
-    /// A request without a valid bearer token gets 401 without a body, and a path that the environment does not have 404
-    /// without a body. Every other refusal has one of Apple's numbered errors.
+    /// Without a valid bearer token the answer is 401, for a path that the environment does not have 404, and for
+    /// another method than the path's 405, each without a body. Other refusals have Apple's numbered errors.
     ///
     /// - Parameters:
     ///   - environment: The environment whose host was called.

@@ -5,8 +5,8 @@ public import AppStoreModel
 /// A simulated App Store as its clients see it: it answers the App Store Server API and notifies the app's server.
 ///
 /// It is a value without sockets: a server hands it requests, sends its answers, and sends the notifications that
-/// ``takeDeliveries()`` returns. The time of all answers and notifications is the world's. Only bearer tokens and paging
-/// tokens are judged by the wall clock, since clients make requests by theirs.
+/// ``takeDeliveries()`` returns. The time of all answers and notifications is the world's. Bearer tokens, pagination
+/// tokens and rate limits go by the wall clock, since clients make requests by theirs.
 public struct SimulatedStore: Sendable {
     /// Customers, purchases and the clock. Call ``publish()`` after changes.
     public var world: World

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Extensions of all subscriptions of a product, which the App Store carries out later.
-
 import AppStoreModel
+
+// Extensions of all subscriptions of a product: planned when they are asked for, carried out some time later.
 
 extension World {
     /// Plans an extension of all subscriptions of a product.
