@@ -159,6 +159,9 @@ let package = Package(
             path: "Tests/HostileVectors"
         ),
         .executableTarget(name: "make-vectors", dependencies: ["HostileVectors"], path: "Tests/MakeVectors"),
+        .executableTarget(
+            name: "make-signing-fixture", dependencies: ["AppStoreModel", "AppStoreSimulator"],
+            path: "Tests/MakeSigningFixture"),
         .testTarget(name: "TidyTests"),
         .testTarget(
             name: "ArticleTests",
@@ -186,7 +189,12 @@ let package = Package(
         ),
         .testTarget(
             name: "AppStoreSimulatorTests",
-            dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "TestData"]
+            dependencies: [
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding", "TestData",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]
         ),
         .testTarget(
             name: "PurchaseLedgerTests",

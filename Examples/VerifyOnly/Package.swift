@@ -4,7 +4,7 @@
 import PackageDescription
 
 // `traits: []` leaves out the server and the SQLite storage: only what verification needs is downloaded and built.
-// A package of yours names the repository's URL instead of `path`.
+// In your own package, name the repository's URL instead of `path`.
 let package = Package(
     name: "verify-only",
     platforms: [.macOS(.v15)],

@@ -10,6 +10,6 @@ public enum Environment: String, CaseIterable, Sendable {
     case sandbox = "Sandbox"
     /// StoreKit Testing in Xcode: signed on the developer's own machine, not by Apple.
     case xcode = "Xcode"
-    /// Apple's name for local test data in its server libraries; not signed by Apple.
+    /// Local test data, in Apple's server libraries. Not signed by Apple.
     case localTesting = "LocalTesting"
 }

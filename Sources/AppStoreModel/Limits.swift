@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Every bound on a document that is to be verified, with its reason. A document beyond one is refused.
+/// The limits on a document to verify, each with its reason. A document beyond a limit is refused.
 ///
-/// A document within these bounds is verified in less than 250 ms and 64 MiB; `make limits` measures the worst of each
-/// kind. The code that uses the network has bounds of its own.
+/// A document within these limits is verified in less than 250 ms and 64 MiB; `make limits` measures the worst document
+/// of each kind. The code that uses the network has limits of its own.
 public enum Limits {
     // MARK: Documents
 
@@ -29,15 +29,15 @@ public enum Limits {
     /// Levels of JSON. Apple's deepest answer has 6.
     public static let jsonDepth = 64
 
-    /// Values in a JSON document: texts, numbers, arrays and so on. A value of 2 bytes of text may take 80 bytes of
-    /// memory. An answer about as many purchases as fit into a receipt has 250,000.
+    /// Values in a JSON document: strings, numbers, arrays and so on. A value that is written in 2 bytes may take 80
+    /// bytes of memory. A verifyReceipt answer about as many purchases as fit into a receipt has 250,000.
     public static let jsonValues = 400_000
 
-    /// Values in a token's header or payload. They are decoded into properties, which takes more memory again. Apple's
-    /// largest payload has some 100.
+    /// Values in a token's header or payload. Decoding them into properties takes additional memory. Apple's largest
+    /// payload has some 100.
     public static let tokenValues = 40_000
 
-    /// Bytes of a certificate. Apple's have 1,500 at most. Reading one takes some sixty times as many bytes of memory.
+    /// Bytes of a certificate. Apple's have 1,500 at most. Parsing one takes some 60 times its size in memory.
     public static let certificate = 1 << 14
 
     /// Certificates in a receipt or in `x5c`. The App Store sends 3, Xcode 1.
@@ -46,15 +46,15 @@ public enum Limits {
     /// Levels of constructed elements of indefinite length. Only Xcode's receipts have them, in 6 levels.
     public static let indefiniteLengths = 32
 
-    /// Attributes in one set: those of a purchase, or those of a receipt, in which each purchase is one. The App Store
-    /// writes 25 into a receipt and one for each purchase. Some 8,000 purchases fit into 3 MiB.
+    /// Attributes in one set: those of a purchase, or those of a receipt. In a receipt each purchase is one attribute;
+    /// the App Store writes 25 others. Some 8,000 purchases fit into 3 MiB.
     public static let attributes = 20_000
 
     // MARK: Caches and messages
 
-    /// Signers whose chain a verifier caches, for tokens and for receipts each. The App Store changes its signer every
-    /// two years or so, and only Apple can make one. Beyond this, the least recently used chain is verified again, with
-    /// the same result.
+    /// Signers in each of a verifier's two caches, one for tokens and one for receipts. The App Store changes its
+    /// signer every two years or so, and only Apple can create one. A full cache drops the least recently used signer.
+    /// Its chain is then verified again, with the same result.
     public static let knownSigners = 64
 
     /// Unicode scalars of an error's message, which may quote a document.

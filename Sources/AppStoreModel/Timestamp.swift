@@ -2,10 +2,10 @@
 
 /// An instant as Apple sends it: whole milliseconds since 1970-01-01T00:00:00Z.
 public struct Timestamp: Hashable, Sendable {
-    /// Milliseconds since 1970-01-01T00:00:00Z; before that negative.
+    /// Milliseconds since 1970-01-01T00:00:00Z; negative for earlier instants.
     public var milliseconds: Int64
 
-    /// The instant so many milliseconds after 1970-01-01T00:00:00Z.
+    /// The instant `milliseconds` after 1970-01-01T00:00:00Z.
     public init(milliseconds: Int64) {
         self.milliseconds = milliseconds
     }
@@ -146,7 +146,7 @@ private struct DateDigits {
         return value
     }
 
-    /// Milliseconds of an optional `.` with up to nine digits; no clock writes more.
+    /// Reads an optional `.` with one to nine digits as milliseconds. No clock writes more digits.
     mutating func fraction() -> Int? {
         guard take(".") else { return 0 }
         var milliseconds = 0

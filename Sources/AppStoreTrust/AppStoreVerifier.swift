@@ -77,9 +77,9 @@ public struct AppIdentity: Hashable, Sendable {
 }
 
 extension AppStoreVerifier {
-    /// Checks the app, then the environment, that a genuine document names.
+    /// Checks that the app, then the environment, that a genuine document names are accepted.
     ///
-    /// - Returns: The environment, one of the accepted ones.
+    /// - Returns: The environment.
     func requireAccepted(
         _ claims: SignedClaims, _ kind: SignedKind, from chain: SignerChain
     ) throws(VerificationError) -> Environment {
@@ -106,7 +106,7 @@ extension AppStoreVerifier {
         return known
     }
 
-    /// Checks the app that a genuine document names.
+    /// Checks that the app that a genuine document names is accepted.
     func requireApp(_ claims: SignedClaims, _ kind: SignedKind) throws(VerificationError) {
         let found = claims.bundleId ?? "no bundle id in this kind of document"
         guard case .only(let accepted) = apps else { return passed(.app, "any app", found: found) }
@@ -132,7 +132,7 @@ extension AppStoreVerifier {
         }
         // Sandbox documents have another Apple ID or none.
         guard claims.environment?.known == .production, claims.appAppleId != nil || kind.namesAppleId else { return }
-        // A retention request names its app by the Apple ID alone: an app without one is no match.
+        // A retention request names its app by the Apple ID alone, so an accepted app without one never matches.
         let isMatch = candidates.contains { app in
             app.appAppleId.map { $0 == claims.appAppleId } ?? (kind != .retentionRequest)
         }

@@ -5,7 +5,7 @@
 import AppStoreModel
 
 extension AppStoreVerifier {
-    /// This verifier, which reports its checks as those of `part` of a larger document.
+    /// A copy of this verifier that reports its checks as those of `part`, a part of a larger document.
     func reporting(on part: String) -> AppStoreVerifier {
         guard let onCheck else { return self }
         var verifier = self
@@ -17,7 +17,7 @@ extension AppStoreVerifier {
         return verifier
     }
 
-    /// Reports a check that the document passed. Texts are made only if `onCheck` is set.
+    /// Reports a check that the document passed. Evaluates the texts only if `onCheck` is set.
     func passed(
         _ subject: VerificationCheck.Subject, _ expected: @autoclosure () -> String, found: @autoclosure () -> String
     ) {

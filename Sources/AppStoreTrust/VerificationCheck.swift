@@ -2,7 +2,7 @@
 
 /// A check that a document passed: what the verifier expected, and what it found.
 ///
-/// For people who want to see why a document was accepted, or which checks it passed before a ``VerificationError``.
+/// It shows people why a document was accepted, or which checks it passed before a ``VerificationError``.
 public struct VerificationCheck: Hashable, Sendable {
     /// What the verifier checked, in the order of the checks.
     @nonexhaustive

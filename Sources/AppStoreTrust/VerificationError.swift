@@ -10,7 +10,7 @@ public struct VerificationError: Error, Sendable {
     /// comes before `otherApp`.
     @nonexhaustive
     public enum Code: String, CaseIterable, Sendable {
-        /// The bytes are not a document of this form: find out what the client really sent.
+        /// The bytes are not a document of this form: find out what the client sent.
         case malformed
         /// The document is signed with an algorithm that the App Store does not use: it is from another signer.
         case unsupportedAlgorithm
@@ -60,7 +60,7 @@ public struct VerificationError: Error, Sendable {
     /// Whether the same document may pass later without any change.
     public var isRetryable: Bool { code == .revocationUnknown }
 
-    /// Creates an error. `message` is cut at `Limits.message` bytes.
+    /// Creates an error. A message of more than `Limits.message` bytes is cut to that many Unicode scalars.
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
         self.code = code
         // The message may quote a document of any length.

@@ -24,8 +24,8 @@ public struct Verified<Payload: Sendable>: Sendable {
     /// verified transaction by their `originalTransactionId`.
     public let bundleId: String?
 
-    /// When it was signed: the instant at which its certificates had to be valid. `nil` if the document has no date:
-    /// the instant was then the caller's `now`.
+    /// When it was signed: the instant at which its certificates had to be valid. If this is `nil`, the document has no
+    /// date, and the instant was the caller's `now`.
     public let signedDate: Timestamp?
 
     /// Tokens only: the parts, and the SHA-256 of the signing input, so that callers need not compute it again.

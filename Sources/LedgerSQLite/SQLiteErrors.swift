@@ -5,8 +5,7 @@ import PurchaseLedger
 
 /// Translates SQLite's errors into those of a ledger.
 enum SQLiteErrors {
-    /// Translates an error of SQLite. Any other error, such as one that the transaction's closure threw, stays as
-    /// it is.
+    /// Translates an error of SQLite. Any other error, such as one that a decision threw, stays as it is.
     static func translate(_ error: any Error) -> any Error {
         switch error {
         case let error as DatabaseError: storageError(error)
@@ -33,7 +32,7 @@ enum SQLiteErrors {
             default: .unavailable
             }
         let advice = error.resultCode == .SQLITE_CANTOPEN ? ": may this user read it, and write in its folder?" : ""
-        // The whole error would quote the statement.
+        // The error's own description would quote the SQL statement.
         return LedgerStorageError(
             code, "SQLite \(error.extendedResultCode.rawValue): \(error.message ?? "no message")\(advice)")
     }

@@ -3,9 +3,9 @@
 import GRDB
 import PurchaseLedger
 
-/// Copies a ledger into one file, also while a server writes it.
+/// Copies a ledger into one file, even while a server writes it.
 public enum SQLiteLedgerBackup {
-    /// Pages that are copied between two reports of progress: 16 MiB.
+    /// The pages that are copied between two reports of progress: 16 MiB.
     private static let step: Int32 = 4096
 
     /// Copies one state of a ledger: everything that was committed before this began, and nothing that is committed
@@ -17,10 +17,10 @@ public enum SQLiteLedgerBackup {
     /// - Parameters:
     ///   - source: The path of the ledger.
     ///   - target: The path of an empty file, so that the caller decides who may read it.
-    ///   - onProgress: Called with the number of bytes that were copied, and with that of all. An error that it throws
-    ///     ends the copy.
+    ///   - onProgress: Called with the number of bytes that were copied, and with the total number. An error that it
+    ///     throws ends the copy.
     /// - Returns: How many documents the ledger has in the state that was copied.
-    /// - Throws: `LedgerStorageError`: `full` if the disk of the copy is, `damaged` if `source` is no ledger.
+    /// - Throws: `LedgerStorageError`: `full` if the disk of the copy is full, `damaged` if `source` is no ledger.
     public static func copy(
         _ source: String, to target: String,
         onProgress: @escaping (_ copied: Int, _ total: Int) throws -> Void = { _, _ in }
@@ -38,7 +38,7 @@ public enum SQLiteLedgerBackup {
                     }
                     return documents
                 }
-                // The copied header says WAL. A backup is a single file.
+                // The copied header says WAL mode. A backup is a single file.
                 try copy.execute(sql: "PRAGMA journal_mode = DELETE")
                 return documents
             }
@@ -50,8 +50,8 @@ public enum SQLiteLedgerBackup {
         }
     }
 
-    /// What is wrong with a copy, by the checks of ``SQLiteLedgerStorage/faults()`` and by the number of documents.
-    /// Whether their signatures are valid is for `Ledger.check`.
+    /// Checks a copy as ``SQLiteLedgerStorage/faults()`` does, and compares its number of documents. `Ledger.check`
+    /// verifies the signatures.
     ///
     /// - Returns: A sentence for each fault.
     /// - Throws: `LedgerStorageError` if the copy cannot be opened.

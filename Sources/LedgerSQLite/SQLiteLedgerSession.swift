@@ -6,22 +6,22 @@ import PurchaseLedger
 
 /// A connection within one transaction: loads records, and writes what was decided about them.
 ///
-/// What it caches holds as long as its transaction. If that is rolled back, the session goes with it.
+/// What it caches is valid only within that transaction. After a rollback the session is discarded.
 final class SQLiteLedgerSession: StatementRunner {
     let connection: Database
     var cache: Cache
-    /// Documents that were encoded before this transaction began, so that other writes need not wait for it.
-    var encoded: [EvidenceID: DocumentCodec] = [:]
+    /// Documents that were encoded before this transaction began, so that other writes do not wait for it.
+    var encoded: [DocumentDigest: DocumentCodec] = [:]
     /// The chains that the decision loaded; `nil` for one that is not stored. Only what differs from them is written.
     var chains: [ChainKey: StoredChain?] = [:]
     /// The customers that the decision loaded; `nil` for one that is not stored.
     var customers: [Customer: CustomerRecord?] = [:]
     /// The names that the decision asked for and that no document has.
     var freeNames: Set<Provenance> = []
-    /// The documents that the decision loaded or added. Later ones must not rely on them: a document may be erased with
-    /// a chain that they do not know.
+    /// The documents that the decision looked up or added. The next decision must look them up again, since this one
+    /// may erase them.
     var documents = BlobCache()
-    /// By app: the last event's sequence.
+    /// The last event's sequence number, by the number of the app.
     var lastSequences: [Int64: Int64] = [:]
 
     init(_ connection: Database, _ cache: Cache) {
@@ -29,7 +29,7 @@ final class SQLiteLedgerSession: StatementRunner {
         self.cache = cache
     }
 
-    /// What one transaction looked up and later ones need not.
+    /// The lookups that stay valid for later transactions.
     struct Cache: Sendable {
         var apps: [String: Int64] = [:]
         var scopes: [LedgerScope: Int64] = [:]
@@ -42,7 +42,7 @@ final class SQLiteLedgerSession: StatementRunner {
 extension SQLiteLedgerSession {
     /// Loads all that a query names.
     ///
-    /// - Parameter numbersCustomers: Whether it is for a decision, which may add customers.
+    /// - Parameter numbersCustomers: Whether the load is for a decision, which may add customers.
     func load(_ query: LedgerQuery, numbersCustomers: Bool) throws -> LedgerSnapshot {
         (chains, customers, freeNames, documents) = ([:], [:], [], BlobCache())
         var snapshot = LedgerSnapshot(query)
@@ -85,7 +85,8 @@ extension SQLiteLedgerSession {
 extension SQLiteLedgerSession {
     /// Writes what was decided about what was loaded last.
     ///
-    /// Rows come after those that they refer to. An id of an erased customer may be another's from now on.
+    /// Writes rows after the rows that they refer to. Removes the ids of erased customers first, since another customer
+    /// may have them from now on.
     func write(_ changes: LedgerChanges) throws {
         for customer in changes.erasedCustomers { try removeIDs(of: customer) }
         for record in changes.customers { try put(record) }
@@ -99,7 +100,7 @@ extension SQLiteLedgerSession {
         for (bundleId, digest) in changes.catalogues { try put(catalogue: digest, of: bundleId) }
     }
 
-    /// Writes something that no one reads.
+    /// Writes a row that nothing reads.
     func proveWritable() throws {
         try run("INSERT INTO proof (id, written) VALUES (1, 1) ON CONFLICT DO UPDATE SET written = written + 1")
     }

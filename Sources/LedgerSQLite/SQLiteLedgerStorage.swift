@@ -9,10 +9,11 @@ import Synchronization
 
 /// A ledger in one SQLite file.
 ///
-/// A write is on the disk when it returns. Writes go through one connection, and concurrent ones share a flush. Reads
-/// have connections of their own, wait for no write, and each sees one state. One process at a time should write.
+/// A write is durable when it returns. Writes use one connection, and concurrent writes share a flush. Reads have
+/// connections of their own, never wait for a write, and each sees one consistent state. Only one process at a time
+/// should write.
 public final class SQLiteLedgerStorage: LedgerStorage {
-    /// `nil` for one in memory.
+    /// `nil` for a ledger in memory.
     private let file: LedgerFile?
     private let connection: Mutex<Connection>
     private let groups: GroupCommit
@@ -21,32 +22,34 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 
     private struct Connection {
         var database: any DatabaseWriter
-        /// A connection that opened a read-only file stays read-only, even once the file may be written.
+        /// Set after a write failed because the connection is read-only. It stays read-only even after the file becomes
+        /// writable.
         var mayBeReadOnly = false
     }
 
-    /// Opens a ledger. Tables of an older version are brought up to date.
+    /// Opens a ledger, and migrates the tables of an older version.
     ///
-    /// A file that cannot be written is opened for reading; writes throw `readOnly` until it may be written.
+    /// A file that cannot be written is opened for reading. Writes then throw `readOnly` until the file becomes
+    /// writable.
     ///
     /// - Parameters:
-    ///   - path: Of the file.
-    ///   - createIfMissing: Whether a ledger is created if there is no file, or an empty one.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version. Then it stays as it
-    ///   is.
+    ///   - path: The path of the file.
+    ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty.
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version. The file is not
+    ///   changed then.
     public convenience init(path: String, createIfMissing: Bool = true) throws {
         try LedgerFile.requirePlace(path)
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
             throw SQLiteErrors.damaged("The file is empty")
         }
-        try Self.requireNothingElse(path, mayBeNew: createIfMissing)
+        try Self.requireNoOtherDatabase(path, mayBeNew: createIfMissing)
         let database = try Self.open(path)
         self.init(database, try LedgerFile(path: path))
     }
 
-    /// Opens a ledger for reading: its file stays as it is, byte for byte, also if it is damaged.
+    /// Opens a ledger for reading. The file is never changed, even if it is damaged.
     ///
-    /// - Parameter path: Of the file.
+    /// - Parameter path: The path of the file.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is
     ///   of an older version.
     public convenience init(reading path: String) throws {
@@ -75,12 +78,12 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 
     /// Waits for reads and writes that have begun, and closes the file. All later ones throw `unavailable`.
     public func close() throws {
-        // Outside the lock, which a write that has begun may need.
+        // The lock is not held here, since a running write may need it.
         let database = connection.withLock { $0.database }
         do {
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
-            // Then the file alone is a complete copy. If another process still reads, the rest stays in the log, as
-            // safe.
+            // The checkpoint makes the file alone a complete copy. If another process still reads, some writes stay in
+            // the log, where they are just as safe.
             _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
             try database.close()
         } catch {
@@ -92,7 +95,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 // MARK: - Integrity
 
 extension SQLiteLedgerStorage {
-    /// What is wrong with the file itself, by SQLite's own checks of its structure and of references.
+    /// Checks the structure of the file and its foreign keys by SQLite's own means.
     ///
     /// - Returns: A sentence for each fault.
     public func faults() async throws -> [String] {
@@ -104,7 +107,8 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// What each check finds. If damage ends a check, that is a fault by itself, and the others go on.
+    /// The faults that each check finds. If damage makes a check fail, its error counts as a fault and the other checks
+    /// still run.
     static func faults(_ connection: Database) -> [String] {
         let references = """
             SELECT 'A row of ' || "table" || ' refers to a row of ' || parent || ' that does not exist'
@@ -179,7 +183,7 @@ extension SQLiteLedgerStorage {
 // MARK: - Reading and writing
 
 extension SQLiteLedgerStorage {
-    /// Commits what `body` writes, in a group with others. It may run several times.
+    /// Commits what `body` writes, in a group with other writes. `body` may run several times.
     private func write<Output: Sendable>(
         _ body: @escaping @Sendable (SQLiteLedgerSession) throws -> Output
     ) async throws -> Output {
@@ -192,8 +196,8 @@ extension SQLiteLedgerStorage {
                 continuation.resume(throwing: error)
             }
             if groups.add(write) { beginWriting() }
-            // Yields so that the writer's thread can run, for which every caller waits. Otherwise it got a core up to
-            // four milliseconds after its flush.
+            // Yields to the writer's thread, for which every caller waits. Otherwise the writer sometimes got no core
+            // for up to four milliseconds after its flush.
             sched_yield()
         }
     }
@@ -201,7 +205,7 @@ extension SQLiteLedgerStorage {
     private func read<Output: Sendable>(
         _ body: @escaping @Sendable (SQLiteLedgerSession) throws -> Output
     ) async throws -> Output {
-        // A read that waits for its turn cannot be cancelled, but does not wait long.
+        // A waiting read cannot be cancelled, but does not wait long.
         try Task.checkCancellation()
         return try await withCheckedThrowingContinuation { continuation in
             reads.add { [self] connection in
@@ -215,7 +219,7 @@ extension SQLiteLedgerStorage {
     /// Lends a connection for reading.
     private func lendReader(_ use: (Database) -> Void) throws {
         let database = connection.withLock { $0.database }
-        // A connection that is opened now would open the file that replaced the ledger.
+        // A connection that is opened now may open another file, which replaced the ledger.
         if let loss = groups.loss { throw loss }
         do {
             try database.unsafeRead(use)
@@ -242,12 +246,13 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Writes one group after another, each in a turn of its own: reads of a ledger in memory, which use the same
-    /// connection, run in between.
+    /// Writes all groups, each in a task of its own on the connection's queue. Reads of a ledger in memory, which use
+    /// the same connection, run in between.
     private func writeGroups() {
         writableDatabase().asyncWriteWithoutTransaction { [self] connection in
             if groups.writeNext(to: connection) { beginWriting() }
-            // If it was false, the next write may hold the connection's lock by now and wait for this queue to end.
+            // If it returned false, the next write may already hold the lock of `connection` and wait for this queue,
+            // so nothing here may take that lock.
         }
     }
 
@@ -255,8 +260,8 @@ extension SQLiteLedgerStorage {
         connection.withLock { $0.mayBeReadOnly = true }
     }
 
-    /// Starts the writer. If the file has to be opened again, it does so on another queue: that takes a while, and
-    /// cannot be done on the queue of the connection that it closes.
+    /// Starts the writer. If the file must be reopened, uses another queue: reopening takes a while, and closes a
+    /// connection, which cannot be done on that connection's own queue.
     private func beginWriting() {
         guard connection.withLock({ $0.mayBeReadOnly }) else { return writeGroups() }
         DispatchQueue.global().async { self.writeGroups() }
@@ -269,10 +274,10 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Opens the same file again if permissions allow writing it now. Reads wait meanwhile.
+    /// Reopens the file if permissions allow writing it now. Reads wait meanwhile.
     ///
-    /// Closes the old connections first: SQLite shares the index of the log among all connections of a process, and as
-    /// long as it is open for reading only, a new connection cannot write either.
+    /// Closes the old connections first. SQLite shares the index of the write-ahead log among all connections of a
+    /// process. As long as the index is open for reading only, new connections cannot write either.
     private func reopen(_ connection: inout Connection) {
         guard let file, file.mayBeWritten, (try? file.requireInPlace()) != nil else { return }
         try? connection.database.close()
@@ -286,23 +291,23 @@ extension SQLiteLedgerStorage {
     /// How long to wait for another process that writes, such as one that makes a copy.
     private static let busyTimeout: TimeInterval = 5
 
-    /// How many connections read. More would only help if the disk is slow.
+    /// The number of connections for reading. More would help only if the disk is slow.
     private static let readers = 5
 
-    /// The page cache of each connection in KiB: the upper levels of the indexes of some million transactions.
+    /// The page cache of each connection in KiB. It holds the upper levels of the indexes of some million transactions.
     private static let cache = 32 << 10
 
-    /// How many bytes of the file readers map into memory, instead of copying each page: SQLite's own limit. Of
-    /// millions of customers hardly a page is read twice, so that a page cache would not help. A disk that fails to
-    /// read then ends the process.
+    /// How many bytes of the file readers map into memory instead of copying pages: SQLite's maximum. With millions of
+    /// customers hardly a page is read twice, so a page cache would not help. If the disk fails to read a mapped page,
+    /// the process ends.
     private static let mapped = 0x7fff_0000
 
-    /// How many pages of the log cause a checkpoint: 64 MiB. With SQLite's own 1,000 a busy server would do little
-    /// else.
+    /// The number of pages in the log that causes a checkpoint: 64 MiB. With SQLite's default of 1,000 pages, a busy
+    /// server would do little else.
     private static let checkpoint = 16_000
 
-    /// To how many bytes the log is cut after a long read made it longer: above its usual size, so that it is not cut
-    /// and extended again and again.
+    /// The size in bytes to which SQLite truncates the log after a long read made it grow. It is above the log's usual
+    /// size, so that the log is not truncated and extended repeatedly.
     private static let keptLog = 96 << 20
 
     private static var configuration: Configuration {
@@ -313,15 +318,15 @@ extension SQLiteLedgerStorage {
         configuration.maximumReaderCount = readers
         configuration.prepareDatabase { connection in
             try connection.execute(sql: "PRAGMA cache_size = -\(cache)")
-            // Overwrites what was deleted, also in free pages.
+            // Overwrites deleted content, also in free pages.
             try connection.execute(sql: "PRAGMA secure_delete = ON")
             if connection.configuration.readonly { try connection.execute(sql: "PRAGMA mmap_size = \(mapped)") }
         }
         return configuration
     }
 
-    /// Keeps the log when the file is closed: SQLite removes it by its path, which may lead to that of another file by
-    /// now.
+    /// Makes SQLite keep the log when it closes the file. SQLite would remove the log by its path, at which there may
+    /// be another file's log by now.
     private func keepLog(of database: any DatabaseWriter) throws {
         database.writeWithoutTransaction { connection in
             var isKept: Int32 = 1
@@ -342,7 +347,7 @@ extension SQLiteLedgerStorage {
     private static func openForWriting(_ path: String) throws -> DatabasePool {
         let pool = try DatabasePool(path: path, configuration: configuration)
         try pool.writeWithoutTransaction { connection in
-            // After GRDB's pool has chosen NORMAL, by which a power failure loses the last commits.
+            // Replaces NORMAL, which GRDB's pool has set: with it, a power failure loses the last commits.
             try connection.execute(sql: "PRAGMA synchronous = FULL")
             try connection.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpoint)")
             try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
@@ -368,8 +373,8 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Refuses a database that is no ledger before it is opened for writing, which would change it.
-    private static func requireNothingElse(_ path: String, mayBeNew: Bool) throws {
+    /// Throws if the file is another kind of database. Opening such a file for writing would change it.
+    private static func requireNoOtherDatabase(_ path: String, mayBeNew: Bool) throws {
         guard let bytes = try? LedgerFile(path: path).bytes, bytes > 0 else { return }
         var configuration = Configuration()
         configuration.readonly = true
@@ -379,7 +384,7 @@ extension SQLiteLedgerStorage {
             try queue.read { try Schema.requireLedger($0, orNone: mayBeNew) }
             try queue.close()
         } catch is DatabaseError {
-            // Opening the file meets the same error and handles it.
+            // `open` then fails with the same error, and handles it.
         }
     }
 
@@ -395,7 +400,7 @@ extension SQLiteLedgerStorage {
     /// How many transactions were committed.
     package var commits: Int { groups.commits }
 
-    /// How many writes wait for the one that is going on.
+    /// How many writes wait for the current group.
     package var waiting: Int { groups.waiting }
 
     /// Runs SQL on the connection that writes.

@@ -2,10 +2,10 @@
 
 public import AppStoreModel
 
-/// Records what the App Store signed, and answers what customers own. It is the only way to a storage.
+/// Records what the App Store signed, and answers what customers own. All access to a storage goes through a ledger.
 ///
-/// The order in which documents arrive, duplicates and delays change no answer: answers are computed from the newest
-/// facts.
+/// Answers are computed from the newest facts. Therefore duplicates, delays and the order in which documents arrive
+/// change no answer.
 public struct Ledger: Sendable {
     package let storage: any LedgerStorage
     /// The catalogues and policies by which the ledger decides.
@@ -21,9 +21,10 @@ public struct Ledger: Sendable {
 }
 
 extension Ledger {
-    /// Loads what a query names, decides by what `decide` does to a draft, and commits what changed.
+    /// Loads the records that a query names, lets `decide` change a draft of them, and commits the changes.
     ///
-    /// - Parameter decide: Must have no side effects. It runs again if it needs more, or if other commits came first.
+    /// - Parameter decide: Must have no side effects. It runs again if it needs more records, or if another commit
+    ///   changed them.
     func commit<Output: Sendable>(
         _ query: LedgerQuery, at now: Timestamp, _ decide: @escaping @Sendable (inout LedgerDraft) -> Output
     ) async throws -> Output {
@@ -49,9 +50,9 @@ extension Ledger {
     /// Records documents in one commit, with their facts, owners and events.
     ///
     /// - Parameters:
-    ///   - evidence: All of it is durable once this returns, or none of it if this throws.
-    ///   - claimant: The app's own id of the customer who presents them, if one does. An unknown id makes a new
-    ///     customer.
+    ///   - evidence: The documents. All of them are durable once this returns. None is stored if this throws.
+    ///   - claimant: The app's id of the customer that presents the documents; `nil` if they come from the App Store.
+    ///     An unknown id makes a new customer.
     ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
     ///     ``RecordResult/tooManyClaims``.
     ///   - now: When the documents arrived.
@@ -64,7 +65,7 @@ extension Ledger {
         return try await commit(recording.query, at: now) { $0.record(recording) }
     }
 
-    /// Publishes the changes that time alone brought to chains.
+    /// Publishes the changes of chains that are due because time has passed, without new documents.
     ///
     /// - Returns: How many chains were evaluated: `limit` if there may be more.
     /// - Throws: ``LedgerStorageError``: `damaged` if some of the chains cannot be read. All others were published.
@@ -77,7 +78,7 @@ extension Ledger {
 
     /// As ``publishDueChanges(at:limit:)``, but skips damaged chains.
     ///
-    /// - Parameter damaged: The chains known to be damaged, to which further ones are added.
+    /// - Parameter damaged: Chains that are known to be damaged. Newly found ones are added.
     package func publishDueChanges(
         at now: Timestamp, limit: Int, besides damaged: inout Set<ChainKey>
     ) async throws -> Int {
@@ -100,8 +101,8 @@ extension Ledger {
         public var holdings: Holdings
         /// All transactions, chain by chain, the earliest purchase first.
         public var purchases: [TransactionStatement]
-        /// The ids of consumables that may have been credited before: to a customer from whom a claim moved them, or
-        /// who was erased.
+        /// The transaction ids of consumables that may have been credited to another customer before: a claim moved
+        /// them from that customer, or that customer was erased.
         public var transferred: Set<String>
     }
 
@@ -119,7 +120,7 @@ extension Ledger {
             })
     }
 
-    /// The entitlements of a customer at `now`, and everything else that it has; `nil` if the customer is not known.
+    /// What a customer has at `now`, without its ids and transactions; `nil` if the customer is not known.
     public func holdings(
         of id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Holdings? {
@@ -134,8 +135,8 @@ extension Ledger {
         return snapshot.customer(id).map { ($0, snapshot.chains(of: $0.customer)) }
     }
 
-    /// Adds `alias` to the ids of a customer. If it is the id of another customer, the two are merged. From now on the
-    /// customer exists in its own right.
+    /// Adds `alias` to the ids of a customer. If it is the id of another customer, the two are merged. From then on the
+    /// customer exists in its own right; see ``CustomerRecord/isEstablished``.
     ///
     /// - Returns: False if the customer is not known.
     public func addAlias(
@@ -156,7 +157,7 @@ extension Ledger {
 }
 
 extension ChainRecord {
-    /// The ids of the consumables that may have been credited to another customer.
+    /// The transaction ids of the consumables that may have been credited to another customer.
     fileprivate func transferred(of purchases: [TransactionStatement]) -> Set<String> {
         let consumables = Set(purchases.lazy.filter { $0.type == .consumable }.map(\.transactionId))
         return ownerChanges.isEmpty ? consumables.intersection(chain.residue.keys) : consumables
@@ -166,8 +167,8 @@ extension ChainRecord {
 // MARK: - Chains, transactions and documents
 
 extension Ledger {
-    /// The facts of some chains, by the present keys of the chains. A migrated chain is replaced by the one it became.
-    /// Chains without facts are left out.
+    /// The facts of some chains, by the chains' present keys. A migrated chain is replaced by the chain that took over
+    /// its facts. Chains without facts are left out.
     public func chains(_ keys: some Sequence<ChainKey>) async throws -> [ChainKey: Chain] {
         var (query, found) = (LedgerQuery(), [ChainKey: Chain]())
         query.chains = Set(keys)
@@ -183,7 +184,7 @@ extension Ledger {
         return found
     }
 
-    /// The facts of a chain, or of the one it became; `nil` if there are none.
+    /// The facts of a chain, or of the chain that it was migrated to; `nil` if there are none.
     public func chain(_ key: ChainKey) async throws -> Chain? { try await chains([key]).values.first }
 
     /// The present statement about a transaction; `nil` if the transaction is not known.
@@ -224,7 +225,7 @@ extension Ledger {
     /// The API key with this public part, even if it was revoked; `nil` if there is none.
     public func apiKey(_ id: String) async throws -> APIKey? { try await apiKeys().first { $0.id == id } }
 
-    /// All API keys, the one stored last at the end.
+    /// All API keys, in the order in which they were stored.
     public func apiKeys() async throws -> [APIKey] { try await storage.apiKeys() }
 
     /// Stores an API key in place of the one with the same public part.
@@ -232,12 +233,12 @@ extension Ledger {
         try await commit(LedgerQuery(), at: key.createdAt) { $0.changes.apiKeys = [key] }
     }
 
-    /// Writes something meaningless, to find out whether writing is possible.
+    /// Writes a placeholder, to find out whether writing is possible.
     ///
-    /// - Throws: ``LedgerStorageError`` if not.
+    /// - Throws: ``LedgerStorageError`` if writing is not possible.
     public func proveWritable() async throws { try await storage.proveWritable() }
 
-    /// A warning for the operator although the ledger works, as a sentence; `nil` if there is none.
+    /// A warning for the operator about a ledger that still works, as a sentence; `nil` if there is none.
     public var concern: String? { storage.concern }
 
     /// When the newest notification arrived; `nil` if there is none among the last `count` documents.

@@ -2,13 +2,13 @@
 
 /// What the operator configures about a ledger.
 public struct LedgerRules: Hashable, Sendable {
-    /// By bundle id. An app without one has an empty catalogue.
+    /// The catalogue of each app, by bundle id. An app that is missing here has an empty catalogue.
     public var catalogues: [String: Catalogue]
 
     /// What happens if a customer presents a purchase that belongs to another customer.
     public var claimPolicy: ClaimPolicy
 
-    /// Whether documents stay when a customer is deleted, for example because the law requires books to be kept.
+    /// Whether documents stay when a customer is deleted, for example because the law requires records to be kept.
     public var keepsEvidence: Bool
 
     public init(

@@ -3,8 +3,8 @@
 public import AppStoreModel
 public import PurchaseLedger
 
-/// A storage that forwards every operation to another one, for tests that interfere with some operations: implement
-/// those.
+/// A storage that forwards every operation to another one. A type that adopts it implements only the operations with
+/// which a test interferes.
 public protocol ForwardingStorage: LedgerStorage {
     /// The storage to which operations are forwarded.
     var inner: any LedgerStorage { get }
@@ -14,7 +14,7 @@ public protocol ForwardingStorage: LedgerStorage {
 }
 
 extension ForwardingStorage {
-    /// The storage to which to forward now.
+    /// ``inner``, after a call of ``willForward()``.
     private var target: any LedgerStorage {
         get throws {
             try willForward()

@@ -15,7 +15,8 @@ public import PurchaseLedger
 ///
 /// Durability is not tested, since that needs a way to cut the power.
 public struct LedgerStorageContract: Sendable {
-    /// Two handles on one ledger, as two processes have them. A storage that allows only one gives it twice.
+    /// Two handles on one ledger, as two processes would have. For a storage that allows only one handle, both are the
+    /// same.
     public typealias Handles = (first: any LedgerStorage, second: any LedgerStorage)
 
     private let make: @Sendable () async throws -> Handles
@@ -78,7 +79,7 @@ struct Trial: Sendable {
 
     func expect<Value: Equatable>(_ found: Value, is expected: Value, _ what: String) throws {
         guard found != expected else { return }
-        // Some values are a megabyte long.
+        // Some values are a megabyte long, so the message quotes only their beginning.
         throw Failure(message: "\(what): expected \("\(expected)".prefix(1000)), found \("\(found)".prefix(1000)).")
     }
 
@@ -126,7 +127,7 @@ struct Trial: Sendable {
 }
 
 extension LedgerQuery {
-    /// What some changes replace.
+    /// The records that some changes replace.
     fileprivate init(for changes: LedgerChanges, erasing erased: [CustomerRecord]) {
         self.init()
         chains = Set(changes.chains.map(\.key)).union(changes.erasedChains)

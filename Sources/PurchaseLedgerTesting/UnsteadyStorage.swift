@@ -3,8 +3,8 @@
 public import PurchaseLedger
 import Synchronization
 
-/// A storage that does often what `LedgerStorage` allows: it runs every decision once in vain, and sometimes another
-/// commit comes before the run that counts, so that new customers get other numbers.
+/// A storage that does what `LedgerStorage` allows but others rarely do. It runs every decision twice and discards the
+/// first result. Sometimes another commit comes between the two runs, so that new customers get other numbers.
 public final class UnsteadyStorage: ForwardingStorage {
     /// The storage that keeps the records.
     public let inner: any LedgerStorage
@@ -17,21 +17,21 @@ public final class UnsteadyStorage: ForwardingStorage {
         self.other = other ?? inner
     }
 
-    /// Makes each decision twice and commits the second.
+    /// Makes each decision twice, and commits the result of the second run.
     public func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
         do {
             let _: Output = try await inner.commit(query) { snapshot in
-                guard case .load(let more) = try decide(snapshot) else { throw InVain() }
+                guard case .load(let more) = try decide(snapshot) else { throw Discarded() }
                 return .load(more)
             }
-        } catch is InVain {}
+        } catch is Discarded {}
         try await disturb()
         return try await inner.commit(query, decide)
     }
 
-    private struct InVain: Error {}
+    private struct Discarded: Error {}
 
     /// At every third commit, adds a customer to an app that no test uses.
     private func disturb() async throws {

@@ -8,10 +8,10 @@ import ServiceLifecycle
 /// Publishes changes that only time causes, such as the end of a subscription, and erases events that are older than
 /// the configured retention. After downtime it publishes all changes that became due meanwhile.
 package struct DueChangePublisher: Service {
-    /// How many chains one commit covers.
+    /// The most chains in one commit.
     private static let chainLimit = 500
 
-    /// How many events one commit erases. Documents that arrive wait for it, so it must be short.
+    /// The most events that one commit erases. Arriving documents wait for the commit, so it must be short.
     private static let eventLimit = 5000
 
     /// How often events are erased. Retention is in days, so an hour is precise enough.
@@ -29,7 +29,7 @@ package struct DueChangePublisher: Service {
 
     /// - Parameters:
     ///   - eventRetention: How long the ledger keeps events; `nil` keeps all.
-    ///   - interval: How often due changes are looked for, and so how late an event may be. It costs one read of an
+    ///   - interval: The time between two searches for due changes, and so how late an event may be. A search reads one
     ///     index.
     package init(
         ledger: Ledger, eventRetention: Duration? = nil, now: @escaping @Sendable () -> Timestamp,
@@ -115,8 +115,8 @@ package struct DueChangePublisher: Service {
 // MARK: - The catalogue
 
 extension DueChangePublisher {
-    /// Publishes what a changed catalogue changes: once, since the catalogue cannot change while the server runs. A
-    /// large ledger takes minutes, and nothing else waits for it.
+    /// Publishes the changes that a changed catalogue causes: once, since the catalogue cannot change while the server
+    /// runs. For a large ledger this takes minutes, and nothing else waits for it.
     private func publishCatalogue() async {
         while !Task.isCancelled, await !attempt(orLog: failure, { try await publishCatalogueChanges() }) {
             try? await clock.sleep(for: interval)

@@ -56,7 +56,7 @@ public struct HTTPOCSPTransport: OCSPTransport {
     public func answer(to request: [UInt8], from responder: String) async throws -> [UInt8] {
         // The URL comes from a certificate, and the client traps at an invalid port.
         guard let port = URL(string: responder).map({ $0.port ?? 80 }), (1...65_535).contains(port) else {
-            throw NoAnswer(description: "its address has no port")
+            throw NoAnswer(description: "its URL has no valid port")
         }
         var post = HTTPClientRequest(url: responder)
         post.method = .POST

@@ -9,8 +9,8 @@ import Synchronization
 ///
 /// A known notification does not count, nor does version 1, which is unsigned: anyone who has a copy can send it.
 final class LastNotification: Sendable {
-    /// How many documents are searched after a restart, which takes a moment. If none is a notification, the time is
-    /// unknown.
+    /// The most documents that are searched after a restart, which takes a moment. If none of them is a notification,
+    /// the time is unknown.
     private static let searched = 100_000
 
     private struct State {

@@ -10,7 +10,7 @@ public struct LedgerService: Sendable {
     public let ledger: Ledger
     /// Accepts the documents of the ledger's apps and environments.
     public var verifier: AppStoreVerifier
-    /// The configuration of apps, by bundle id. An app may be missing: then the defaults hold.
+    /// The configuration of apps, by bundle id. For an app that is missing, the defaults apply.
     public var apps: [String: AppConfiguration] = [:]
     /// How long the ledger keeps events; `nil` keeps all.
     public var eventRetention: Duration?

@@ -21,7 +21,7 @@ final class Readiness: Sendable {
         var trial: Task<LedgerStorageError?, Never>?
         /// The error of the last commit, if it failed.
         var failure: LedgerStorageError?
-        /// When the failure stops to count; `nil` until the next check, which has a clock.
+        /// When the failure no longer counts. The next check sets it, since a commit does not report its time.
         var failureEnds: Timestamp?
     }
 

@@ -34,11 +34,11 @@ public struct ServerApplication: Sendable {
     /// The requests that the log includes.
     public var requestLog = RequestLogPolicy.all
 
-    /// The bounds on what clients may use.
+    /// The bounds on the connections, the memory and the time that clients may use.
     public let bounds: ServerBounds
 
     package let bodies: BodyIntake
-    private let requests: RequestCounts
+    private let requestLogState: RequestLogState
 
     /// The bytes of long bodies and responses in memory.
     package var bodyBytesInFlight: Int { bodies.budget.count }
@@ -59,7 +59,7 @@ public struct ServerApplication: Sendable {
         self.clock = clock
         self.logger = logger
         bodies = BodyIntake(bounds, clock: clock, logger: logger)
-        requests = RequestCounts(seed: requestSeed)
+        requestLogState = RequestLogState(seed: requestSeed)
     }
 
     /// A socket that the server listens on.
@@ -159,7 +159,7 @@ public struct ServerApplication: Sendable {
     private func logged() -> Router<BasicRequestContext> {
         let router = Router(context: BasicRequestContext.self)
         router.add(
-            middleware: RequestLog(policy: requestLog, logger: logger, now: now, clock: clock, counts: requests))
+            middleware: RequestLog(policy: requestLog, logger: logger, now: now, clock: clock, state: requestLogState))
         return router
     }
 }

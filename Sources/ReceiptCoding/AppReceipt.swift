@@ -5,7 +5,7 @@ public import AppStoreModel
 /// What an app receipt says: one version of one app on one device of one Apple account, and its purchases.
 ///
 /// A receipt writes an absent text or date as an empty string and an absent identifier as 0; both are `nil` here.
-/// `otherAttributes` keeps every attribute that no property carries: those of an unknown type, and the empty ones.
+/// `otherAttributes` keeps every attribute that no property holds: those of an unknown type, and the empty ones.
 public struct AppReceipt: Hashable, Sendable {
     /// Which store signed it (type 0).
     public var receiptType: Open<ReceiptType>?
@@ -13,29 +13,29 @@ public struct AppReceipt: Hashable, Sendable {
     public var appItemId: Int64?
     /// The app (type 2).
     public var bundleId: String?
-    /// The value of type 2 with its tag and length: the bytes that the device hash covers.
-    public var bundleIdOctets: ArraySlice<UInt8> = []
+    /// The bundle id as encoded in the receipt, with tag and length: the bytes that the device hash covers.
+    public var bundleIdBytes: ArraySlice<UInt8> = []
     /// `CFBundleVersion` on iOS, `CFBundleShortVersionString` on macOS (type 3).
     public var applicationVersion: String?
     /// Bytes that go into the device hash (type 4).
     public var opaqueValue: ArraySlice<UInt8> = []
     /// The device hash: SHA-1 of device id, opaque value and bundle id (type 5).
     public var deviceHash: ArraySlice<UInt8> = []
-    /// When the app was installed or updated, as far as is known (type 8). None in sandbox.
+    /// Probably when the app was installed or updated (type 8). None in sandbox.
     public var downloadDate: Timestamp?
-    /// Four characters that rise with time, such as `P302` (type 9). Apple does not say what they mean.
+    /// Four characters that increase over time, such as `P302` (type 9). Apple does not document their meaning.
     public var fulfillmentToolVersion: String?
     /// The app's age rating, such as `4+` (type 10).
     public var ageRating: String?
-    /// The developer's number at Apple (type 11). None in sandbox.
+    /// Apple's identifier of the developer (type 11). None in sandbox.
     public var developerId: Int64?
-    /// When the receipt was signed: the instant at which its certificates are judged (type 12).
+    /// When the receipt was signed: the instant at which its certificates must be valid (type 12).
     public var receiptCreationDate: Timestamp?
-    /// The client's system version as major × 10000 + minor × 100 + patch, as far as is known (type 13).
+    /// Probably the client's system version as major × 10000 + minor × 100 + patch (type 13).
     public var clientVersion: Int64?
     /// The download of the app: up to 18 digits (type 15). None in sandbox.
     public var downloadId: Int64?
-    /// The app version's number at Apple (type 16). None in sandbox.
+    /// Apple's identifier of the app version (type 16). None in sandbox.
     public var versionExternalIdentifier: Int64?
     /// The purchases in the receipt's order, which is not chronological (type 17).
     public var inAppPurchases: [InAppPurchase] = []
@@ -43,11 +43,11 @@ public struct AppReceipt: Hashable, Sendable {
     public var originalPurchaseDate: Timestamp?
     /// The app's version at that time (type 19). In sandbox always `1.0`.
     public var originalApplicationVersion: String?
-    /// When a receipt from the Volume Purchase Program ends (type 21). Xcode's date in the year 4001 counts as none.
+    /// When a receipt from the Volume Purchase Program expires (type 21). Xcode's date in the year 4001 counts as none.
     public var expirationDate: Timestamp?
     /// The organization of a Volume Purchase Program receipt (type 23).
     public var organizationDisplayName: String?
-    /// The platform's code, as far as is known: 3 on iOS, 2 on macOS (type 25).
+    /// Probably the platform's code: 3 on iOS, 2 on macOS (type 25).
     public var platform: Int64?
     /// When the app was ordered before its release (type 32).
     public var preorderDate: Timestamp?
@@ -69,13 +69,13 @@ public struct InAppPurchase: Hashable, Sendable {
     public var purchaseDate: Timestamp?
     /// The first purchase of the chain (type 1705). Xcode leaves it out.
     public var originalTransactionId: String?
-    /// When that first purchase was made (type 1706). Xcode leaves it out.
+    /// The `purchaseDate` of the first purchase (type 1706). Xcode leaves it out.
     public var originalPurchaseDate: Timestamp?
     /// The kind of product (type 1707). Xcode leaves it out.
     public var productType: Open<ReceiptProductType>?
     /// The end of the paid period (type 1708). Subscriptions only.
     public var expiresDate: Timestamp?
-    /// The product's own Apple ID, as far as is known (type 1710). None in sandbox.
+    /// Probably the product's own Apple ID (type 1710). None in sandbox.
     public var productItemId: Int64?
     /// One purchase event of a subscription, the same on all devices (type 1711). Subscriptions only.
     public var webOrderLineItemId: Int64?
@@ -101,7 +101,7 @@ public enum ReceiptProductType: Int64, CaseIterable, Sendable {
     case consumable = 1
     case nonRenewingSubscription = 2
     case autoRenewableSubscription = 3
-    /// Newsstand.
+    /// A free subscription from Newsstand.
     case freeSubscription = 4
 }
 
@@ -110,13 +110,13 @@ public enum ReceiptProductType: Int64, CaseIterable, Sendable {
 extension AppReceipt: AttributeSet {
     static let types: ClosedRange<Int64> = 0...32
 
-    // Lenient are those that decide nothing: Apple has not published their form, and a receipt is valid in spite of an
-    // attribute that has another one.
+    // Attributes on which no decision depends are `Lenient`: Apple has not published their form, so an unexpected form
+    // must not make a receipt invalid.
     mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool {
         switch visitor.type {
         case 0: try visitor.value(&receiptType, WordForm<ReceiptType>.self)
         case 1: try visitor.value(&appItemId, Lenient<IdentifierForm>.self)
-        case 2: try visitor.text(&bundleId, encoded: &bundleIdOctets)
+        case 2: try visitor.text(&bundleId, encoded: &bundleIdBytes)
         case 3: try visitor.value(&applicationVersion, Lenient<TextForm>.self)
         case 4: visitor.bytes(&opaqueValue, version: 2)
         case 5: visitor.bytes(&deviceHash, version: 1)
@@ -170,22 +170,23 @@ extension InAppPurchase: AttributeSet {
 extension AppReceipt {
     /// Decodes a receipt's payload: `SET OF ReceiptAttribute`.
     ///
-    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such set, or if an attribute that decides something has a
-    ///   value of another form.
+    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such set, or if an attribute on which decisions depend
+    ///   has an unexpected form.
     public init(decoding payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
         try self.init(attributesOf: payload)
     }
 
-    /// The receipt's payload in DER. What was decoded from a receipt of the App Store comes out the same to the byte.
+    /// The receipt's payload in DER. A receipt that was decoded from the App Store's payload is encoded to the same
+    /// bytes.
     package var encoded: [UInt8] { encodedSet }
 
-    /// The creation date alone: what a verifier needs before it trusts the rest. `nil` if there is none, or none that
-    /// can be read.
+    /// The creation date alone, which a verifier needs before it trusts the rest. `nil` if the date is missing or
+    /// cannot be read.
     package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
         guard var attributes = try? BERReader.attributes(of: payload) else { return nil }
         while !attributes.isAtEnd, let attribute = try? attributes.attribute(in: payload) {
             guard attribute.type == 12 else { continue }
-            // As in decoding, an empty one does not count.
+            // As in decoding, an empty date counts as missing.
             do {
                 if let date = try attribute.date() { return date }
             } catch {

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// How a value stands in an attribute, both ways.
+/// Decodes and encodes the value of an attribute.
 protocol AttributeForm {
     associatedtype Value
 
@@ -12,7 +12,7 @@ protocol AttributeForm {
     /// The bytes of the attribute's value, as the App Store writes them.
     static func encode(_ value: Value) -> [UInt8]
 
-    /// The value in plain text.
+    /// The value as text for people.
     static func text(_ value: Value) -> String
 }
 
@@ -20,7 +20,7 @@ extension AttributeForm {
     static func text(_ value: Value) -> String { "\(value)" }
 }
 
-/// A form for which a value of another form is no error: the attribute is kept aside.
+/// Like `Form`, but a value of another form is not an error: the attribute goes to `otherAttributes`.
 enum Lenient<Form: AttributeForm>: AttributeForm {
     static func decode(_ attribute: ReceiptAttribute) -> Form.Value? { try? Form.decode(attribute) }
     static func encode(_ value: Form.Value) -> [UInt8] { Form.encode(value) }
@@ -74,13 +74,13 @@ enum ExpirationForm: AttributeForm {
 
 // MARK: - Numbers
 
-/// A whole number, also 0.
+/// A whole number, including 0.
 enum NumberForm: AttributeForm {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Int64? { try attribute.integer() }
     static func encode(_ value: Int64) -> [UInt8] { DEREncoding.integer(value) }
 }
 
-/// A whole number; 0 stands for none.
+/// A whole number; 0 means that there is none.
 enum IdentifierForm: AttributeForm {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Int64? {
         let number = try attribute.integer()
@@ -90,7 +90,7 @@ enum IdentifierForm: AttributeForm {
     static func encode(_ value: Int64) -> [UInt8] { DEREncoding.integer(value) }
 }
 
-/// A number that stands for a word of an open vocabulary.
+/// A numeric code of an open vocabulary.
 enum NumberedWordForm<Known: RawRepresentable & Sendable>: AttributeForm where Known.RawValue == Int64 {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Open<Known>? {
         Open(rawValue: try attribute.integer())

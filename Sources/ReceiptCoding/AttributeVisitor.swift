@@ -2,29 +2,29 @@
 
 import AppStoreModel
 
-/// Properties that stand in one set of attributes: those of a receipt, or of a purchase in it.
+/// A type that is encoded as a set of attributes: a receipt, or a purchase in it.
 ///
-/// A type lists its attributes once, in ``visit(_:)``. An attribute reads and ``AttributeWriter`` writes by that
-/// list, so that reading and writing cannot drift apart.
+/// A type lists its attributes once, in ``visit(_:)``. ``ReceiptAttribute`` reads by that list and ``AttributeWriter``
+/// writes by it, so that reading and writing always agree.
 protocol AttributeSet {
-    /// The range of the types that ``visit(_:)`` knows. An attribute outside it is kept aside unread, so that a range
-    /// that is too small loses nothing.
+    /// The range of the types that ``visit(_:)`` knows. An attribute outside the range goes to `otherAttributes`
+    /// undecoded, so a range that is too small loses nothing.
     static var types: ClosedRange<Int64> { get }
 
-    /// The attributes that no property carries.
+    /// The attributes that no property holds.
     var otherAttributes: [ReceiptAttribute] { get set }
 
     init()
 
     /// Passes the property of the attribute `visitor.type` to the visitor.
     ///
-    /// - Returns: Whether there is such a property, and it has the attribute's value.
+    /// - Returns: Whether there is such a property, and whether it has the attribute's value.
     mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool
 }
 
 /// Reads or writes one attribute at a time. Each method returns whether the property has the attribute's value.
 ///
-/// No method is mutating: a visitor that could change would be copied for each value, and a receipt has thousands.
+/// No method is mutating: a mutable visitor would be copied for each value, and a receipt has thousands of values.
 protocol AttributeVisitor {
     associatedtype Failure: Error
 
@@ -37,16 +37,17 @@ protocol AttributeVisitor {
     /// Text whose DER is kept beside it.
     func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) throws(Failure) -> Bool
 
-    /// Bytes that are not DER; an empty slice stands for none.
+    /// Bytes that are not DER; an empty slice means that there are none.
     func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool
 
-    /// One set of attributes of many, such as one purchase.
+    /// One of several nested sets of attributes, such as one purchase.
     func sets<Element: AttributeSet>(_ property: inout [Element]) throws(Failure) -> Bool
 }
 
 // MARK: - Reading
 
-// An attribute is the visitor that reads it: one around it would count references for each of thousands.
+// An attribute is itself the visitor that reads it. A separate visitor would retain and release each of thousands of
+// attributes.
 extension ReceiptAttribute: AttributeVisitor {
     @inline(__always)
     func value<Form: AttributeForm>(
@@ -81,7 +82,7 @@ extension AttributeSet {
     init(attributesOf payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
         var attributes = try BERReader.attributes(of: payload)
         self.init()
-        // A subscription's purchase has eight that are empty or unknown, and a receipt about as many.
+        // The purchase of a subscription has eight attributes that are empty or unknown, and a receipt about as many.
         otherAttributes.reserveCapacity(8)
         var count = 0
         while !attributes.isAtEnd {
@@ -98,7 +99,7 @@ extension AttributeSet {
 }
 
 extension BERReader {
-    /// The attributes of a set. One octet string around it is accepted, since some writers of test receipts add one.
+    /// The attributes of a set. The set may be wrapped in one OCTET STRING, as some tools for test receipts write it.
     static func attributes(of payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) -> BERReader {
         var outer = BERReader(payload)
         if outer.nextTag(in: payload) == BERTag.octetString { outer = BERReader(in: try outer.next(in: payload)) }

@@ -30,12 +30,12 @@ struct BERElement {
 
 /// Reads the elements of one level of BER, of definite and indefinite length, one after the other.
 ///
-/// It is a cursor and builds no tree: a receipt with 187 purchases has 25,000 elements in nested OCTET STRINGs, of
-/// which only some numbers and texts are needed. It copies nothing and allocates nothing. Every index that it returns
-/// is inside the bytes that it was given, whatever they are.
+/// It is a cursor and builds no tree: a receipt with 187 purchases has 25,000 elements in nested OCTET STRINGs, and
+/// only some numbers and texts are needed. Every index that it returns is inside the bytes that it was given, whatever
+/// they are.
 ///
-/// Each call takes the bytes, and the cursor does not keep them, since every kept reference is counted, and there are
-/// as many cursors as elements. Pass the same bytes to every call.
+/// Pass the same bytes to every call. The cursor does not store them, since each stored reference costs a retain and a
+/// release, and there are as many cursors as elements.
 struct BERReader {
     private(set) var position: Int
     private let end: Int
@@ -88,32 +88,32 @@ struct BERReader {
         return number
     }
 
-    /// Reads the next element as an OCTET STRING: primitive, or in chunks, which are joined.
+    /// Reads the next element as an OCTET STRING. If it consists of chunks, joins them.
     mutating func octetString(
         _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> ArraySlice<UInt8> {
         guard nextTag(in: bytes) == BERTag.constructedOctetString else {
             return bytes[try next(BERTag.octetString, name, in: bytes).content]
         }
-        var octets: [UInt8] = []
-        try appendChunks(to: &octets, name, in: bytes, depth: 0)
-        return octets[...]
+        var joined: [UInt8] = []
+        try appendChunks(to: &joined, name, in: bytes, depth: 0)
+        return joined[...]
     }
 
     /// Appends the chunks of the next element, a constructed OCTET STRING. Chunks may have chunks themselves (X.690
-    /// section 8.7.3). The end of an indefinite length is found on the way, so that each byte is read once at any
-    /// depth.
+    /// section 8.7.3). The end of an indefinite length is found while reading the chunks, so that each byte is read
+    /// once at any depth.
     private mutating func appendChunks(
-        to octets: inout [UInt8], _ name: StaticString, in bytes: ArraySlice<UInt8>, depth: Int
+        to joined: inout [UInt8], _ name: StaticString, in bytes: ArraySlice<UInt8>, depth: Int
     ) throws(ReceiptDecodingError) {
         guard depth < Limits.indefiniteLengths else { throw nestedTooDeep(in: bytes) }
         let header = try header(at: position, in: bytes)
         var chunks = BERReader(from: header.content, to: header.length.map { header.content + $0 } ?? end)
         while header.length == nil ? !chunks.takeEndOfContents(in: bytes) : !chunks.isAtEnd {
             if chunks.nextTag(in: bytes) == BERTag.constructedOctetString {
-                try chunks.appendChunks(to: &octets, name, in: bytes, depth: depth + 1)
+                try chunks.appendChunks(to: &joined, name, in: bytes, depth: depth + 1)
             } else {
-                octets.append(contentsOf: bytes[try chunks.next(BERTag.octetString, name, in: bytes).content])
+                joined.append(contentsOf: bytes[try chunks.next(BERTag.octetString, name, in: bytes).content])
             }
         }
         position = chunks.position
@@ -146,8 +146,8 @@ struct BERReader {
         "0x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
     }
 
-    /// The start of the contents, and their length; `nil` for an indefinite one. Contents of a definite length end
-    /// within the reader's range.
+    /// The tag, the start of the contents, and their length, which is `nil` if indefinite. Contents of a definite
+    /// length end within the reader's range.
     private struct Header {
         let tag: UInt8
         let content: Int
@@ -161,7 +161,7 @@ struct BERReader {
         let first = bytes[start + 1]
         guard first != 0x80 else {
             guard tag & BERTag.constructedBit != 0 else {
-                throw error("A primitive element without a length", in: bytes)
+                throw error("A primitive element of indefinite length", in: bytes)
             }
             return Header(tag: tag, content: start + 2, length: nil)
         }
@@ -169,7 +169,7 @@ struct BERReader {
         var length = Int(first)
         if first > 0x80 {
             let count = Int(first & 0x7f)
-            guard count <= 4, end - content >= count else { throw error("A length is cut off or absurd", in: bytes) }
+            guard count <= 4, end - content >= count else { throw error("A length is cut off or too long", in: bytes) }
             length = 0
             for index in content..<content + count { length = length << 8 | Int(bytes[index]) }
             content += count

@@ -7,8 +7,8 @@ package enum DEREncoding {
         header(tag, count: content.count) + content
     }
 
-    /// One element in pieces: its header, then the pieces of its contents. Large contents are copied only once, at the
-    /// end.
+    /// One element in pieces: its header, then the pieces of its contents. ``concatenation(_:)`` then copies large
+    /// contents only once.
     static func element(_ tag: UInt8, of pieces: [ArraySlice<UInt8>]) -> [ArraySlice<UInt8>] {
         [header(tag, count: pieces.reduce(0) { $0 + $1.count })[...]] + pieces
     }
@@ -49,17 +49,17 @@ package enum DEREncoding {
 
     /// An INTEGER.
     package static func integer(_ number: Int64) -> [UInt8] {
-        var octets = bigEndian(number)[...]
-        // The first nine bits must not be all alike (X.690 section 8.3.2).
-        while octets.count > 1, octets.first == (octets.dropFirst().first.map { $0 & 0x80 } == 0 ? 0 : 0xff) {
-            octets.removeFirst()
+        var bytes = bigEndian(number)[...]
+        // The first nine bits must not be all equal (X.690 section 8.3.2).
+        while bytes.count > 1, bytes.first == (bytes.dropFirst().first.map { $0 & 0x80 } == 0 ? 0 : 0xff) {
+            bytes.removeFirst()
         }
-        return element(BERTag.integer, Array(octets))
+        return element(BERTag.integer, Array(bytes))
     }
 
     /// An OCTET STRING.
-    package static func octetString(_ octets: some Sequence<UInt8>) -> [UInt8] {
-        element(BERTag.octetString, Array(octets))
+    package static func octetString(_ bytes: some Sequence<UInt8>) -> [UInt8] {
+        element(BERTag.octetString, Array(bytes))
     }
 
     /// A UTF8String.
@@ -70,7 +70,7 @@ package enum DEREncoding {
 
     /// An OBJECT IDENTIFIER.
     package static func objectIdentifier(_ identifier: OID) -> [UInt8] {
-        element(BERTag.objectIdentifier, identifier.octets)
+        element(BERTag.objectIdentifier, identifier.bytes)
     }
 
     private static func bigEndian(_ number: Int64) -> [UInt8] {

@@ -2,39 +2,39 @@
 
 /// An object identifier (ITU-T X.690 section 8.19).
 public struct OID: Hashable, Sendable {
-    /// The contents' bytes.
-    let octets: [UInt8]
+    /// The content bytes, without tag and length.
+    let bytes: [UInt8]
 
-    init(octets: some Sequence<UInt8>) {
-        self.octets = Array(octets)
+    init(bytes: some Sequence<UInt8>) {
+        self.bytes = Array(bytes)
     }
 
     /// PKCS#7 signed data, RFC 5652 section 5.1.
-    public static let signedData = OID(octets: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x02])
+    public static let signedData = OID(bytes: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x02])
     /// PKCS#7 data, RFC 5652 section 4.
-    public static let data = OID(octets: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x01])
+    public static let data = OID(bytes: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x01])
     /// SHA-1, RFC 3370 section 2.1.
-    public static let sha1 = OID(octets: [0x2b, 0x0e, 0x03, 0x02, 0x1a])
+    public static let sha1 = OID(bytes: [0x2b, 0x0e, 0x03, 0x02, 0x1a])
     /// SHA-256, RFC 5754 section 2.2.
-    public static let sha256 = OID(octets: [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01])
+    public static let sha256 = OID(bytes: [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01])
     /// RSA with PKCS#1 v1.5 padding, RFC 3370 section 3.2.
-    public static let rsaEncryption = OID(octets: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01])
+    public static let rsaEncryption = OID(bytes: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01])
     /// RSA with PKCS#1 v1.5 padding and SHA-256, RFC 5754 section 3.2. Xcode 15 writes it instead of `rsaEncryption`.
-    public static let sha256WithRSAEncryption = OID(octets: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b])
+    public static let sha256WithRSAEncryption = OID(bytes: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b])
 }
 
 extension OID: CustomStringConvertible {
     /// The dotted form.
     public var description: String {
-        // Those in use have a dozen bytes at most; a hostile document may have one of millions.
-        guard octets.count <= 32 else { return "an OID of \(octets.count) bytes" }
+        // Identifiers in use have a dozen bytes at most; a hostile document may have one of millions of bytes.
+        guard bytes.count <= 32 else { return "an OID of \(bytes.count) bytes" }
         var arcs: [String] = []
         var arc: UInt64 = 0
-        for octet in octets {
-            // Nine times seven bits fit. A longer arc does not occur, and its bytes are shown instead.
-            guard arc >> 56 == 0 else { return "OID with bytes \(octets)" }
-            arc = arc << 7 | UInt64(octet & 0x7f)
-            guard octet & 0x80 == 0 else { continue }
+        for byte in bytes {
+            // Nine groups of seven bits fit. No identifier in use has a longer arc; the bytes are shown instead.
+            guard arc >> 56 == 0 else { return "OID with bytes \(bytes)" }
+            arc = arc << 7 | UInt64(byte & 0x7f)
+            guard byte & 0x80 == 0 else { continue }
             if arcs.isEmpty {
                 let first = min(arc / 40, 2)
                 arcs = ["\(first)", "\(arc - first * 40)"]

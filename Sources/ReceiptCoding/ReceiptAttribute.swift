@@ -2,11 +2,11 @@
 
 import AppStoreModel
 
-/// One attribute of a receipt's payload, as it stands there.
+/// One attribute of a receipt's payload, with its value undecoded.
 public struct ReceiptAttribute: Hashable, Sendable {
     /// The attribute's number, such as 2 for the bundle id.
     public var type: Int64
-    /// 1 for every attribute but type 4, which has 2. Apple does not say what it means.
+    /// 1 for every attribute but type 4, which has 2. Apple does not document its meaning.
     public var version: Int64
     /// The bytes of the value: DER again for nearly every type.
     public var value: ArraySlice<UInt8>
@@ -34,7 +34,7 @@ extension BERReader {
 // MARK: - Reading values
 
 extension ReceiptAttribute {
-    /// The text of a UTF8String or IA5String; `nil` for the empty one, which stands for none.
+    /// The text of a UTF8String or IA5String; `nil` if it is empty, which means that there is none.
     func text() throws(ReceiptDecodingError) -> String? {
         let bytes = try characters()
         guard !bytes.isEmpty else { return nil }
@@ -42,7 +42,7 @@ extension ReceiptAttribute {
         return text
     }
 
-    /// The instant that a text in ISO 8601 names; `nil` for the empty one.
+    /// The instant of a text in ISO 8601; `nil` if the text is empty.
     func date() throws(ReceiptDecodingError) -> Timestamp? {
         let bytes = try characters()
         guard !bytes.isEmpty else { return nil }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Conversion of receipts to today's payloads: what verifyReceipt answers about them, and on from there.
+// Converts receipts to today's payloads, by way of the verifyReceipt answer about them.
 
 public import AppStoreModel
 
@@ -13,7 +13,8 @@ extension AppReceipt {
         response.receipt = Receipt(self)
         var conversion = response.modern()
         conversion.leftovers += leftovers
-        // An answer without other lists makes one transaction of each purchase, in the same order.
+        // `in_app` is the only list of purchases in `response`, so each purchase became one transaction, in the same
+        // order.
         for (index, purchase) in zip(conversion.value.transactions.indices, inAppPurchases) {
             guard let type = purchase.productType else { continue }
             conversion.value.transactions[index].type = type.known?.modern.map { Open($0) }
@@ -24,7 +25,7 @@ extension AppReceipt {
         return conversion
     }
 
-    /// The attributes that no member of a verifyReceipt answer carries either.
+    /// The attributes for which a verifyReceipt answer has no member.
     private var leftovers: [Leftover] {
         let purchases = inAppPurchases.enumerated().flatMap { index, purchase in
             // 1707 is converted above.
@@ -35,7 +36,7 @@ extension AppReceipt {
 }
 
 extension AttributeSet {
-    /// All attributes that have a value, but for those of the types `converted`, which have a member of their own.
+    /// All attributes that have a value, except those of the types `converted`.
     fileprivate func leftovers(_ path: String, besides converted: [ClosedRange<Int64>]) -> [Leftover] {
         var set = self
         let visitor = LeftoverVisitor(path: path)
@@ -43,7 +44,7 @@ extension AttributeSet {
             visitor.type = type
             _ = set.visit(visitor)
         }
-        return visitor.leftovers + otherAttributes.filter(\.saysSomething).map { $0.leftover(path) }
+        return visitor.leftovers + otherAttributes.filter(\.hasValue).map { $0.leftover(path) }
     }
 }
 
@@ -76,13 +77,13 @@ private final class LeftoverVisitor: AttributeVisitor {
         property.isEmpty ? false : append(Base64.encode(property))
     }
 
-    // Each purchase has leftovers of its own.
+    // The leftovers of each purchase are collected separately.
     func sets<Element: AttributeSet>(_ property: inout [Element]) -> Bool { false }
 }
 
 extension ReceiptAttribute {
-    /// Whether the value is more than an empty text, a 0 or Xcode's distant future, all of which stand for none.
-    package var saysSomething: Bool {
+    /// Whether there is a value. An empty text, 0 and Xcode's date in the year 4001 count as none.
+    package var hasValue: Bool {
         guard value.count > 2, Array(value) != [0x02, 0x01, 0x00] else { return false }
         return type != 21 || (try? date()) == nil
     }
@@ -106,7 +107,7 @@ extension ReceiptProductType {
 }
 
 extension TransactionReceipt {
-    /// The purchase as verifyReceipt answers it: names with underscores in place of hyphens.
+    /// The purchase as verifyReceipt returns it: names with underscores in place of hyphens.
     ///
     /// - Throws: `DecodingError` if a value is of another form.
     public func info() throws(DecodingError) -> TransactionReceiptInfo {

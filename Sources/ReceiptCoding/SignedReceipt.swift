@@ -16,7 +16,7 @@ import AppStoreModel
 /// certificate.
 ///
 /// A container of another shape is refused if the difference affects the signer or the signed bytes. Otherwise it is
-/// accepted, and `canonical(certificates:)` drops what differs.
+/// accepted, and `canonical(certificates:)` drops the difference.
 ///
 /// - *refused*: signed attributes, no signer or several, a signer by its key identifier, another content type, a serial
 ///   number that is negative or has needless leading zeros, more than `Limits.certificates` certificates, or one longer
@@ -95,11 +95,11 @@ extension SignedReceipt {
                 throw ReceiptDecodingError("More than \(Limits.certificates) certificates")
             }
             let certificate = try certificates.next(BERTag.sequence, "certificate", in: bytes)
-            let octets = bytes[certificate.start..<certificate.end]
-            guard octets.count <= Limits.certificate else {
-                throw ReceiptDecodingError("A certificate of \(octets.count) bytes, more than \(Limits.certificate)")
+            let der = bytes[certificate.start..<certificate.end]
+            guard der.count <= Limits.certificate else {
+                throw ReceiptDecodingError("A certificate of \(der.count) bytes, more than \(Limits.certificate)")
             }
-            found.append(octets)
+            found.append(der)
         }
         return found
     }
@@ -135,7 +135,7 @@ extension BERReader {
     fileprivate mutating func expect(
         _ expected: OID, _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) {
-        let found = OID(octets: bytes[try next(BERTag.objectIdentifier, name, in: bytes).content])
+        let found = OID(bytes: bytes[try next(BERTag.objectIdentifier, name, in: bytes).content])
         guard found == expected else {
             throw ReceiptDecodingError("Expected \(expected) as \(name), found \(found)")
         }
@@ -146,6 +146,6 @@ extension BERReader {
         _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> OID {
         var algorithm = BERReader(in: try next(BERTag.sequence, name, in: bytes))
-        return OID(octets: bytes[try algorithm.next(BERTag.objectIdentifier, name, in: bytes).content])
+        return OID(bytes: bytes[try algorithm.next(BERTag.objectIdentifier, name, in: bytes).content])
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Encoding of `SignedReceipt`: a container of the App Store that was decoded is encoded to the same bytes.
+// Encodes `SignedReceipt`. A decoded container of the App Store is encoded to the same bytes.
 
 extension SignedReceipt {
     /// Writes the canonical container of this payload, signer and signature: DER, exactly as the App Store writes it.
@@ -42,7 +42,7 @@ extension SignedReceipt {
     ///
     /// - Parameters:
     ///   - signer: The DER of the signer's issuer and serial number.
-    ///   - signedAttributes: DER between digest algorithm and signature algorithm. Receipts have none.
+    ///   - signedAttributes: The DER of the signed attributes. Receipts have none.
     ///   - signatureAlgorithm: `rsaEncryption` from the App Store, whatever the digest is.
     package static func signerInfo(
         signer: [UInt8], digest: OID, signedAttributes: [UInt8] = [], signatureAlgorithm: OID = .rsaEncryption,

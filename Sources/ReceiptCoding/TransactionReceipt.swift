@@ -5,10 +5,10 @@ import AppStoreModel
 /// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), decoded and not verified: one
 /// purchase in an old-style property list that Apple never documented.
 public struct TransactionReceipt: Hashable, Sendable {
-    /// `signature`: a version byte, the signature and the signer's certificate. `nil` in unsigned test data.
-    public let signature: [UInt8]?
+    /// `signature`: a version byte, the RSA signature and the signer's certificate. `nil` in unsigned test data.
+    public let signatureBlob: [UInt8]?
 
-    /// The bytes that `signature` covers, after its version byte: another property list.
+    /// `purchase-info`: another property list. The RSA signature covers the version byte and these bytes.
     public let purchaseInfo: [UInt8]
 
     /// The entries of `purchaseInfo`, such as `product-id` or `transaction-id`. Names have hyphens here and underscores
@@ -32,15 +32,15 @@ extension TransactionReceipt {
             throw ReceiptDecodingError("The transaction receipt has no purchase-info")
         }
         purchaseInfo = try Self.base64(info, "purchase-info")
-        signature =
+        signatureBlob =
             if let text = entries.removeValue(forKey: "signature") { try Self.base64(text, "signature") } else { nil }
         purchase = try PropertyList.dictionary(purchaseInfo)
         environment = entries.removeValue(forKey: "environment")
         otherEntries = entries
     }
 
-    /// The parts of ``signature``.
-    public struct Signature: Sendable {
+    /// The parts of ``signatureBlob``.
+    public struct SignatureParts: Sendable {
         /// 2 (seen until 2015) or 3 (seen in 2022). It is the first of the signed bytes; ``purchaseInfo`` is the rest.
         public let version: UInt8
         /// An RSA signature: 128 bytes in version 2, 256 in version 3.
@@ -49,25 +49,26 @@ extension TransactionReceipt {
         public let certificate: ArraySlice<UInt8>
     }
 
-    /// Decodes ``signature``: version, signature, length of the certificate in four bytes, certificate.
+    /// Decodes ``signatureBlob``: version, signature, length of the certificate in four bytes, certificate.
     ///
-    /// - Throws: ``ReceiptDecodingError`` if there is none, if it is of another version, or if its lengths do not add
-    ///   up.
-    public func signatureParts() throws(ReceiptDecodingError) -> Signature {
-        guard let signature, let version = signature.first else {
+    /// - Throws: ``ReceiptDecodingError`` if there is no signature, if its version is unknown, or if its length is
+    ///   inconsistent.
+    public func signatureParts() throws(ReceiptDecodingError) -> SignatureParts {
+        guard let signatureBlob, let version = signatureBlob.first else {
             throw ReceiptDecodingError("The transaction receipt has no signature")
         }
         let sizes: [UInt8: Int] = [2: 128, 3: 256]
         guard let size = sizes[version] else {
             throw ReceiptDecodingError("The signature has version \(version) instead of 2 or 3")
         }
-        let rest = signature.dropFirst(1 + size)
+        let rest = signatureBlob.dropFirst(1 + size)
         let length = rest.prefix(4).reduce(0) { $0 << 8 | Int($1) }
         let certificate = rest.dropFirst(4)
         guard rest.count > 4, certificate.count == length else {
             throw ReceiptDecodingError("The signature's certificate does not have its stated length")
         }
-        return Signature(version: version, signature: signature.dropFirst().prefix(size), certificate: certificate)
+        return SignatureParts(
+            version: version, signature: signatureBlob.dropFirst().prefix(size), certificate: certificate)
     }
 
     private static func base64(_ text: String, _ name: String) throws(ReceiptDecodingError) -> [UInt8] {

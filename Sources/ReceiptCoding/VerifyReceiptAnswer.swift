@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Answers of verifyReceipt that are made from a decoded receipt.
+// Makes the members of verifyReceipt answers from a decoded receipt.
 
 public import AppStoreModel
 
 extension Receipt {
-    /// The receipt as verifyReceipt answers it, made from the receipt alone.
+    /// The receipt as verifyReceipt returns it, made from the receipt alone.
     ///
     /// - Parameter requestDate: The time of the answer; `nil` if there is none.
     public init(_ receipt: AppReceipt, requestDate: Timestamp?) {
@@ -38,7 +38,7 @@ extension Receipt {
 }
 
 extension LatestReceiptInfo {
-    /// The purchase as verifyReceipt answers it, made from the receipt alone.
+    /// The purchase as verifyReceipt returns it, made from the receipt alone.
     public init(_ purchase: InAppPurchase) {
         self.init()
         quantity = purchase.quantity

@@ -9,8 +9,8 @@ import Logging
 import PurchaseLedger
 import PurchaseServer
 
-/// Builds the ledger, the verifier and the server that a configuration describes, with the clocks, the randomness and
-/// the network of the machine. No other code has access to these: they are passed in.
+/// Builds the ledger, the verifier and the server that a configuration describes. It passes them the machine's clocks,
+/// randomness and network, which no other code accesses directly.
 struct Composition {
     let configuration: ServerConfiguration
     /// The simulator whose time the server takes; `nil` for the machine's.
@@ -107,7 +107,7 @@ extension TrustRoots {
 }
 
 extension Intermediates {
-    /// Reads a file, or all files in a folder whose names end like certificates.
+    /// Reads a file, or all files in a folder with the extension of a certificate.
     fileprivate init(at path: String) throws {
         let endings = [".cer", ".crt", ".der", ".pem"]
         var paths = [path]
@@ -154,7 +154,7 @@ extension Composition {
             metadata: ["simulatorClock": .string(address), "now": .string(now().iso8601)])
     }
 
-    /// Writes to standard error.
+    /// A logger that writes to standard error.
     func logger() -> Logger {
         var logger = Logger(label: "quittance") { [configuration] _ in
             LineLogHandler(configuration.logFormat, now: SystemClock.now, write: Terminal.printError)
@@ -163,7 +163,7 @@ extension Composition {
         return logger
     }
 
-    /// The ledger with the configured rules and apps.
+    /// The ledger with the configured rules and apps, and its verifier.
     func service(_ storage: SQLiteLedgerStorage, _ verifier: AppStoreVerifier) -> LedgerService {
         LedgerService(configuration, storage: storage, verifier: verifier)
     }

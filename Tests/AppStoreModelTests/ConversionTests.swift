@@ -42,22 +42,22 @@ import Testing
         let transaction = JWSTransactionDecodedPayload.random(using: &random)
         let row = transaction.legacy()
         try Self.expect(row.value.modern(in: ConversionContext()).value, toBe: transaction, but: row.leftovers)
-        let wordless: Set<String> = [
+        let withoutCounterpart: Set<String> = [
             "signedDate", "storefront", "storefrontId", "price", "currency", "offerPeriod", "appTransactionId",
             "offerDiscountType", "transactionReason", "type", "offerType", "offerIdentifier", "inventedMember",
             "bundleId", "environment", "isUpgraded",
         ]
-        #expect(Set(row.leftovers.map(\.path)).isSubset(of: wordless))
+        #expect(Set(row.leftovers.map(\.path)).isSubset(of: withoutCounterpart))
 
         let renewal = JWSRenewalInfoDecodedPayload.random(using: &random)
         let pending = renewal.legacy()
         try Self.expect(pending.value.modern(in: ConversionContext()).value, toBe: renewal, but: pending.leftovers)
-        let renewalWordless: Set<String> = ["signedDate", "renewalDate", "renewalPrice", "currency", "environment"]
-        #expect(
-            Set(pending.leftovers.map(\.path)).isSubset(of: renewalWordless.union(["offerType", "offerIdentifier"])))
+        let renewalMembers: Set<String> = [
+            "signedDate", "renewalDate", "renewalPrice", "currency", "environment", "offerType", "offerIdentifier",
+        ]
+        #expect(Set(pending.leftovers.map(\.path)).isSubset(of: renewalMembers))
     }
 
-    /// Every value of a document is in the converted one or a leftover.
     @Test(arguments: 0..<UInt64(200))
     func `every value of a verifyReceipt answer is converted or a leftover`(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
@@ -72,7 +72,7 @@ import Testing
         let modern = response.modern()
         let paths = Set(modern.leftovers.map(\.path))
         var back = modern.value.legacy().value
-        // Where rows stood is named, and whose copy it was that remained.
+        // A row in both lists comes back once. A leftover says which rows were in `in_app`.
         let ids = (response.latestReceiptInfo ?? []).map(\.transactionId)
         let added = (response.receipt?.inApp ?? []).filter { !ids.contains($0.transactionId) }
         let all = back.latestReceiptInfo ?? back.receipt?.inApp ?? []
@@ -140,7 +140,7 @@ import Testing
         #expect(invented.isEmpty)
     }
 
-    /// Offers, which the two worlds divide into members differently.
+    /// Offers, for which the two formats have different members.
     @Test(
         arguments: [
             (#"{"is_trial_period":"true"}"#, #"{"offerType":1,"offerDiscountType":"FREE_TRIAL"}"#, []),
@@ -233,7 +233,6 @@ import Testing
         #expect(conversion.leftovers.map(\.path) == ["receipt.in_app[0].odd", "receipt.in_app", "latest_receipt"])
     }
 
-    /// Documents of every kind and their leftovers.
     @Test(arguments: [
         (
             #"{"status":0,"receipt":{"receipt_type":"Production","in_app":[]},"environment":"Sandbox"}"#,
@@ -260,7 +259,7 @@ import Testing
                     + #""renewalInfo":[{"autoRenewStatus":0,"expirationIntent":2,"environment":"Production"}]}"#,
                 ["latest_receipt", "notification_type"]
             ),
-            // Since then, in a unified receipt.
+            // Since then: the purchases are in a unified receipt.
             (
                 #"{"notification_type":"DID_RENEW","environment":"PROD","bid":"a","auto_renew_status":"true","password":"p","#
                     + #""unified_receipt":{"environment":"Production","status":0,"latest_receipt":"abc","#

@@ -3,7 +3,7 @@
 import AppStoreModel
 import Testing
 
-/// Every member that Apple documents, with a value of its form: a test names a member that its type lacks.
+/// Decodes every member that Apple documents. A failure names the member that its type lacks.
 @Suite struct FieldTests {
     struct Field: Sendable, CustomTestStringConvertible {
         var type: String
@@ -214,7 +214,7 @@ import Testing
     ].flatMap(\.self)
 
     @Test(arguments: modern + legacy)
-    func field(_ field: Field) throws {
+    func `a documented member is decoded and encoded`(_ field: Field) throws {
         let known = try field.known(.object([field.member]))
         #expect(known[field.member.name] == field.member.value)
     }

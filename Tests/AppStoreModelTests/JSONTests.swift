@@ -143,7 +143,7 @@ import Testing
         #expect(try JSONValue(encoding: [Nothing(), Nothing()]).compactText == "[null,null]")
     }
 
-    /// Encodes a member inside the inner object after one beside it.
+    /// Writes to the inner object after a later member of the outer one.
     private struct OutOfOrder: Encodable {
         enum CodingKeys: String, CodingKey {
             case inner
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test func `a container that is written to after one around it is an error`() {
+    @Test func `writing to a nested container after its enclosing one is an error`() {
         #expect(throws: EncodingError.self) { try JSONValue(encoding: OutOfOrder()) }
     }
 

@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test(arguments: payloads)
-    func `a payload in its own place is accepted with the members of all kinds`(
+    func `a payload is accepted where its kind is expected, with the members of all kinds`(
         kind: SignedKind, payload: String
     ) throws {
         let json = try JSONValue(parsing: Array(payload.utf8))
@@ -74,10 +74,12 @@ import Testing
         #expect(kind.accepts(.object(try #require(json.members) + added)))
     }
 
-    @Test func `no kind is accepted in another's place`() throws {
+    @Test func `no payload is accepted where another kind is expected`() throws {
         for (kind, payload) in Self.payloads {
             let json = try JSONValue(parsing: Array(payload.utf8))
-            for place in SignedKind.allCases { #expect(place.accepts(json) == (place == kind), "\(kind) as \(place)") }
+            for expected in SignedKind.allCases {
+                #expect(expected.accepts(json) == (expected == kind), "\(kind) as \(expected)")
+            }
         }
     }
 }

@@ -32,7 +32,7 @@ import Testing
         #expect(Self.pacific(milliseconds) == pacific)
     }
 
-    @Test func `Pacific time is that of the time zone database for every hour of 1987 to 2040`() throws {
+    @Test func `Pacific time agrees with the time zone database for every hour of 1987 to 2040`() throws {
         let zone = try #require(TimeZone(identifier: "America/Los_Angeles"))
         for seconds in stride(from: Int64(536_457_600), to: 2_240_611_200, by: 3600) {
             let expected = zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds)))

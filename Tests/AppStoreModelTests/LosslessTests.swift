@@ -34,7 +34,7 @@ extension JSONValue {
     }
 }
 
-/// Every file of Apple's own library's test resources.
+/// Reads every file of the test resources of Apple's own library.
 @Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct LosslessTests {
     struct Model: Sendable, CustomTestStringConvertible {
         var file: String
@@ -140,7 +140,7 @@ extension JSONValue {
         #expect(try model.roundTrip(json).sorted == json.sorted)
     }
 
-    /// The members that are words or numbers of a vocabulary, anywhere.
+    /// The names of the members whose value is from an open vocabulary, in any payload.
     private static let words: Set<String> = [
         "environment", "receiptType", "type", "inAppOwnershipType", "transactionReason", "offerType",
         "offerDiscountType",

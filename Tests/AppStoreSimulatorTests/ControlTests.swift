@@ -8,7 +8,7 @@ import Testing
 /// The commands of the control port, without a socket.
 @Suite struct ControlTests {
     static let wall = Timestamp(milliseconds: 1_800_000_000_000)
-    private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: 1_769_000_000_000)) }
+    private static let authority = Result { try StoreAuthority.fixture() }
 
     /// A simulator that stands still, and the commands that a test sends to it.
     struct Session {
@@ -20,7 +20,7 @@ import Testing
             var random = SeededRandom(seed: 1)
             let catalogue = StoreCatalogue.example(bundleId: "com.example", appAppleId: 7)
             let store = SimulatedStore(
-                World(seed: 1, catalogue: catalogue, now: WorldTests.start), try WorldSigner(authority),
+                World(seed: 1, catalogue: catalogue, now: RandomWorld.start), WorldSigner(authority),
                 try StoreKey(using: &random))
             simulator = Simulator(store, roots: try SimulatorRoots(authority), speed: speed, at: wall)
         }
@@ -81,7 +81,8 @@ import Testing
         Story(
             name: "upgrade", before: paid, command: #"POST /customers/anna/buy {"product":"com.example.pro.yearly"}"#,
             notifications: ["DID_CHANGE_RENEWAL_PREF.UPGRADE"]),
-        Story(name: "cancel", before: paid, command: "POST /customers/anna/cancel",
+        Story(
+            name: "cancel", before: paid, command: "POST /customers/anna/cancel",
             notifications: ["DID_CHANGE_RENEWAL_STATUS.AUTO_RENEW_DISABLED"]),
         Story(
             name: "resume", before: paid + ["POST /customers/anna/cancel"], command: "POST /customers/anna/resume",
@@ -182,8 +183,14 @@ import Testing
         ("POST /customers/anna/buy", "{}", 400, "invalid", "product is missing"),
         ("POST /customers/anna/buy", #"{"product":"x"}"#, 404, "unknownProduct", "com.example.pro.monthly"),
         ("POST /customers/anna/buy", #"{"product":"com.example.coins","quantity":11}"#, 400, "invalid", "from 1 to 10"),
-        ("POST /customers/anna/buy", #"{"product":"com.example.coins","quantity":"2"}"#, 400, "invalid", "from 1 to 10"),
-        ("POST /customers/anna/buy", #"{"product":"com.example.lifetime","quantity":2}"#, 409, "impossible", "quantity"),
+        (
+            "POST /customers/anna/buy", #"{"product":"com.example.coins","quantity":"2"}"#, 400, "invalid",
+            "from 1 to 10"
+        ),
+        (
+            "POST /customers/anna/buy", #"{"product":"com.example.lifetime","quantity":2}"#, 409, "impossible",
+            "quantity"
+        ),
         ("POST /customers/anna/resume", "", 409, "impossible", ""),
         ("POST /customers/anna/cancel", #"{"subscription":"1"}"#, 404, "unknownTransaction", "no subscription 1"),
         ("POST /customers/anna/refund", "", 409, "ambiguous", "com.example.coins"),
@@ -241,7 +248,7 @@ import Testing
         try session.run([Self.anna, Self.subscribe])
         session.wall = Timestamp(milliseconds: session.wall.milliseconds + 8000)
         let clock = try session.send("GET /clock").json
-        #expect(clock["now"]?.integer == WorldTests.start.milliseconds + 8 * 86_400_000)
+        #expect(clock["now"]?.integer == RandomWorld.start.milliseconds + 8 * 86_400_000)
         #expect(session.types().last == "DID_RENEW")
         try session.run([#"POST /clock/speed {"speed":0}"#])
         session.wall = Timestamp(milliseconds: session.wall.milliseconds + 3_600_000)

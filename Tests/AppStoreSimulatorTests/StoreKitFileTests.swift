@@ -23,7 +23,8 @@ import Testing
         ])
     func `files that Xcode wrote are read, and every product of theirs is there`(name: String, version: Int) throws {
         let file = try JSONValue(parsing: TestData.bytes("storekit/\(name).storekit"))
-        let ids = ["products", "nonRenewingSubscriptions"].flatMap { file[$0]?.array ?? [] }
+        let ids =
+            ["products", "nonRenewingSubscriptions"].flatMap { file[$0]?.array ?? [] }
             + (file["subscriptionGroups"]?.array ?? []).flatMap { $0["subscriptions"]?.array ?? [] }
         let catalogue = try genuine(name)
         #expect(catalogue.products.map(\.id).sorted() == ids.compactMap { $0["productID"]?.string }.sorted())
@@ -69,18 +70,22 @@ import Testing
         #expect { try catalogue(text) } throws: { "\($0)".contains(reason) }
     }
 
-    @Test(arguments: [
-        ("4.99", 4990), ("0", 0), ("300", 300_000), ("1.9", 1900), ("0.001", 1), ("1.2345", nil), (".5", nil),
-        ("1,99", nil), ("", nil), ("1.2.3", nil), ("٣", nil), ("9999999999999", nil),
-    ] as [(String, Int64?)])
+    @Test(
+        arguments: [
+            ("4.99", 4990), ("0", 0), ("300", 300_000), ("1.9", 1900), ("0.001", 1), ("1.2345", nil), (".5", nil),
+            ("1,99", nil), ("", nil), ("1.2.3", nil), ("٣", nil), ("9999999999999", nil),
+        ] as [(String, Int64?)])
     func `a decimal price is milliunits`(text: String, milliunits: Int64?) {
         #expect(StorePrice(decimal: text)?.milliunits == milliunits)
     }
 
     @Test(arguments: [
-        ("P1M", "2026-01-31T10:00:00Z", "2026-02-28T10:00:00Z"), ("P1M", "2028-01-31T10:00:00Z", "2028-02-29T10:00:00Z"),
-        ("P3M", "2026-11-30T00:00:00Z", "2027-02-28T00:00:00Z"), ("P1Y", "2028-02-29T23:59:59Z", "2029-02-28T23:59:59Z"),
-        ("P1W", "2026-12-28T00:00:00Z", "2027-01-04T00:00:00Z"), ("P3D", "2026-02-27T00:00:00Z", "2026-03-02T00:00:00Z"),
+        ("P1M", "2026-01-31T10:00:00Z", "2026-02-28T10:00:00Z"),
+        ("P1M", "2028-01-31T10:00:00Z", "2028-02-29T10:00:00Z"),
+        ("P3M", "2026-11-30T00:00:00Z", "2027-02-28T00:00:00Z"),
+        ("P1Y", "2028-02-29T23:59:59Z", "2029-02-28T23:59:59Z"),
+        ("P1W", "2026-12-28T00:00:00Z", "2027-01-04T00:00:00Z"),
+        ("P3D", "2026-02-27T00:00:00Z", "2026-03-02T00:00:00Z"),
         ("P13M", "2026-12-01T00:00:00Z", "2028-01-01T00:00:00Z"),
     ])
     func `a period ends by the calendar`(text: String, start: String, end: String) throws {

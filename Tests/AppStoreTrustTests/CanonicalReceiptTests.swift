@@ -43,16 +43,16 @@ import Testing
     }
 
     /// The canonical documents of a receipt in all wrappings, with the names of the wrappings.
-    private static func kept(
+    private static func canonicalDocuments(
         _ receipt: [UInt8], _ verifier: AppStoreVerifier
     ) async throws -> [(name: String, document: [UInt8])] {
-        var kept: [(String, [UInt8])] = []
+        var documents: [(String, [UInt8])] = []
         for wrapping in ReceiptWrapping.all(unsigned: 1000) {
             let wrapped = try wrapping(receipt)
             #expect(wrapped != receipt, "\(wrapping.name)")
-            kept.append((wrapping.name, try await verifier.verify(receipt: wrapped, at: now).document))
+            documents.append((wrapping.name, try await verifier.verify(receipt: wrapped, at: now).document))
         }
-        return kept
+        return documents
     }
 
     @Test(.enabled(if: TestData.isThere, "\(TestData.whyNot)"), arguments: genuine)
@@ -79,14 +79,16 @@ import Testing
         let verifier = try Self.verifier()
         let receipt = try TestData.receipt(file)
         let plain = try await verifier.verify(receipt: receipt, at: Self.now).document
-        for (name, document) in try await Self.kept(receipt, verifier) {
+        for (name, document) in try await Self.canonicalDocuments(receipt, verifier) {
             #expect(document == plain, "\(name)")
         }
     }
 
     @Test func `a receipt of the simulator is canonical, and so is its document in every wrapping`() async throws {
         let (receipt, verifier) = try Self.simulated()
-        for (name, document) in try await Self.kept(receipt, verifier) { #expect(document == receipt, "\(name)") }
+        for (name, document) in try await Self.canonicalDocuments(receipt, verifier) {
+            #expect(document == receipt, "\(name)")
+        }
     }
 
     @Test(.enabled(if: TestData.isThere && OpenSSL.program != nil, "needs the program openssl, and \(TestData.whyNot)"))

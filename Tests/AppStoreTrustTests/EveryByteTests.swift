@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    /// The changes of a byte: the lowest bit alone and all bits; in a soak, every combination.
+    /// The bits of a byte to change: the lowest bit alone, then all bits. A soak test changes every combination.
     private static let masks: [UInt8] =
         ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] == nil ? [0x01, 0xff] : Array(0x01...0xff)
 

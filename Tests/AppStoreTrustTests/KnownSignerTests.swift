@@ -8,7 +8,7 @@ import HostileVectors
 import ReceiptCoding
 import Testing
 
-/// The cache of known signers saves work, but no check.
+/// The cache of known signers changes the time of a verification, but never its result.
 @Suite struct KnownSignerTests {
     private static let now = Timestamp(milliseconds: 1_700_000_500_000)
     private static let payload = #"{"environment":"Sandbox","autoRenewStatus":1,"signedDate":1700000500000}"#
@@ -64,7 +64,7 @@ import Testing
         #expect(await Self.code(verifier, token) == nil)
     }
 
-    @Test func `a known signer of receipts does not excuse a changed container`() async throws {
+    @Test func `a changed container is refused even if its signer is known`() async throws {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_700_000_000_000))
         let verifier = AppStoreVerifier(apps: .any, environments: [.sandbox], roots: try authority.trust)
         var receipt = AppReceipt()
@@ -148,12 +148,12 @@ import Testing
 
     @Test func `a full cache drops the least recently used signer`() {
         let known = KnownSigners<Int, String>()
-        for number in 1...Limits.knownSigners { known.remember("signer \(number)", as: number) }
+        for number in 1...Limits.knownSigners { known.insert("signer \(number)", for: number) }
         #expect(known.signer { key, _ in key == 1 } == "signer 1")
-        known.remember("another", as: 0)
+        known.insert("another", for: 0)
         #expect(known.signer { key, _ in key == 2 } == nil)
         #expect(known.keys == Array(3...Limits.knownSigners) + [1, 0])
-        known.remember("the same", as: 3)
+        known.insert("the same", for: 3)
         #expect(known.keys.count == Limits.knownSigners)
         #expect(known.signer { key, _ in key == 3 } == "the same")
     }

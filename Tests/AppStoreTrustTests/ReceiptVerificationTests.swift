@@ -14,7 +14,7 @@ import Testing
         var receipt = AppReceipt()
         receipt.receiptType = Open(.productionSandbox)
         receipt.bundleId = "com.example"
-        receipt.bundleIdOctets = DEREncoding.utf8String("com.example")[...]
+        receipt.bundleIdBytes = DEREncoding.utf8String("com.example")[...]
         receipt.receiptCreationDate = Timestamp(milliseconds: 1_700_000_500_000)
         var purchase = InAppPurchase()
         purchase.productId = "com.example.pro"

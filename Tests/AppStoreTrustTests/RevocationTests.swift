@@ -9,8 +9,8 @@ import SwiftASN1
 import Testing
 import X509
 
-/// When the checker asks responders, and what callers get. Patience is an hour in tests that do not depend on it. The
-/// time limit of an hour only ends a test that would wait forever.
+/// When the checker sends requests, and what it returns to callers. Tests that do not depend on patience set it to an
+/// hour. The time limit only ends a test that would wait forever.
 @Suite(.timeLimit(.minutes(60))) struct RevocationTests {
     private static let now = TestResponse.now
     private static let payload = #"{"environment":"Sandbox","autoRenewStatus":1,"signedDate":1700000500000}"#
@@ -364,7 +364,7 @@ import X509
         let checker = Self.patient(transport)
         let first = Task { await checker.statuses([chain.question], at: Self.now) }
         let second = Task { await checker.statuses([chain.question], at: Self.now) }
-        // By then both probably wait; the test is valid if they do not.
+        // After this time both probably wait. The test is valid even if they do not.
         while transport.count < 1 { try await Task.sleep(for: .milliseconds(1)) }
         try await Task.sleep(for: .milliseconds(50))
         first.cancel()

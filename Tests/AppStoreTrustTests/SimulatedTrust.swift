@@ -5,7 +5,7 @@ import AppStoreTrust
 
 /// Lets a verifier trust a simulated authority.
 extension CertificateAuthority {
-    /// Its roots.
+    /// The authority's roots.
     var trust: TrustRoots {
         get throws {
             let roots = try roots.map { try TrustRoots(reading: $0) }

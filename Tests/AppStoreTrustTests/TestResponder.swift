@@ -200,7 +200,8 @@ final class Gate: Sendable {
     func pass() async { for await _ in stream.stream {} }
 }
 
-/// A clock on which every sleep ends at once until `stop`. After that no sleep ends, however slow the machine is.
+/// A clock on which every sleep ends at once. After `stop`, a sleep takes an hour, so that no deadline passes even on a
+/// slow machine.
 final class HurriedClock: Clock {
     typealias Duration = Swift.Duration
 

@@ -21,7 +21,7 @@ import Testing
         var surprises: [String] = []
         for vector in file.vectors {
             guard let verifier = verifiers[vector.trust] else { return ["no trust called \(vector.trust)"] }
-            // Once with a new signer, once with a known one.
+            // The second attempt finds the signer in the cache.
             for attempt in 1...2 {
                 let outcome = try await vector.outcome(verifier)
                 guard outcome != vector.expected else { continue }
@@ -36,7 +36,7 @@ import Testing
         #expect(surprises == [])
     }
 
-    @Test func `the committed vectors are those of the command, and new ones have the same results`() async throws {
+    @Test func `the committed vectors are up to date, and newly made ones have the same results`() async throws {
         let made = try HostileVectors.make()
         #expect(Set(made.keys) == Set(Self.files))
         for (name, file) in made {
@@ -52,9 +52,9 @@ import Testing
     @Test func `every code is expected of some vector, and ids are unique`() throws {
         let vectors = try Self.files.flatMap { try Self.committed($0).vectors }
         #expect(Set(vectors.map(\.id)).count == vectors.count)
-        // A document alone decides neither about its device nor about the revocation of its signer.
-        let elsewhere: Set<VerificationError.Code> = [.otherDevice, .certificateRevoked, .revocationUnknown]
-        let expected = Set(VerificationError.Code.allCases).subtracting(elsewhere).map(\.rawValue)
+        // These codes do not depend on the document alone, but on a device or on an OCSP responder.
+        let external: Set<VerificationError.Code> = [.otherDevice, .certificateRevoked, .revocationUnknown]
+        let expected = Set(VerificationError.Code.allCases).subtracting(external).map(\.rawValue)
         #expect(Set(vectors.map(\.expected)) == Set(expected + ["verified"]))
     }
 }

@@ -3,7 +3,7 @@
 import Foundation
 import Testing
 
-/// The code in the articles and the README compiles and runs: each block stands in a test of this target.
+/// The code in the articles and the README compiles and runs: a test of this target contains each block.
 @Suite struct ArticleTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
@@ -24,7 +24,7 @@ import Testing
             .map { "\n\($0)" }.joined()
     }
 
-    @Test func `every block of Swift in an article stands in a test`() throws {
+    @Test func `a test contains every block of Swift in an article`() throws {
         var articles = try Self.files(".md", below: "Sources")
         articles["README.md"] = try String(contentsOf: Self.root.appending(path: "README.md"), encoding: .utf8)
         let tests = try Self.files(".swift", below: "Tests/ArticleTests").values.map { Self.normalized($0[...]) }

@@ -5,7 +5,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import ReceiptCoding
 
-/// What the articles take as given: documents that a simulated App Store signed.
+/// A simulated App Store. It signs the documents that the code in the articles verifies.
 struct SimulatedStore: Sendable {
     let now = Timestamp(milliseconds: 1_750_000_000_000)
     let authority: CertificateAuthority

@@ -15,10 +15,10 @@ import Testing
     }
 }
 
-/// A database in memory that notices when another handle changed it in between.
+/// A database in memory. It refuses changes if it was changed after the caller loaded the records.
 private actor Database {
     nonisolated let memory = MemoryLedgerStorage()
-    /// Odd while changes are being applied, so that nothing loaded meanwhile counts.
+    /// Odd while changes are being applied: a commit that loaded records meanwhile must retry.
     private var version = 0
 
     func load(_ query: LedgerQuery) async throws -> (LedgerSnapshot, version: Int) {

@@ -25,7 +25,7 @@ import Testing
         return verifier
     }
 
-    /// What a transaction led to.
+    /// The calls of `unlock`, `keep` and `refuse` that a transaction causes.
     private func outcome(_ jws: String, _ verifier: AppStoreVerifier) async -> [String] {
         var done: [String] = []
         func unlock(_ product: String?, in environment: Environment) { done.append("unlock \(product ?? "")") }

@@ -175,7 +175,7 @@ enum ReceiptCases {
                 chain.leaf.key = .newP256()
                 let certificates = try chain.issue()
                 plan.certificates = try certificates.map { try [UInt8](der: $0) }
-                plan.signer = try ReceiptPlan.signer(certificates[0])
+                plan.signer = try SigningChain.issuerAndSerialNumber(of: certificates[0])
             },
             receipt("signature-other-payload", "The signature of something else.", .invalidSignature) { plan, _ in
                 plan.signedBytes = [1, 2, 3]
@@ -299,7 +299,7 @@ enum ReceiptCases {
                 let certificate = try forged.issue()
                 plan.certificates[1] = plan.certificates[0]
                 plan.certificates[0] = try [UInt8](der: certificate)
-                plan.signer = try ReceiptPlan.signer(certificate)
+                plan.signer = try SigningChain.issuerAndSerialNumber(of: certificate)
                 plan.key = forged.key
             },
             receipt(
@@ -581,7 +581,7 @@ enum ReceiptCases {
         receipt("xcode-\(id)", description, expected, source: "legacy-receipts A.3", trust: trust) { plan, world in
             let certificate = world.xcode.receipt.certificate
             plan.certificates = [try [UInt8](der: certificate)]
-            plan.signer = try ReceiptPlan.signer(certificate)
+            plan.signer = try SigningChain.issuerAndSerialNumber(of: certificate)
             plan.key = world.xcode.receipt.plan.key
             plan.payload = payload([(0, DEREncoding.utf8String(type))] + Array(attributes.dropFirst()))
         }
@@ -598,7 +598,7 @@ enum ReceiptCases {
                 forged.issuerKey = forged.key
                 let certificate = try forged.issue()
                 plan.certificates = [try [UInt8](der: certificate)]
-                plan.signer = try ReceiptPlan.signer(certificate)
+                plan.signer = try SigningChain.issuerAndSerialNumber(of: certificate)
                 plan.key = forged.key
                 plan.payload = payload([(0, DEREncoding.utf8String("Xcode"))] + Array(attributes.dropFirst()))
             },

@@ -182,7 +182,8 @@ private struct History {
     /// A statement with random content.
     private func statement(_ random: inout SeededRandom) -> TransactionStatement {
         var statement = TransactionStatement(
-            source: .receipt, provenance: Provenance(signedDate: Timestamp(milliseconds: 0), evidence: EvidenceID([])),
+            source: .receipt,
+            provenance: Provenance(signedDate: Timestamp(milliseconds: 0), digest: DocumentDigest([])),
             transactionId: "", originalTransactionId: "", productId: Self.pick(["p", "q"], &random))
         let start = now + Int64.random(in: -20_000_000..<1000, using: &random)
         statement.type = Open(Self.pick([ProductType.autoRenewableSubscription, .consumable, .nonConsumable], &random))

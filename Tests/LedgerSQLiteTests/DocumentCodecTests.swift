@@ -20,7 +20,7 @@ import Testing
         let storage = try storage ?? .inMemory()
         // Of two documents that differ in what is not signed alone, the first stays.
         let new = try await storage.store(documents.map { .unverified($0) })
-        #expect(new.count == count ?? Set(documents.map { EvidenceID($0, .notification) }).count)
+        #expect(new.count == count ?? Set(documents.map { DocumentDigest($0, .notification) }).count)
         for document in new {
             let found = try await storage.load { $0.documents = [document.provenance] }
             #expect(found.documents[document.provenance]?.document == document.document)

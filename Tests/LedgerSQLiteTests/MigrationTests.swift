@@ -167,7 +167,7 @@ import Testing
         async throws
     {
         let document = Array("document".utf8)
-        let id = EvidenceID(document, .notification)
+        let id = DocumentDigest(document, .notification)
         let digest = "x'\(String("\(id)".prefix(32)))'"
         let content = "x'00' || CAST('document' AS BLOB)"
         let storage = try oldFile(
@@ -179,7 +179,7 @@ import Testing
                 INSERT INTO mentions (chain, document) VALUES (1, 3), (2, 3), (6, 3);
                 """)
         let keys = ["active", "expired", "erased"].map { Self.key($0) }
-        let names = (1...3).map { Provenance(signedDate: Timestamp(milliseconds: $0), evidence: id) }
+        let names = (1...3).map { Provenance(signedDate: Timestamp(milliseconds: $0), digest: id) }
         let evidence = try await storage.load { $0.evidence = Set(keys) }.evidence
         let shared = DocumentReference(names[2], about: [keys[0], keys[1]])
         let own = names.prefix(2).map { DocumentReference($0, about: [keys[0]]) }

@@ -123,7 +123,7 @@ import Testing
     ) -> TransactionStatement {
         var statement = TransactionStatement(
             source: source,
-            provenance: Provenance(signedDate: Timestamp(milliseconds: signed), evidence: EvidenceID([])),
+            provenance: Provenance(signedDate: Timestamp(milliseconds: signed), digest: DocumentDigest([])),
             transactionId: id, originalTransactionId: id == "9" ? "9" : "1",
             productId: source == .receipt ? "receipt" : "signed")
         statement.type = Open(.autoRenewableSubscription)

@@ -207,11 +207,11 @@ import Testing
             var record = ChainRecord(key)
             record.chain.merge(
                 TransactionStatement(
-                    source: .receipt, provenance: Provenance(signedDate: Self.now, evidence: EvidenceID([1])),
+                    source: .receipt, provenance: Provenance(signedDate: Self.now, digest: DocumentDigest([1])),
                     transactionId: "1", originalTransactionId: "1", productId: "p"))
             record.chain.mergeResidue(
                 TransactionStatement(
-                    source: .receipt, provenance: Provenance(signedDate: Self.now, evidence: EvidenceID([1])),
+                    source: .receipt, provenance: Provenance(signedDate: Self.now, digest: DocumentDigest([1])),
                     transactionId: "2", originalTransactionId: "1", productId: "p"))
             record.report = ChainReport(ChainState(status: .active), isSubscription: false, revoked: ["1"])
             record.owners = [ChainRecord.Owner(customer, .claim)]

@@ -12,11 +12,11 @@ enum Facts {
         Timestamp(milliseconds: 1_700_000_000_000 + Int64(days * 86_400_000))
     }
 
-    /// The id of a document, derived from a text.
-    static func evidence(_ text: String) -> EvidenceID { EvidenceID(Array(text.utf8)) }
+    /// The digest of a document, derived from a text.
+    static func digest(_ text: String) -> DocumentDigest { DocumentDigest(Array(text.utf8)) }
 
     static func provenance(_ signed: Double, _ text: String) -> Provenance {
-        Provenance(signedDate: day(signed), evidence: evidence("\(signed) \(text)"))
+        Provenance(signedDate: day(signed), digest: digest("\(signed) \(text)"))
     }
 
     /// A subscription's period as in a receipt of a day: without members that receipts do not have.

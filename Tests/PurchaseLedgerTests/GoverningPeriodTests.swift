@@ -210,7 +210,7 @@ import Testing
         var chain = Chain(ChainKey("1000000603177571", in: Facts.scope))
         for purchase in receipt.modern().value.transactions {
             let provenance = Provenance(
-                signedDate: try #require(receipt.receiptCreationDate), evidence: Facts.evidence(""))
+                signedDate: try #require(receipt.receiptCreationDate), digest: Facts.digest(""))
             chain.merge(try #require(TransactionStatement(purchase, source: .receipt, provenance: provenance)))
         }
         let state = chain.subscription(at: try #require(Timestamp(iso8601: "2019-12-26T\(time)Z")))

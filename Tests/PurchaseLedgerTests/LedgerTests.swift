@@ -46,7 +46,7 @@ import Testing
         let kept = try await ledger.document(evidence.provenance)
         #expect(kept?.document == Array(transaction.utf8))
         // The digest from checking the signature is the one that any holder of the document computes.
-        #expect(evidence.id == EvidenceID(Array(transaction.utf8), .transaction))
+        #expect(evidence.id == DocumentDigest(Array(transaction.utf8), .transaction))
     }
 
     @Test func `the life of a subscription is published in order, and changes by time once, even after downtime`()
@@ -303,7 +303,7 @@ import Testing
 
 /// Tests the names of documents in answers.
 @Suite struct ProvenanceTextTests {
-    private static let name = EvidenceID([1, 2, 3])
+    private static let name = DocumentDigest([1, 2, 3])
 
     @Test(arguments: [1_749_923_628_492, 0, -1, nil])
     func `a document's name has its date and its digest`(milliseconds: Int64?) {

@@ -111,16 +111,16 @@ extension RuleBookCustomer {
         var answers: [[Answer]] = []
         for plan in plans {
             let ledger = Ledger(Catalogue(catalogue))
-            var given: [Answer] = []
+            var planAnswers: [Answer] = []
             for step in plan {
                 if let index = step.deliver, let at = step.at {
                     _ = try await ledger.record(evidence[index], claimedBy: "customer", at: at)
                 } else if let now = step.ask {
                     let holdings = try await ledger.holdings(of: "customer", in: Facts.scope, at: now)
-                    given.append(holdings.map(Answer.init) ?? Answer())
+                    planAnswers.append(holdings.map(Answer.init) ?? Answer())
                 }
             }
-            answers.append(given)
+            answers.append(planAnswers)
         }
         return answers
     }
@@ -147,12 +147,12 @@ extension RuleBookCustomer.Answer {
 }
 
 extension Catalogue {
-    init(_ words: RuleBookCustomer.Products) {
+    init(_ catalogue: RuleBookCustomer.Products) {
         self.init(
-            products: words.products.mapValues {
+            products: catalogue.products.mapValues {
                 Product(
                     entitlements: $0.entitlements, level: $0.level, duration: $0.duration.map { .milliseconds($0) })
-            }, staleLeeway: .milliseconds(words.staleLeeway))
+            }, staleLeeway: .milliseconds(catalogue.staleLeeway))
     }
 }
 
@@ -204,11 +204,12 @@ extension RuleBookCustomer.Document {
         let parts = try [
             transaction.map { try Evidence(unsigned: $0) }, renewal.map { try Evidence(unsigned: $0) },
         ].compactMap { $0 }
-        let about = Evidence.Notification(
+        let notification = Evidence.Notification(
             uuid: payload.notificationUUID, type: payload.notificationType?.rawValue ?? "",
             subtype: payload.subtype?.rawValue)
         return Evidence(
-            .notification, try Evidence.document(payload), Facts.scope, signedDate, parts: parts, notification: about
+            .notification, try Evidence.document(payload), Facts.scope, signedDate, parts: parts,
+            notification: notification
         ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
     }
 
@@ -248,17 +249,17 @@ extension Evidence {
 }
 
 extension InAppPurchase {
-    init(_ words: RuleBookCustomer.Purchase) {
+    init(_ purchase: RuleBookCustomer.Purchase) {
         self.init()
-        transactionId = words.transactionId
-        originalTransactionId = words.originalTransactionId
-        productId = words.productId
-        productType = Open(rawValue: words.productType)
-        purchaseDate = words.purchaseDate
-        originalPurchaseDate = words.originalPurchaseDate
-        quantity = words.quantity
-        expiresDate = words.expiresDate
-        cancellationDate = words.cancellationDate
-        webOrderLineItemId = words.webOrderLineItemId
+        transactionId = purchase.transactionId
+        originalTransactionId = purchase.originalTransactionId
+        productId = purchase.productId
+        productType = Open(rawValue: purchase.productType)
+        purchaseDate = purchase.purchaseDate
+        originalPurchaseDate = purchase.originalPurchaseDate
+        quantity = purchase.quantity
+        expiresDate = purchase.expiresDate
+        cancellationDate = purchase.cancellationDate
+        webOrderLineItemId = purchase.webOrderLineItemId
     }
 }

@@ -124,7 +124,7 @@ struct SignedHistory {
         var receipt = AppReceipt()
         receipt.receiptType = Open(.production)
         receipt.bundleId = Facts.scope.bundleId
-        receipt.bundleIdOctets = DEREncoding.utf8String(Facts.scope.bundleId)[...]
+        receipt.bundleIdBytes = DEREncoding.utf8String(Facts.scope.bundleId)[...]
         receipt.receiptCreationDate = Facts.day(created)
         receipt.inAppPurchases = purchases
         return try authority.sign(receipt)

@@ -24,7 +24,7 @@ import Testing
     }
 
     private static func name(_ token: String, _ kind: Evidence.Kind = .transaction) -> String {
-        "\(start)-\(EvidenceID(Array(token.utf8), kind))"
+        "\(start)-\(DocumentDigest(Array(token.utf8), kind))"
     }
 
     private static let scope = #""bundleId":"com.example","environment":"Production""#
@@ -88,7 +88,7 @@ import Testing
         let transferring = try await World(policy: .transfer)
         let presented = #"{"document":"\#(try transferring.transaction())"}"#
         var refused: String?
-        // The first claim changes no owner, and ten more may within a day.
+        // The first claim changes no owner. Ten more claims may change it within a day.
         for claim in 0...11 {
             let path = "/v1/customers/\(claim.isMultiple(of: 2) ? "anna" : "bert")/purchases"
             refused = try await transferring.send(.post, path, presented, key: .client).1["tooManyClaims"]?.compactText
@@ -96,7 +96,7 @@ import Testing
         #expect(refused == #"[{"originalTransactionId":"1","retryAt":\#(Self.start + 86_400_000)}]"#)
     }
 
-    @Test func `an entitlement, and none`() async throws {
+    @Test func `an entitlement, active and inactive`() async throws {
         let world = try await World()
         let body = #"{"document":"\#(try world.transaction())"}"#
         _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
@@ -184,9 +184,9 @@ import Testing
         let answer = try await Self.text(world, .post, "/notifications/v2", notification)
         #expect(answer == "{}")
         let text = try await Self.text(world, .get, "/v1/subscriptions/1")
-        let id = "undated-\(EvidenceID(Array(token.utf8), .transaction))"
+        let id = "undated-\(DocumentDigest(Array(token.utf8), .transaction))"
         #expect(text.contains(#""evidence":{"id":"\#(id)","kind":"signedTransaction","signedDate":null}"#))
-        let name = "undated-\(EvidenceID(Array(info.utf8), .renewalInfo))"
+        let name = "undated-\(DocumentDigest(Array(info.utf8), .renewalInfo))"
         #expect(text.hasSuffix(#""renewalInfo":{"id":"\#(name)","signedDate":null}}"#), "\(text)")
         #expect(try await world.send(.get, "/v1/evidence/\(name)").1["signedDate"] == .null)
     }
@@ -239,7 +239,7 @@ import Testing
         #expect(answer["error"]?["message"]?.string?.contains("each names its environment") == true)
     }
 
-    @Test func `a cursor of another ledger is 400, and one before events that were erased is 410 with the oldest`()
+    @Test func `an invalid cursor is 400, and one before erased events is 410 with the oldest cursor`()
         async throws
     {
         let world = try await World()
@@ -253,8 +253,8 @@ import Testing
         #expect(response.status == .gone)
         #expect(
             String(buffer: response.body) == """
-                {"error":{"code":"cursorExpired","message":"Events behind this cursor were erased. Those that are left begin \
-                behind oldest.","retryable":false,"oldest":"1"}}
+                {"error":{"code":"cursorExpired","message":"Events after this cursor were erased. The remaining events \
+                begin after oldest.","retryable":false,"oldest":"1"}}
                 """)
         #expect(try await Self.text(world, .get, "/v1/events?after=1") == #"{"items":[],"nextCursor":"1"}"#)
         #expect(try await Self.text(world, .get, "/v1/events") == #"{"items":[],"nextCursor":"1"}"#)
@@ -277,7 +277,7 @@ import Testing
     }
 }
 
-/// What the server publishes and erases by itself.
+/// What the server publishes and erases without a request.
 @Suite struct DueChangePublisherTests {
     @Test func `events older than the retention are erased, and newer ones stay`() async throws {
         let world = try await LedgerRoutesTests.World()
@@ -287,7 +287,7 @@ import Testing
             let now = Timestamp(milliseconds: LedgerRoutesTests.now.milliseconds + days * day)
             let publisher = DueChangePublisher(
                 ledger: world.ledger, eventRetention: .seconds(2 * 86_400), now: { now },
-                clock: VirtualClock(endsWithFirstSleep: true), logger: world.server.logger)
+                clock: VirtualClock(cancelsSleepingTasks: true), logger: world.server.logger)
             try await publisher.run()
             return try await world.ledger.events(of: "com.example", limit: 10).events
         }
@@ -295,7 +295,7 @@ import Testing
         _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
         #expect(try await !world.ledger.events(of: "com.example", limit: 1).events.isEmpty)
         #expect(try await publish(after: 3).isEmpty)
-        // Due changes are published first, and stay.
+        // The due changes that this round publishes are new, and stay.
         #expect(try await !publish(after: 31).isEmpty)
     }
 }

@@ -44,8 +44,8 @@ import Testing
         #expect(!Self.names(in: entitlement).contains("evidence"))
     }
 
-    /// The same token with the other signature that is valid too: ECDSA accepts n - s for s.
-    private static func resigned(_ token: String) throws -> String {
+    /// The same token with its second valid signature: ECDSA accepts n - s in place of s.
+    private static func withOtherSignature(_ token: String) throws -> String {
         let jws = try JWS(token.utf8)
         let order: [UInt8] = [
             0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xbc, 0xe6,
@@ -63,9 +63,9 @@ import Testing
     @Test func `equal documents of a submission count once, by bytes and by what is signed in them`() async throws {
         let world = try await World()
         let (one, two) = (try world.transaction(), try world.transaction { $0.transactionId = "2" })
-        let resigned = try Self.resigned(one)
-        #expect(one != resigned)
-        let list = [one, two, one, resigned, two].map { "\"\($0)\"" }.joined(separator: ",")
+        let other = try Self.withOtherSignature(one)
+        #expect(one != other)
+        let list = [one, two, one, other, two].map { "\"\($0)\"" }.joined(separator: ",")
         let (status, answer) = try await world.send(
             .post, "/v1/customers/anna/purchases", #"{"documents":[\#(list)]}"#, key: .client)
         #expect(status == .ok)
@@ -80,7 +80,7 @@ import Testing
     func `a client key submits at most 20 documents at once, a server key 1,000`(
         role: APIKey.Role, count: Int, code: String
     ) async throws {
-        // Not documents at all, which is checked after they are counted.
+        // These are not documents, but the server counts them before it reads them.
         let list = [String](repeating: "\"x\"", count: count).joined(separator: ",")
         let (status, answer) = try await World().send(
             .post, "/v1/customers/anna/purchases", #"{"documents":[\#(list)]}"#, key: role)
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func `a consumable that a claim moved is marked transferred, as long as it is known`() async throws {
+    @Test func `a consumable that a claim moved from another customer is marked as transferred`() async throws {
         let world = try await World(storage: SQLiteLedgerStorage.inMemory())
         func coins(_ id: String, account: String? = nil) throws -> String {
             let token = try world.transaction {
@@ -132,7 +132,7 @@ import Testing
             let consumables = try await world.send(.get, "/v1/customers/\(customer)").1["consumables"]?.array
             return consumables?.map { $0["transferred"].map { $0 == .bool(true) } }
         }
-        // One of them has the account of a customer who could not have used it.
+        // Purchase 6 has the account of a customer who could not have used it.
         let bodies = [try coins("5"), try coins("6", account: "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11")]
         let notification = try world.notification(
             "ONE_TIME_CHARGE", transaction: JSONValue(parsing: bodies[1].utf8)["document"]?.string)

@@ -74,14 +74,14 @@ import Testing
             {"port": 1, "hostname": "::1", "environments": ["sandbox", "xcode"], "keepEvidence": true, "claimPolicy": "keep"}
             """
         let variables = ["QUITTANCE_PORT": "2", "QUITTANCE_CLAIM_POLICY": "share", "PATH": "x"]
-        let told = try Self.read(text, variables)
-        #expect(told.port == 2)
-        #expect(told.hostname == "::1")
-        #expect(told.environments == [.sandbox, .xcode])
-        #expect(told.keepEvidence)
-        #expect(told.claimPolicy == .share)
+        let configuration = try Self.read(text, variables)
+        #expect(configuration.port == 2)
+        #expect(configuration.hostname == "::1")
+        #expect(configuration.environments == [.sandbox, .xcode])
+        #expect(configuration.keepEvidence)
+        #expect(configuration.claimPolicy == .share)
         #expect(try Self.read(nil).claimPolicy == .accountTokenWins)
-        #expect(told.environment == .production)
+        #expect(configuration.environment == .production)
         #expect(
             try Self.read(nil, ["QUITTANCE_ENVIRONMENTS": "production, Sandbox"]).environments == [
                 .production, .sandbox,
@@ -143,10 +143,10 @@ import Testing
         ("cöm", false),
         ("com.example\u{0}", false), ("sqlite:x", false),
     ])
-    func `a bundle id that no app can have is refused`(id: String, isPossible: Bool) throws {
-        #expect(AppConfiguration.canBeBundleId(id) == isPossible)
+    func `a bundle id that no app can have is refused`(id: String, isValid: Bool) throws {
+        #expect(AppConfiguration.isValidBundleId(id) == isValid)
         let json = JSONValue.object([.init("apps", .array([.object([.init("bundleId", .string(id))])]))])
-        #expect(((try? Self.read(json.compactText)) != nil) == isPossible)
+        #expect(((try? Self.read(json.compactText)) != nil) == isValid)
     }
 
     @Test(arguments: [
@@ -175,14 +175,14 @@ import Testing
         (8080, 8080, nil, false), (8080, 8080, "127.0.0.1", false), (8080, 8080, "127.0.0.2", true),
         (8080, 8081, nil, true), (0, 0, nil, true), (8080, nil, nil, true),
     ])
-    func `two listeners need two addresses`(port: Int, healthPort: Int?, healthHostname: String?, isPossible: Bool) {
+    func `two listeners need two addresses`(port: Int, healthPort: Int?, healthHostname: String?, isValid: Bool) {
         var configuration = ServerConfiguration()
         (configuration.port, configuration.healthPort) = (port, healthPort)
         configuration.healthHostname = healthHostname
         var message: String?
         do { try configuration.requireTwoAddresses() } catch { message = error.message }
         let refusal = "port and healthPort are both 8080 on 127.0.0.1: choose another healthPort."
-        #expect(message == (isPossible ? nil : refusal))
+        #expect(message == (isValid ? nil : refusal))
     }
 
     @Test func `every setting is documented, with its variable`() throws {

@@ -8,10 +8,10 @@ import PurchaseServer
 import ReceiptCoding
 import Testing
 
-/// The bounds on what clients may use. No test reads a clock: each waits for the server.
+/// The bounds on connections and their deadlines. No test reads a clock: each waits for the server.
 @Suite(.timeLimit(.minutes(60))) struct ConnectionBoundsTests {
-    /// Bounds that let one connection be open, so that a second is answered only once the first was closed; and no
-    /// time-out but those that a test sets.
+    /// Bounds that allow one open connection, so that the server answers a second one only once the first is closed.
+    /// All timeouts are longer than the test, except those that it sets.
     private static func single(_ change: (inout ServerBounds) -> Void = { _ in }) -> ServerBounds {
         var bounds = ServerBounds()
         bounds.connections = 1
@@ -83,7 +83,7 @@ import Testing
             let client = try await RawClient(port: running.port)
             await client.send(head)
             #expect(head.isEmpty ? await client.rest() == "" : await client.trickle("x"))
-            // On a busy machine that may be too short for an honest client too, which retries.
+            // On a busy machine 50 milliseconds may be too short even for this complete request, so it is retried.
             while try await !RawClient.isLive(port: running.port) {}
         }
     }
@@ -123,7 +123,7 @@ import Testing
     ) async throws {
         let world = try await LedgerRoutesTests.World()
         let request = try Self.longRequest(world)
-        // The time must also suffice for the response, on any machine.
+        // The bound also applies to the request of `isLive`, for which it must suffice on any machine.
         try await withServer(Self.single { $0[keyPath: bound] = .seconds(10) }, ledger: world.server.ledger) {
             running in
             let client = try await RawClient(port: running.port, isReading: false)

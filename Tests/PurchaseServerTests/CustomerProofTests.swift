@@ -7,7 +7,7 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
-/// Tokens that an app's backend creates for a customer, and everything that is almost one.
+/// Tokens that an app's backend creates for a customer, and texts that differ from a valid token in one point.
 @Suite struct CustomerProofTests {
     private typealias World = LedgerRoutesTests.World
 
@@ -20,7 +20,7 @@ import Testing
         String(decoding: Base64.encodeURL(Array(text.utf8)[...]), as: UTF8.self)
     }
 
-    /// A token that the test makes itself.
+    /// A token that is made without the server's code.
     private static func token(
         _ claims: String, header: String = #"{"alg":"HS256"}"#, secret: String = secret
     ) -> String {
@@ -37,7 +37,7 @@ import Testing
         return world
     }
 
-    /// The status of a read with a client key, and the code if there is one.
+    /// Reads a customer with a client key, and returns the status, and the code and message if there is an error.
     private static func read(
         _ world: World, _ token: String?, of id: String = "anna"
     ) async throws -> (Int, String?, String?) {
@@ -71,12 +71,12 @@ import Testing
     @Test(arguments: [
         ("anna", "anna", 200), ("bert", "anna", 403), ("Anna", "anna", 403), ("anna ", "anna", 403),
         (id, id.uppercased(), 200), (id.uppercased(), id, 200),
-        // Two ids of one customer are two ids: a token is for the id in it.
+        // A token is for the id in it only, even if the customer has another id.
         ("anna", id, 403),
         // Two ids that look alike are different ids, as in the ledger.
         ("e\u{301}", "%C3%A9", 403), ("\u{e9}", "e%CC%81", 403), ("\u{e9}", "%C3%A9", 404), ("a/b", "a%2Fb", 404),
     ])
-    func `a token is for exactly the id in it, a UUID in any letters`(
+    func `a token is for exactly the id in it, a UUID in upper or lower case`(
         subject: String, path: String, status: Int
     ) async throws {
         let world = try await Self.world()

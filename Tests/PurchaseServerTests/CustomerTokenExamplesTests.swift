@@ -10,7 +10,7 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
-/// The tokens of the examples in `docs/customer-proof.md`, sent to a server with the real time.
+/// The tokens of the examples in `docs/customer-proof.md`, sent to a server that uses the machine's clock.
 @Suite struct CustomerTokenExamplesTests {
     private static let secret = "a secret of enough bytes: 0123456789"
     private static let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    /// A valid token leads to 404, since the customer is unknown; for another customer it is refused.
+    /// The statuses for a valid token: 404 for its customer, who is unknown here, and 403 for another customer.
     private static let accepted = [404, 403]
 
     @Test func `Swift`() async throws {
@@ -97,7 +97,7 @@ import Testing
         #expect(try await Self.statuses(token, CustomerProof(secret: Self.secret)) == Self.accepted)
     }
 
-    @Test func `Python, and PyJWT as a judge of our own tokens`() async throws {
+    @Test func `Python, and PyJWT reads the tokens that the server's library creates`() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -105,7 +105,7 @@ import Testing
             _ = try Self.run(["python3", "-m", "venv", "venv"], in: folder)
             _ = try Self.run(["venv/bin/pip", "install", "--quiet", "PyJWT[crypto]"], in: folder)
         } catch {
-            try Test.cancel("PyJWT cannot be had: \(error)")
+            try Test.cancel("PyJWT cannot be installed: \(error)")
         }
         func python(_ script: String) throws -> String {
             try Self.run(["venv/bin/python", "-c", try Self.example("python") + "\n" + script], in: folder)
@@ -113,13 +113,13 @@ import Testing
         let token = try python("print(customer_token('anna', '\(Self.secret)'))")
         let proof = try #require(CustomerProof(secret: Self.secret))
         #expect(try await Self.statuses(token, proof) == Self.accepted)
-        // A quotation mark, a letter outside of ASCII and one outside of the first plane.
+        // A quotation mark, a letter outside ASCII, and a character outside the Basic Multilingual Plane.
         let id = #"an"na é 😀"#
         let other = try python(#"print(customer_token('an"na é 😀', '\#(Self.secret)'))"#)
         let path = try #require(id.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
         #expect(try await Self.statuses(other, proof, for: path) == Self.accepted)
 
-        // The reverse.
+        // In the other direction, PyJWT reads a token that `CustomerProof` creates.
         let expires = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 + 3600) * 1000)
         let own = try #require(proof.token(for: id, expires: expires))
         let read = try python("print(jwt.decode('\(own)', '\(Self.secret)', algorithms=['HS256']))")

@@ -3,7 +3,7 @@
 import PurchaseLedger
 import PurchaseLedgerTesting
 
-/// A storage of which every operation fails.
+/// A storage whose operations all fail.
 struct FailingStorage: ForwardingStorage {
     let inner: any LedgerStorage = MemoryLedgerStorage()
     var error: any Error

@@ -149,7 +149,8 @@ import Testing
         #expect(customer["entitlements"]?.array?.map { $0["name"]?.string } == ["pro"])
         #expect(customer["nextChange"]?.integer == Self.now.milliseconds + Self.month)
         let evidence = customer["purchases"]?.array?.first?["evidence"]
-        #expect(evidence?["id"]?.string == "\(Self.now.milliseconds)-\(EvidenceID(Array(token.utf8), .transaction))")
+        let digest = DocumentDigest(Array(token.utf8), .transaction)
+        #expect(evidence?["id"]?.string == "\(Self.now.milliseconds)-\(digest)")
 
         let (read, again) = try await world.send(.get, "/v1/customers/anna")
         #expect(read == .ok)
@@ -175,7 +176,7 @@ import Testing
         #expect(try await world.send(.get, "/v1/customers/anna").0 == .notFound)
     }
 
-    @Test func `an invalid single document is named document in the error`() async throws {
+    @Test func `the error about a single invalid document begins with document`() async throws {
         let (_, answer) = try await World().send(.post, "/v1/customers/anna/purchases", #"{"document":"x"}"#)
         #expect(answer["error"]?["message"]?.string?.hasPrefix("document: ") == true)
     }
@@ -339,7 +340,7 @@ import Testing
         let world = try await World()
         let plan = try ReceiptPlan(Self.receipt.encoded, by: world.authority.receipts)
         let document = Base64.encode(try plan.signed())
-        // Certificates beside the signer's chain are unsigned: the receipt is accepted, and stored without them.
+        // Certificates outside the signer's chain are not signed: the receipt is accepted, and stored without them.
         var wrapped = plan
         wrapped.certificates += Array(repeating: DEREncoding.sequence([UInt8](repeating: 0, count: 9999)), count: 7)
         let sent = Base64.encode(try wrapped.signed())

@@ -9,7 +9,7 @@ import Testing
 
 /// Long bodies: their budget of memory, and their order.
 @Suite(.timeLimit(.minutes(60))) struct LongBodyTests {
-    /// The status and body of the answer to a long body of spaces.
+    /// Sends a body of spaces, and returns the response.
     private static func post(_ path: String, length: Int, port: Int) async throws -> String {
         let client = try await RawClient(port: port)
         await client.post(path, length: length, sent: length)
@@ -68,9 +68,10 @@ import Testing
         }
     }
 
-    /// The order in which bodies are handled that arrive while another is handled, and the refused ones.
+    /// Lets bodies arrive while another one is handled, and returns the order in which they are handled, and the
+    /// refused ones.
     ///
-    /// - Parameter later: What arrives when so many of these have begun.
+    /// - Parameter later: One more body, which arrives once `count` of the others have begun.
     private static func order(
         _ arrivals: [Arrival], later: (count: Int, arrival: Arrival)? = nil, limit: Int = 100
     ) async throws -> (handled: [String], refused: Set<String>) {
@@ -115,7 +116,7 @@ import Testing
         func add(_ name: String) { names.withLock { $0.append(name) } }
     }
 
-    /// From one client, from one each, and from behind a proxy that names none.
+    /// The long bodies come from one client, from a client each, or from a proxy that names no client.
     @Test(arguments: ["192.0.2.2", "192.0.2.", nil] as [String?], [0, 1, 8, 31])
     func `a receipt overtakes the long bodies of others, whenever it arrives`(client: String?, count: Int) async throws
     {
@@ -160,7 +161,7 @@ import Testing
         if isTaskCancelled { gone.cancel() } else { closed.succeed() }
         await #expect(throws: CancellationError.self) { try await gone.value }
         #expect(queue.count == 0)
-        // A client that disconnects before that does not wait at all.
+        // The body of a client that has disconnected before does not wait at all.
         let late = Task {
             withUnsafeCurrentTask { $0?.cancel() }
             try await queue.run(1, for: nil) { handled.add("late") }
@@ -172,7 +173,7 @@ import Testing
         #expect(handled.all == ["first", "last"])
     }
 
-    @Test func `a client that disconnects while its body waits returns its budget`() async throws {
+    @Test func `if a client disconnects while its body waits, the bytes return to the budget`() async throws {
         try await withServer(ServerBounds()) { running in
             let (gate, opened) = AsyncStream.makeStream(of: Void.self)
             try await withThrowingTaskGroup(of: Void.self) { group in

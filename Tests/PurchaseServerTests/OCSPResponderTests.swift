@@ -10,8 +10,8 @@ import PurchaseServer
 import Testing
 import X509
 
-/// Revocation from end to end: genuine tokens, a real responder, real connections. The time limit ends a hanging test
-/// only.
+/// Revocation from end to end: genuine tokens, a real responder, real connections. The time limit only ends a test that
+/// hangs.
 @Suite(.serialized, .timeLimit(.minutes(60))) struct OCSPResponderTests {
     private static func code(_ verifier: AppStoreVerifier, _ token: [UInt8]) async -> VerificationError.Code? {
         do {
@@ -22,7 +22,7 @@ import X509
         }
     }
 
-    /// A timeout that is long enough for any machine.
+    /// A checker whose timeouts are long enough for any machine.
     private static func checker() -> RevocationChecker {
         RevocationChecker(transport: OpenSSLResponder.transport, patience: .seconds(3600), deadline: .seconds(3600))
     }
@@ -159,7 +159,7 @@ import X509
             try await Task.sleep(for: .milliseconds(100))
             task.cancel()
             guard case .failure = await task.result else {
-                Issue.record("It did end.")
+                Issue.record("The request was not cancelled.")
                 return
             }
         }

@@ -64,7 +64,7 @@ import Testing
         return payload
     }
 
-    /// The renewal, known as a document of its own.
+    /// The transaction of the renewal, which the ledger knows from a document of its own.
     private static func renewed(_ payload: JWSTransactionDecodedPayload) -> JWSTransactionDecodedPayload {
         var payload = payload
         payload.transactionId = "2"
@@ -79,7 +79,7 @@ import Testing
         return payload
     }
 
-    /// A sandbox receipt without the unsigned line with its environment, unless `environment` adds it.
+    /// A receipt. Its unsigned entry for the environment is missing if `environment` is `nil`.
     private static func receipt(version: UInt8 = 3, environment: String? = nil) throws -> [UInt8] {
         var plan = try TransactionReceiptPlan(
             version: version,
@@ -126,12 +126,12 @@ import Testing
         #expect(answer["status"]?.integer == Int64(status))
     }
 
-    @Test func `it needs the shared secret, and a signature`() async throws {
+    @Test func `an old receipt needs the shared secret and a valid signature`() async throws {
         let now = Self.start + Self.day
         let wrong = try await Self.ask("/verifyReceipt", Self.receipt(), password: "x", at: now, knowing: [{ $0 }])
         #expect(wrong["status"]?.integer == 21004)
         var changed = try Self.receipt()
-        // A letter of the signature.
+        // Changes a letter of the signature.
         let place = try #require(changed.firstRange(of: Array("signature\" = \"".utf8))).upperBound + 20
         changed[place] = changed[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
         let forged = try await Self.ask("/verifyReceipt", changed, at: now, knowing: [{ $0 }])

@@ -10,7 +10,7 @@ final class OpenSSLResponder {
     static let program: String? = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":")
         .map { "\($0)/openssl" }.first(where: FileManager.default.isExecutableFile)
 
-    /// The reason of a skipped test.
+    /// Why a test is skipped.
     static let whyNot = "needs the program openssl"
 
     /// A transport with a timeout for machines of any speed. It lives as long as the process, as its client does.
@@ -27,7 +27,7 @@ final class OpenSSLResponder {
         process.arguments = [
             "ocsp", "-index", index.path, "-CA", authority.path, "-rsigner", signer.path, "-rkey", key.path,
             "-nmin", "60", "-port", "0",
-            // In case no test ends it.
+            // The responder ends after 1,000 requests, even if no test stops it.
             "-nrequest", "1000",
         ]
         let output = Pipe()
@@ -45,8 +45,8 @@ final class OpenSSLResponder {
         self.port = port
     }
 
-    /// Makes it read a replaced index. It checks for a new one before it waits for a request, so the response to
-    /// this one still is from the old index.
+    /// Makes the responder read a replaced index. It checks for a new index before it waits for a request, so it
+    /// answers this request from the old index, and the next from the new one.
     func readIndexAgain(asking request: [UInt8]) async throws {
         _ = try await Self.transport.answer(to: request, from: "http://127.0.0.1:\(port)/")
     }
@@ -86,7 +86,7 @@ final class SilentListener: Sendable {
     func stop() { try? channel.close().wait() }
 }
 
-/// A folder that is deleted with the value.
+/// A temporary folder, which is deleted with this object.
 final class TemporaryFolder: Sendable {
     let url: URL
 
@@ -97,7 +97,7 @@ final class TemporaryFolder: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    /// Writes a file, replaces an existing one, and returns its path.
+    /// Writes a file, replacing an existing one, and returns its URL.
     func write(_ text: String, to name: String) throws -> URL {
         let file = url.appendingPathComponent(name)
         try Data(text.utf8).write(to: file, options: .atomic)

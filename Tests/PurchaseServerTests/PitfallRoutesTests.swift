@@ -13,8 +13,8 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// The pitfalls of the fact sheet about purchase backends (3.3), by their numbers, that show in HTTP or in
-/// verifyReceipt's answers. The others are in PitfallTests, with what is left out and why.
+/// The pitfalls of the fact sheet about purchase backends (3.3) that show in HTTP or in verifyReceipt's answers, by
+/// number. PitfallTests has the others, and says which are left out and why.
 @Suite struct PitfallRoutesTests {
     private typealias World = LedgerRoutesTests.World
     private static let now = LedgerRoutesTests.now
@@ -154,7 +154,7 @@ import Testing
         },
         Unusual(testDescription: "1e: REFUND_REVERSED of something that is not known", type: "REFUND_REVERSED") { _ in
         },
-        Unusual(testDescription: "pitfall 40: a type that nobody knows", type: "FROM_THE_FUTURE") {
+        Unusual(testDescription: "pitfall 40: an unknown type", type: "FROM_THE_FUTURE") {
             $0.subtype = Open(rawValue: "NEW")
             $0.data?.status = Open(rawValue: 77)
             $0.unknownMembers = UnknownMembers([JSONValue.Member("newThing", .bool(true))])
@@ -213,10 +213,10 @@ import Testing
         Forgery("pitfall 44: a signer that was not valid yet when it signed", "certificateExpired") {
             try notification(signedBy: $0, at: Timestamp(milliseconds: 1_698_000_000_000))
         },
-        Forgery("1e: an authority of one's own that has Apple's marks and names", "untrustedChain") { _ in
+        Forgery("1e: an untrusted authority with Apple's marker OIDs and names", "untrustedChain") { _ in
             try notification(signedBy: CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000)))
         },
-        Forgery("1e: a genuine notification around a transaction that somebody else signed", "untrustedChain") {
+        Forgery("1e: a genuine notification around a transaction of another signer", "untrustedChain") {
             let other = try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000))
             return try notification(signedBy: $0, transaction: other.sign(transaction()))
         },
@@ -224,13 +224,13 @@ import Testing
             try notification(
                 signedBy: $0, transaction: $0.sign(transaction { $0.environment = Open(.sandbox) }))
         },
-        Forgery("pitfall 45: what Xcode made, which no server is told of", "otherEnvironment") {
+        Forgery("pitfall 45: a notification from Xcode, which sends none to servers", "otherEnvironment") {
             try notification(signedBy: $0, environment: .xcode)
         },
         Forgery("another developer's app", "otherApp") { try notification(signedBy: $0, bundleId: "com.other") },
     ]
 
-    @Test(arguments: forgeries) func `a refused notification leaves nothing behind (1d: elsewhere it was stored)`(
+    @Test(arguments: forgeries) func `a refused notification is not stored (1d: another server stored it)`(
         _ forgery: Forgery
     ) async throws {
         let world = try await World()
@@ -333,7 +333,7 @@ import Testing
 
     @Test func `pitfall 27: latest_receipt_info is sorted by date, in_app as in the receipt`() async throws {
         let world = try await World()
-        // A receipt is sorted by its encoding, in which the id comes first.
+        // The encoder sorts the purchases by their bytes, in which the id comes first.
         let purchases = ["2", "3", "1"].enumerated().map { period, id in
             Self.purchase(id, from: Self.later(Int64(period)), until: Self.later(Int64(period) + 1))
         }

@@ -7,12 +7,12 @@ import PurchaseLedger
 import ReceiptCoding
 import TestData
 
-/// Random histories of what the App Store might sign about an app's customers, from a seed and verified: subscriptions
-/// of several groups with all that can happen to them, one-time purchases, refunds, app receipts, and documents that
+/// A random history of signed and verified documents about an app's customers, made from a seed. It contains
+/// subscriptions of several groups with all their events, one-time purchases, refunds, app receipts, and documents that
 /// contradict each other, some of them signed at the same instant.
 ///
-/// A signature is new every time. So which of two documents of one instant holds may differ between runs of one seed,
-/// though never within a run.
+/// Every signature is new. Which of two documents of one instant holds may therefore differ between runs of one seed,
+/// but never within a run.
 struct RandomHistory: Sendable {
     static let bundleId = "com.example"
 
@@ -28,22 +28,22 @@ struct RandomHistory: Sendable {
         "season": .init(entitlements: ["season"], duration: .seconds(20 * 86_400)),
     ])
 
-    /// In the order in which they were signed.
+    /// The documents in the order in which they were signed.
     private(set) var documents: [Evidence] = []
     /// The newest app receipt among them.
     let receipt: [UInt8]
-    /// When the last was signed.
+    /// When the last document was signed.
     let end: Timestamp
 
     static func day(_ days: Double) -> Timestamp {
         Timestamp(milliseconds: 1_700_000_000_000 + Int64(days * 86_400_000))
     }
 
-    /// - Parameter length: How many documents at least; an upgrade is two.
+    /// - Parameter length: The least number of documents. There may be more, since an upgrade adds two.
     init(seed: UInt64, length: Int) async throws {
         let signer = try HistorySigner.shared.get()
         var store = RandomStore(seed: seed)
-        for _ in 1..<max(2, length) { store.goOn() }
+        for _ in 1..<max(2, length) { store.step() }
         store.issueReceipt()
         end = store.now
         var newest: [UInt8] = []
@@ -80,7 +80,7 @@ struct HistorySigner: Sendable {
         return try plan.signed()
     }
 
-    /// Signs a document and verifies it, which is the only way to have evidence.
+    /// Signs a document and verifies it, which is the only way to get evidence.
     fileprivate func evidence(_ draft: RandomStore.Draft) async throws -> Evidence {
         let now = RandomHistory.day(0)
         let evidence: Evidence?
@@ -98,12 +98,12 @@ struct HistorySigner: Sendable {
             plan.payload = payload.encoded
             evidence = Evidence(try await verifier.verify(receipt: plan.signed(), at: now))
         }
-        guard let evidence else { preconditionFailure("what names its app is evidence") }
+        guard let evidence else { preconditionFailure("a document that names its app is evidence") }
         return evidence
     }
 }
 
-/// Makes up what happens in the App Store, and what it would sign about it.
+/// Invents events in the App Store, and the documents that it would sign about them.
 private struct RandomStore {
     /// A document before it is signed.
     enum Draft: Sendable {
@@ -113,11 +113,11 @@ private struct RandomStore {
         case receipt(AppReceipt)
     }
 
-    /// A purchase with all that came of it.
+    /// A purchase with its renewals.
     struct Purchase {
         var environment: Environment
         var transactions: [JWSTransactionDecodedPayload]
-        /// Of a subscription.
+        /// `nil` for a one-time purchase.
         var renewal: JWSRenewalInfoDecodedPayload?
 
         var last: Int { transactions.count - 1 }
@@ -133,15 +133,15 @@ private struct RandomStore {
         random = SeededRandom(seed: seed)
     }
 
-    /// One of `count` times.
+    /// Returns true once in `count` calls on average.
     private mutating func happens(oneOf count: Int) -> Bool { Int.random(in: 0..<count, using: &random) == 0 }
 
     private mutating func pick<Element>(_ list: [Element]) -> Element {
         list[Int.random(in: 0..<list.count, using: &random)]
     }
 
-    /// Lets time pass, mostly, and something be signed.
-    mutating func goOn() {
+    /// Advances the time in three of four calls, then adds a document.
+    mutating func step() {
         if !happens(oneOf: 4) { now = now.later(days: Double.random(in: 0...6, using: &random)) }
         switch Int.random(in: 0..<100, using: &random) {
         case _ where purchases.isEmpty, 0..<15: sellSomething()
@@ -159,7 +159,7 @@ private struct RandomStore {
         return "\(lastId)"
     }
 
-    /// A period, or what is bought once.
+    /// A period of a subscription, or a one-time purchase.
     private mutating func transaction(
         _ product: String, original: String?, from: Timestamp, environment: Environment
     ) -> JWSTransactionDecodedPayload {
@@ -204,7 +204,7 @@ private struct RandomStore {
         }
         purchases.append(purchase)
         let isSubscription = purchase.renewal != nil
-        tell(purchases.count - 1, 0, isSubscription ? "SUBSCRIBED" : "ONE_TIME_CHARGE", nil)
+        addDocument(purchases.count - 1, 0, isSubscription ? "SUBSCRIBED" : "ONE_TIME_CHARGE", nil)
     }
 
     private mutating func letSomethingHappen() {
@@ -212,13 +212,14 @@ private struct RandomStore {
         let events = purchases[index].renewal == nil ? Self.oneTimeEvents : Self.subscriptionEvents
         let event = pick(events)
         let about = event.change(&self, index)
-        tell(index, about, event.type, event.subtype)
+        addDocument(index, about, event.type, event.subtype)
     }
 
-    /// Something that happens: changes a purchase, and says which of its transactions the notification is about.
+    /// An event, and the notification about it.
     struct Event: Sendable {
         var type: String
         var subtype: String?
+        /// Changes the purchase with this index, and returns the index of the transaction to notify about.
         var change: @Sendable (inout RandomStore, Int) -> Int
 
         init(_ type: String, _ subtype: String? = nil, _ change: @escaping @Sendable (inout RandomStore, Int) -> Int) {
@@ -227,7 +228,7 @@ private struct RandomStore {
             self.change = change
         }
 
-        /// Changes what will come next.
+        /// Changes the renewal info.
         static func renewal(
             _ type: String, _ subtype: String? = nil,
             _ change: @escaping @Sendable (inout JWSRenewalInfoDecodedPayload, Timestamp) -> Void
@@ -241,7 +242,7 @@ private struct RandomStore {
             }
         }
 
-        /// Changes any transaction, also one of long ago.
+        /// Changes a random transaction of the purchase, which may be an old one.
         static func transaction(
             _ type: String, _ subtype: String? = nil,
             _ change: @escaping @Sendable (inout JWSTransactionDecodedPayload, Timestamp) -> Void
@@ -261,7 +262,7 @@ private struct RandomStore {
             }
         }
 
-        /// Another period, of another product if one is given.
+        /// Starts another period, of another product if one is given.
         static func period(
             _ type: String, _ subtype: String? = nil, product: String? = nil, endsTheOld: Bool = false
         ) -> Event {
@@ -277,7 +278,7 @@ private struct RandomStore {
                 if endsTheOld {
                     let last = store.purchases[index].last
                     store.purchases[index].transactions[last].isUpgraded = true
-                    store.tell(index, last, nil, nil)
+                    store.addDocument(index, last, nil, nil)
                 }
                 store.purchases[index].transactions.append(payload)
                 store.purchases[index].renewal?.productId = next
@@ -348,8 +349,7 @@ private struct RandomStore {
             },
         ]
 
-    /// A document that says something else about a transaction than all before it, mostly of the same instant as the
-    /// last.
+    /// Adds a document that contradicts the earlier ones about a transaction, sometimes of the same instant.
     private mutating func contradict() {
         let index = Int.random(in: 0..<purchases.count, using: &random)
         let about = Int.random(in: 0...purchases[index].last, using: &random)
@@ -363,20 +363,20 @@ private struct RandomStore {
         case 4: payload.appAccountToken = nil
         case 5: payload.appAccountToken = pick(RandomHistory.accounts).uppercased()
         case 6: payload.quantity = Int.random(in: 1...10, using: &random)
-        // Migrated: the same transaction in another chain.
+        // A migration: the same transaction in another chain.
         default: payload.originalTransactionId = pick(purchases).transactions[0].originalTransactionId
         }
         purchases[index].transactions[about] = payload
         if happens(oneOf: 2) { purchases[index].renewal?.appAccountToken = payload.appAccountToken }
-        tell(index, about, pick(["METADATA_UPDATE", "MIGRATION", "EXPIRED", "DID_RENEW"]), nil)
-        // Half the time it was not true.
+        addDocument(index, about, pick(["METADATA_UPDATE", "MIGRATION", "EXPIRED", "DID_RENEW"]), nil)
+        // Half the time, later documents do not repeat the contradiction.
         if happens(oneOf: 2) { purchases[index] = truth }
     }
 
     // MARK: Documents
 
-    /// Signs a document about a purchase: a notification, or by chance, or if there is none, the transaction alone.
-    private mutating func tell(_ index: Int, _ about: Int, _ type: String?, _ subtype: String?) {
+    /// Adds a document about a purchase: a notification, or, by chance or if `type` is `nil`, the transaction alone.
+    private mutating func addDocument(_ index: Int, _ about: Int, _ type: String?, _ subtype: String?) {
         var transaction = purchases[index].transactions[about]
         transaction.signedDate = now
         guard let type, !happens(oneOf: 4) else { return drafts.append(.transaction(transaction)) }
@@ -402,12 +402,12 @@ private struct RandomStore {
         drafts.append(.notification(payload, transaction, renewal))
     }
 
-    /// An app receipt with most of what was bought in production so far, in any order.
+    /// Adds an app receipt with most of the purchases in production so far, in random order.
     mutating func issueReceipt() {
         var receipt = AppReceipt()
         receipt.receiptType = Open(.production)
         receipt.bundleId = RandomHistory.bundleId
-        receipt.bundleIdOctets = DEREncoding.utf8String(RandomHistory.bundleId)[...]
+        receipt.bundleIdBytes = DEREncoding.utf8String(RandomHistory.bundleId)[...]
         receipt.receiptCreationDate = now
         let bought = purchases.filter { $0.environment == .production }.flatMap(\.transactions)
         for transaction in bought.shuffled(using: &random) where !happens(oneOf: 5) {
@@ -428,7 +428,7 @@ extension InAppPurchase {
         purchaseDate = transaction.purchaseDate
         expiresDate = transaction.expiresDate
         webOrderLineItemId = transaction.webOrderLineItemId.flatMap { Int64($0) }
-        // An upgrade is a cancellation here.
+        // Receipts report an upgrade as a cancellation.
         cancellationDate =
             transaction.revocationDate ?? (transaction.isUpgraded == true ? transaction.purchaseDate : nil)
         switch transaction.type?.known {

@@ -43,20 +43,20 @@ final class RawClient: Sendable {
         func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
     }
 
-    /// Sends, and returns whether the connection is still open.
+    /// Sends a text, and returns whether the connection is still open.
     @discardableResult func send(_ text: String) async -> Bool {
         (try? await channel.writeAndFlush(ByteBuffer(string: text))) != nil
     }
 
-    /// Sends a head, and this many bytes of a body whose announced length is greater.
+    /// Sends a head that announces a body of `length` bytes, and the first `sent` of these bytes.
     @discardableResult func post(_ path: String, length: Int, sent: Int = 0) async -> Bool {
         let head = "POST \(path) HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n"
         return await send(head + String(repeating: " ", count: sent))
     }
 
-    /// Sends the same again and again, until the server ends the connection or the test is cancelled.
+    /// Sends a text again and again, until the server ends the connection or the test is cancelled.
     ///
-    /// - Returns: Whether the server ended it.
+    /// - Returns: Whether the server ended the connection.
     func trickle(_ text: String) async -> Bool {
         while !Task.isCancelled {
             guard await send(text) else { return true }
@@ -87,7 +87,7 @@ final class RawClient: Sendable {
 
     func close() async { try? await channel.close() }
 
-    /// Closes both sides, so that the server notices at once.
+    /// Closes the connection with a reset (RST), so that the server notices at once.
     func reset() async throws {
         let provider = try #require(channel as? any SocketOptionProvider)
         try await provider.setSoLinger(linger(l_onoff: 1, l_linger: 0)).get()

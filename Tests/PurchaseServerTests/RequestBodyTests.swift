@@ -11,8 +11,8 @@ import Testing
 
 /// How the server reads the body of a request, and on which thread it handles it.
 @Suite struct RequestBodyTests {
-    /// A body in chunks, and whether one was requested.
-    private final class Pieces: AsyncSequence, Sendable {
+    /// A body that consists of chunks. It records whether it was read.
+    private final class Chunks: AsyncSequence, Sendable {
         typealias Element = ByteBuffer
         private let counts: [Int]
         private let error: (any Error)?
@@ -20,20 +20,20 @@ import Testing
 
         init(_ counts: [Int], error: (any Error)?) { (self.counts, self.error) = (counts, error) }
 
-        func makeAsyncIterator() -> Iterator { Iterator(pieces: self) }
+        func makeAsyncIterator() -> Iterator { Iterator(chunks: self) }
 
         struct Iterator: AsyncIteratorProtocol {
-            let pieces: Pieces
+            let chunks: Chunks
             var index = 0
 
             mutating func next() async throws -> ByteBuffer? {
-                pieces.wereRead.withLock { $0 = true }
-                guard index < pieces.counts.count else {
-                    if let error = pieces.error { throw error }
+                chunks.wereRead.withLock { $0 = true }
+                guard index < chunks.counts.count else {
+                    if let error = chunks.error { throw error }
                     return nil
                 }
                 defer { index += 1 }
-                return ByteBuffer(repeating: UInt8(index), count: pieces.counts[index])
+                return ByteBuffer(repeating: UInt8(index), count: chunks.counts[index])
             }
         }
     }
@@ -41,7 +41,7 @@ import Testing
     private enum Outcome: Equatable {
         case body([UInt8])
         case refused(HTTPResponse.Status)
-        /// Without any of the body having been read.
+        /// Refused before any chunk was read.
         case refusedUnread(HTTPResponse.Status)
     }
 
@@ -49,15 +49,15 @@ import Testing
     private static func read(
         _ counts: [Int], length: String? = nil, error: (any Error)? = nil
     ) async throws -> Outcome {
-        let pieces = Pieces(counts, error: error)
+        let chunks = Chunks(counts, error: error)
         var head = HTTPRequest(method: .post, scheme: nil, authority: nil, path: "/")
         head.headerFields[.contentLength] = length
-        let request = Request(head: head, body: RequestBody(asyncSequence: pieces))
+        let request = Request(head: head, body: RequestBody(asyncSequence: chunks))
         let intake = BodyIntake(ServerBounds(), clock: VirtualClock(), logger: Logger(label: "test"))
         do {
             return .body(try await intake.withBody(of: request, upTo: 100) { $0 })
         } catch let error as HTTPError {
-            return pieces.wereRead.withLock { $0 } ? .refused(error.status) : .refusedUnread(error.status)
+            return chunks.wereRead.withLock { $0 } ? .refused(error.status) : .refusedUnread(error.status)
         }
     }
 

@@ -8,7 +8,7 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// An authority shaped like Apple's, whose certificates are on file for OpenSSL and valid today.
+/// An authority with the structure of Apple's. Its certificates are valid today, and OpenSSL reads them from files.
 struct ResponderWorld {
     /// The status of a certificate in an index.
     enum Entry: String {
@@ -25,7 +25,7 @@ struct ResponderWorld {
     let delegateKey = P256.Signing.PrivateKey()
     let root: Certificate
 
-    /// The names of the certificates' files.
+    /// The serial numbers by which an index names the certificates.
     let intermediateSerial = Certificate.SerialNumber(0x1001)
     let leafSerial = Certificate.SerialNumber(0x2002)
 

@@ -13,10 +13,9 @@ import PurchaseServer
 import TestData
 import Testing
 
-/// In whatever order signed documents arrive, however often and however late: every answer about them is
-/// the same.
+/// Every answer about signed documents is the same, whatever their order, however often they arrive and however late.
 @Suite struct SignedOrderTests {
-    /// All 1,000 histories with `QUITTANCE_SOAK` in the environment, which is for release builds; else a few.
+    /// Whether to test all 1,000 histories instead of a few. `QUITTANCE_SOAK` is for release builds.
     private static let isSoak = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] != nil
 
     /// Seeds, some for each test case.
@@ -29,7 +28,7 @@ import Testing
     private enum Delivery: CaseIterable {
         case backwards
         case shuffled
-        /// Each up to three times, together with others.
+        /// Each document arrives up to three times, together with others.
         case doubledInBatches
         /// Some arrive long after all others were published.
         case late
@@ -111,10 +110,10 @@ import Testing
                 if let type = document.notification?.type { types.insert(type) }
                 groups.formUnion(document.statements.compactMap(\.subscriptionGroup))
             }
-            // Of one instant, about one transaction, with different content.
-            let words = history.documents.flatMap(\.statements)
-            let instants = Dictionary(grouping: words) { [$0.transactionId, "\($0.provenance.signedDate)"] }
-            ties += instants.values.count { Set($0.map(\.provenance.evidence)).count > 1 }
+            // Counts the instants at which several documents about one transaction were signed.
+            let statements = history.documents.flatMap(\.statements)
+            let instants = Dictionary(grouping: statements) { [$0.transactionId, "\($0.provenance.signedDate)"] }
+            ties += instants.values.count { Set($0.map(\.provenance.digest)).count > 1 }
             var random = SeededRandom(seed: seed)
             let answers = try await Self.answers(to: history, arriving: [history.documents], &random)
             statuses.formUnion(answers.states.values.joined().compactMap { $0?.status })
@@ -128,8 +127,7 @@ import Testing
 
     // MARK: - Recording and asking
 
-    /// Records a history as it arrives into a ledger of its own, publishes due changes in between, and reads
-    /// everything.
+    /// Records the batches in a new ledger, publishes due changes in between, and returns all answers.
     private static func answers(
         to history: RandomHistory, arriving batches: [[Evidence]], _ random: inout SeededRandom
     ) async throws -> Answers {
@@ -152,9 +150,9 @@ private struct Answers: Sendable {
     var chains: [ChainKey: Chain] = [:]
     var chainKeys: [TransactionKey: ChainKey] = [:]
     var owners: [ChainKey: [String]] = [:]
-    /// At several instants.
+    /// The states of subscriptions at several instants.
     var states: [ChainKey: [SubscriptionState?]] = [:]
-    /// By account and environment, at several instants; `nil` if the account is unknown.
+    /// The holdings by account and environment, at several instants; `nil` if the account is unknown.
     var holdings: [String: [Holdings?]] = [:]
     /// The responses of the server, by path.
     var served: [String: String] = [:]
@@ -234,7 +232,7 @@ private struct Answers: Sendable {
     ) -> [String] {
         Set(left.keys).union(right.keys).filter { left[$0] != right[$0] }.map { key in
             let texts = [left[key], right[key]].map { $0.map { "\($0)" } ?? "none" }
-            // From shortly before the first difference.
+            // The texts from shortly before the first difference.
             let same = zip(texts[0], texts[1]).prefix { $0 == $1 }.count
             let parts = texts.map { String($0.dropFirst(max(0, same - 40)).prefix(160)) }
             return "\(name) of \(key): …\(parts[0])… and not …\(parts[1])…"

@@ -115,7 +115,7 @@ private final class TroubledServer: Sendable {
         try authority.sign(JSONValue(parsing: payload.utf8).decode(Payload.self))
     }
 
-    /// The body, unchecked.
+    /// A payload with any content, so that a test can sign an invalid one.
     private struct Payload: SignedPayload, Codable {
         static let signedKind = SignedKind.transaction
         var value: JSONValue
@@ -253,7 +253,7 @@ private final class Log: LogHandler, Sendable {
             try await group.waitForAll()
         }
         let lines = log.text.split(separator: "\n")
-        // It is used once a second.
+        // The publisher uses the storage once a second.
         #expect(lines.count == (uses.withLock { $0 } + 59) / 60)
         #expect(lines.allSatisfy { $0.hasPrefix("error ") && $0.contains("a test") }, "\(lines)")
     }
@@ -337,11 +337,10 @@ private final class Log: LogHandler, Sendable {
         #expect(try await server.send(.get, "/v1/transactions/1").status == 404)
     }
 
-    @Test func `one receipt in many envelopes is one document`() async throws {
+    @Test func `one receipt in several encodings is one document`() async throws {
         let server = try await TroubledServer()
         let receipt = try server.signedReceipt(["1"])
-        // The same container with a length that is not known beforehand (X.690 section 8.1.3.6), as genuine ones have
-        // it.
+        // The same container with an indefinite length (X.690 section 8.1.3.6), as in genuine receipts.
         try #require(receipt[1] == 0x82)
         let indefinite = [0x30, 0x80] + receipt.dropFirst(4) + [0, 0]
         for document in [receipt, indefinite, receipt] {
@@ -361,7 +360,7 @@ private final class Log: LogHandler, Sendable {
         }
         _ = try await server.send(.post, "/v1/customers/anna/purchases", present)
         let deleted = try await server.send(.delete, "/v1/customers/anna")
-        // Her token; the receipt is about bert's purchase too.
+        // Anna's token is erased. The receipt is kept, since it is about bert's purchase too.
         #expect(deleted.json["forgottenDocuments"]?.integer == 1)
         #expect(deleted.json["keptDocuments"]?.integer == 1)
         // Anyone can send the receipt again.

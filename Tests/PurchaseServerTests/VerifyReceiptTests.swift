@@ -37,7 +37,7 @@ import Testing
         return #"{"receipt-data":"\#(receipt)","password":"","other":1}"#
     }
 
-    /// The order of the answer's members, flattened.
+    /// The names of all members at any depth, in order.
     private static func names(_ json: JSONValue) -> [String] {
         (json.members ?? []).flatMap { [$0.name] + names($0.value) } + (json.array ?? []).flatMap(names)
     }
@@ -54,7 +54,7 @@ import Testing
         #expect(answer["environment"] == .string("Sandbox"))
         let found = try #require(answer["receipt"])
         let receipt = try #require(expected["receipt"])
-        // Also the order of the members: the clock above is the one at which Apple answered.
+        // The dates and the order of the members are equal too: the clock above has the time at which Apple answered.
         #expect(found == receipt)
         #expect(Self.names(found) == Self.names(receipt))
         #expect(found["in_app"]?.array?.count == 9)
@@ -118,7 +118,7 @@ import Testing
         Base64Case("a data: prefix", 21002) { "data:" + $0 },
         Base64Case("percent-encoded", 21002) { $0.replacing("=", with: "%3D") },
         Base64Case("JSON escapes", 0) { $0.replacing("/", with: #"\/"#) },
-        Base64Case("set bits behind the last byte", 0) { $0.dropLast(3) + "R==" },
+        Base64Case("non-zero trailing bits", 0) { $0.dropLast(3) + "R==" },
         Base64Case("bytes after the end", 0) {
             Data((Data(base64Encoded: $0) ?? Data()) + [1, 2]).base64EncodedString()
         },

@@ -13,17 +13,17 @@ final class VirtualClock: Clock {
 
     private let offset = Mutex(Duration.zero)
     /// Whether a task is cancelled as soon as it sleeps, so that a service does one round and ends.
-    private let endsWithFirstSleep: Bool
+    private let cancelsSleepingTasks: Bool
 
-    init(endsWithFirstSleep: Bool = false) {
-        self.endsWithFirstSleep = endsWithFirstSleep
+    init(cancelsSleepingTasks: Bool = false) {
+        self.cancelsSleepingTasks = cancelsSleepingTasks
     }
 
     var now: Instant { Instant(offset: offset.withLock { $0 }) }
     var minimumResolution: Duration { .zero }
 
     func sleep(until deadline: Instant, tolerance: Duration?) async throws {
-        if endsWithFirstSleep { withUnsafeCurrentTask { $0?.cancel() } }
+        if cancelsSleepingTasks { withUnsafeCurrentTask { $0?.cancel() } }
         try Task.checkCancellation()
         offset.withLock { $0 = max($0, deadline.offset) }
         await Task.yield()

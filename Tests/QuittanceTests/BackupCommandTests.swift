@@ -11,7 +11,7 @@ import Testing
     private static let bundleId = "com.example.notes"
 
     /// A temporary folder for a ledger, with the root certificates of its own authority.
-    private final class Place: Sendable {
+    private final class LedgerFolder: Sendable {
         let folder: URL
         let authority: CertificateAuthority
         private let rootCount: Int
@@ -75,8 +75,8 @@ import Testing
         try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int ?? 0
     }
 
-    /// Makes a backup on what looks like a nearly full disk: no file may exceed `fileLimit` blocks of 512 bytes.
-    private static func backup(_ target: String, of place: Place, fileLimit: Int) throws -> Int32 {
+    /// Makes a backup as on a nearly full disk: no file may exceed `fileLimit` blocks of 512 bytes.
+    private static func backup(_ target: String, of place: LedgerFolder, fileLimit: Int) throws -> Int32 {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
         // Without the trap, the signal SIGXFSZ would end the program. With it, the write fails, as on a full disk.
@@ -90,11 +90,11 @@ import Testing
 
     /// The steps of docs/ledger.md.
     @Test func `a copy of a running server's ledger is restored step by step`() async throws {
-        let place = try Place()
+        let place = try LedgerFolder()
         let server = try await place.serve()
-        let made = try CommandLineTests.run(
+        let created = try CommandLineTests.run(
             ["keys", "create", "--name", "test", "--bundle-id", Self.bundleId] + place.database)
-        let key = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
         try await place.send(1..<20, to: server)
         let backup = try CommandLineTests.run(["backup", place.path("copy.sqlite")] + place.database)
         try #require(backup.status == 0, "\(backup.error)")
@@ -130,7 +130,7 @@ import Testing
     @Test func `a copy replaces another file only with --force, and leaves nothing behind if it fails`()
         async throws
     {
-        let place = try Place()
+        let place = try LedgerFolder()
         #expect(try await place.serve().terminate() == 0)
         let (copy, ledger) = (place.path("copy.sqlite"), place.path("ledger.sqlite"))
         #expect(try CommandLineTests.run(["backup", copy] + place.database).status == 0)
@@ -158,7 +158,7 @@ import Testing
     }
 
     @Test func `check, rebuild and backup exit with status 1 on a damaged file, and change nothing`() async throws {
-        let place = try Place()
+        let place = try LedgerFolder()
         let server = try await place.serve()
         try await place.send(1..<10, to: server)
         #expect(server.terminate() == 0)

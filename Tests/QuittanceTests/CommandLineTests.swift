@@ -26,7 +26,7 @@ import Testing
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        // Files instead of pipes: neither side can fill one up and wait.
+        // Files instead of pipes: the program would wait if a pipe were full.
         let files = ["input", "output", "error"].map { folder.appendingPathComponent($0) }
         try Data(input).write(to: files[0])
         for file in files.dropFirst() { try Data().write(to: file) }
@@ -307,7 +307,7 @@ import Testing
         @Test func `a receipt becomes modern and legacy again without loss`() throws {
             let modern = try run(["convert", path("golden/sandbox-2020-9-purchases.b64"), "--to", "modern"])
             #expect(modern.status == 0)
-            // Only the members that verifyReceipt lacks too.
+            // The only leftovers are members that verifyReceipt lacks too.
             #expect(modern.error.split(separator: "\n").allSatisfy { $0.contains("(attribute ") })
             #expect(try modern.json.first?["transactions"]?.array?.count == 9)
             let legacy = try run(["convert", "--to", "legacy"], input: Array(modern.output.utf8))

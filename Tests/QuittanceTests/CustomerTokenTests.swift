@@ -16,14 +16,14 @@ import Testing
         ]}
         """
 
-    /// Runs `work` with a configuration file of three apps. Only the first has a secret for tokens.
-    private static func withConfiguration(_ work: (_ file: String, _ folder: URL) async throws -> Void) async throws {
+    /// Calls `body` with a configuration file of three apps. Only the first has a secret for tokens.
+    private static func withConfiguration(_ body: (_ file: String, _ folder: URL) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let file = folder.appendingPathComponent("quittance.json")
         try Data(configuration.utf8).write(to: file)
-        try await work(file.path, folder)
+        try await body(file.path, folder)
     }
 
     @Test func `with the printed token, the app's client key may read that customer and no other`() async throws {
@@ -32,8 +32,9 @@ import Testing
             let server = try await ServerProcess(options, in: folder)
             defer { _ = server.terminate() }
             let app = ["--bundle-id", "com.example.one"]
-            let made = try CommandLineTests.run(["keys", "create", "--name", "x", "--role", "client"] + app + options)
-            let key = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let created = try CommandLineTests.run(
+                ["keys", "create", "--name", "x", "--role", "client"] + app + options)
+            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
             let printed = try CommandLineTests.run(
                 ["keys", "customer-token", "--customer", "anna", "--expires-in", "24"] + app + options)
             #expect(printed.status == 0, "\(printed.error)")

@@ -7,14 +7,14 @@ import NIOHTTP1
 import TestData
 import Testing
 
-/// A server that is killed at any moment loses nothing that it answered 200, and publishes each change once.
+/// A server that is killed at any moment loses nothing that it answered with 200, and publishes each change once.
 @Suite struct KillTests {
     private static let bundleId = "com.example.notes"
     /// A few in the suite; 200 with `make kill`.
     private static let rounds = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] == nil ? 5 : 200
     private static let perRound = 40
 
-    /// One purchase: a notification about it, and the token alone.
+    /// A purchase, and the body that reports it: a notification, or a submission of the token alone.
     private struct Purchase: Sendable {
         var id: String
         var isNotification: Bool
@@ -35,16 +35,16 @@ import Testing
         }
         let first = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder)
         #expect(first.terminate() == 0)
-        let made = try CommandLineTests.run(
+        let created = try CommandLineTests.run(
             ["keys", "create", "--name", "test", "--bundle-id", Self.bundleId] + arguments)
-        try #require(made.status == 0, "\(made.error)")
-        let key = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        try #require(created.status == 0, "\(created.error)")
+        let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
 
         let seed = UInt64.random(in: 0...UInt64.max)
         var random = SeededRandom(seed: seed)
         var waiting: [Purchase] = []
-        var (answered, made200): ([String], Int) = ([], 0)
-        var told = Told()
+        var answered: [String] = []
+        var reader = EventReader()
         for round in 0..<Self.rounds {
             let server = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder)
             for id in answered.suffix(2 * Self.perRound) {
@@ -58,11 +58,10 @@ import Testing
                 )
             }
             let delay = Duration.milliseconds(Int.random(in: 0..<400, using: &random))
-            // Unanswered notifications are sent again, as the App Store does.
+            // Everything without an answer is sent again, as the App Store does with notifications.
             let load = waiting.shuffled(using: &random)
-            let done = await Self.send(load, to: server, key: key, killAfter: delay, &told)
+            let done = await Self.send(load, to: server, key: key, killAfter: delay, &reader)
             answered += done
-            made200 += done.count
             let isDone = Set(done)
             waiting.removeAll { isDone.contains($0.id) }
         }
@@ -74,30 +73,30 @@ import Testing
             #expect(
                 try await server.send(.GET, "/v1/transactions/\(id)", key: key).status == 200, "seed \(seed): \(id)")
         }
-        while try await told.page(from: server, key: key) > 0 {}
+        while try await reader.page(from: server, key: key) > 0 {}
         let all = Set((1...(Self.rounds * Self.perRound)).map(String.init))
-        #expect(Set(told.started) == all, "seed \(seed)")
-        #expect(told.started.count == all.count, "seed \(seed): an event was told twice")
-        // A continuous reader has seen the same events as a new one.
-        var later = Told()
-        while try await later.page(from: server, key: key) > 0 {}
-        #expect(told.ids == later.ids, "seed \(seed): an event was skipped")
-        #expect(Set(told.ids).count == told.ids.count, "seed \(seed): an event was published twice")
+        #expect(Set(reader.started) == all, "seed \(seed)")
+        #expect(reader.started.count == all.count, "seed \(seed): a start was published twice")
+        // The reader that read during the whole test has received the same events as a new one.
+        var newReader = EventReader()
+        while try await newReader.page(from: server, key: key) > 0 {}
+        #expect(reader.ids == newReader.ids, "seed \(seed): an event was skipped")
+        #expect(Set(reader.ids).count == reader.ids.count, "seed \(seed): an event was published twice")
         #expect(server.terminate() == 0)
         let checked = try CommandLineTests.run(["check"] + arguments)
         #expect(checked.status == 0, "seed \(seed): \(checked.error)")
         let rebuilt = try CommandLineTests.run(["rebuild"] + arguments)
         #expect(rebuilt.status == 0, "seed \(seed): \(rebuilt.error)")
-        print("\(Self.rounds) times SIGKILL, \(made200) purchases answered 200 before; \(checked.output)")
+        print("\(Self.rounds) times SIGKILL, \(answered.count) purchases answered 200 before; \(checked.output)")
     }
 
-    /// Sends with eight clients until the server is killed. Returns the ids of the notifications that were answered
-    /// 200.
+    /// Sends with eight clients until the server is killed. Returns the ids of the purchases that were answered 200.
     private static func send(
-        _ load: [Purchase], to server: ServerProcess, key: String, killAfter delay: Duration, _ told: inout Told
+        _ load: [Purchase], to server: ServerProcess, key: String, killAfter delay: Duration,
+        _ reader: inout EventReader
     ) async -> [String] {
-        let reader = told
-        return await withTaskGroup(of: Work.self) { group in
+        let first = reader
+        return await withTaskGroup(of: Outcome.self) { group in
             for lane in 0..<8 {
                 group.addTask {
                     var done: [String] = []
@@ -109,11 +108,11 @@ import Testing
                 }
             }
             group.addTask {
-                var told = reader
-                while let count = try? await told.page(from: server, key: key), count >= 0 {
+                var next = first
+                while let count = try? await next.page(from: server, key: key), count >= 0 {
                     try? await Task.sleep(for: .milliseconds(5))
                 }
-                return .told(told)
+                return .read(next)
             }
             group.addTask {
                 try? await Task.sleep(for: delay)
@@ -121,28 +120,28 @@ import Testing
                 return .done([])
             }
             var done: [String] = []
-            for await work in group {
-                switch work {
+            for await outcome in group {
+                switch outcome {
                 case .done(let ids): done += ids
-                case .told(let more): told = more
+                case .read(let next): reader = next
                 }
             }
             return done
         }
     }
 
-    private enum Work: Sendable {
+    private enum Outcome: Sendable {
         case done([String])
-        case told(Told)
+        case read(EventReader)
     }
 
-    /// The events that a reader has received, with its cursor.
-    private struct Told: Sendable {
+    /// A client that reads events: what it has received, and its cursor.
+    private struct EventReader: Sendable {
         var cursor: String?
         var ids: [String] = []
         var started: [String] = []
 
-        /// Reads the next page, and returns how many events it had. A page that was not read whole does not count.
+        /// Reads the next page, and returns how many events it has. If the request fails, the cursor stays.
         mutating func page(from server: ServerProcess, key: String) async throws -> Int {
             let after = cursor.map { "&after=\($0)" } ?? ""
             let answer = try await server.send(.GET, "/v1/events?limit=500\(after)", key: key)

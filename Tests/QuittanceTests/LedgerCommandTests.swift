@@ -7,11 +7,11 @@ import Testing
 
 /// Commands on files that are not ledgers, and on missing ledgers.
 @Suite struct LedgerCommandTests {
-    private static func withFolder(_ work: (_ path: (String) -> String) throws -> Void) throws {
+    private static func withFolder(_ body: (_ path: (String) -> String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        try work { folder.appendingPathComponent($0).path }
+        try body { folder.appendingPathComponent($0).path }
     }
 
     private static func run(_ arguments: [String], _ path: String) throws -> CommandLineTests.Outcome {
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(arguments: ["", " ", "a\nb", "a\u{2028}b", "a\u{1b}[31m", String(repeating: "a", count: 101)])
-    func `a key's name with control characters is refused`(name: String) throws {
+    func `a key's name that is blank, too long or has control characters is refused`(name: String) throws {
         try Self.withFolder { path in
             try SQLiteLedgerStorage(path: path("ledger.sqlite")).close()
             let outcome = try Self.run(

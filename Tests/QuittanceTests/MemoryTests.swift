@@ -13,7 +13,7 @@ import Testing
     private static let mebibytes = 512
     /// All connections except one, which is left for a request.
     private static let connections = 999
-    /// As many as leave room for one more in the budget.
+    /// The most long bodies that leave room for one more in the budget.
     private static let longBodies = 80
 
     @Test(.timeLimit(.minutes(60)), .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
@@ -23,7 +23,7 @@ import Testing
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        // Nothing ends while the test lasts, however long that is.
+        // No timeout ends a connection during the test, however slow the machine is.
         let server = try await ServerProcess(
             [], in: folder,
             environment: [
@@ -34,7 +34,7 @@ import Testing
         try allowOpenFiles()
         var channels: [any Channel] = []
         for index in 0..<Self.connections {
-            // As much as each may have, and never its end.
+            // Each connection sends as much as it may have in memory, and never the end of its body.
             let count = index < Self.longBodies ? 3_145_727 : 64 << 10
             let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
                 .connect(host: "127.0.0.1", port: server.port).get()
@@ -44,9 +44,9 @@ import Testing
                         + String(repeating: " ", count: count)), promise: nil)
             channels.append(channel)
         }
-        // The long bodies, and something of the others.
+        // Waits until the server has the long bodies and some bytes of the others.
         while try server.memory("VmRSS") < 3 * Self.longBodies + 32 { try await Task.sleep(for: .milliseconds(100)) }
-        // One that is complete, and takes a lot to read.
+        // A complete body that takes much memory to parse.
         let values = #"{"x":["# + String(repeating: "[0],", count: 190_000) + "0]}"
         let worst = values + String(repeating: " ", count: 3_145_728 - values.utf8.count)
         #expect(

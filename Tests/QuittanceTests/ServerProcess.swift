@@ -14,7 +14,7 @@ final class ServerProcess: Sendable {
 
     private static let client: HTTPClient = {
         var configuration = HTTPClient.Configuration()
-        // A killed server needs no signal.
+        // Requests to a killed server fail at once.
         configuration.connectionPool.retryConnectionEstablishment = false
         return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }()
@@ -24,7 +24,7 @@ final class ServerProcess: Sendable {
     let port: Int
     private let healthAddress: String?
 
-    /// Starts it, and waits until it listens.
+    /// Starts the server, and waits until it listens.
     init(_ arguments: [String], in folder: URL, environment: [String: String] = [:]) async throws {
         let output = folder.appendingPathComponent("server.txt")
         try Data().write(to: output)
@@ -59,20 +59,20 @@ final class ServerProcess: Sendable {
         process.waitUntilExit()
     }
 
-    /// A line of its /proc/PID/status, in MiB.
+    /// The value of a line in the process's /proc/PID/status, in MiB.
     func memory(_ name: String) throws -> Int {
         let status = try String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
         let line = status.split(separator: "\n").first { $0.hasPrefix("\(name):") }
         return (line.flatMap { Int($0.filter(\.isNumber)) } ?? 0) / 1024
     }
 
-    /// Whether health is answered on its own port.
+    /// Whether the server answers on its port for health.
     func isHealthy() async throws -> Bool {
         guard let healthAddress else { return false }
         return try await Self.client.execute(HTTPClientRequest(url: healthAddress), timeout: .hours(1)).status == .ok
     }
 
-    /// Stops it as an operator does, and returns its exit status.
+    /// Stops the server with SIGTERM, as an operator does, and returns its exit status.
     func terminate() -> Int32 {
         process.terminate()
         process.waitUntilExit()

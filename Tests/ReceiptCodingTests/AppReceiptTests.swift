@@ -6,7 +6,7 @@ import TestData
 import Testing
 
 @Suite struct AppReceiptTests {
-    /// A set of one attribute in DER: of type 3, or of the type whose INTEGER is given.
+    /// A set of one attribute in DER. `type` is the INTEGER of its type, by default 3.
     private static func payload(type: [UInt8] = [2, 1, 3], value: [UInt8]) -> [UInt8] {
         let attribute = type + [2, 1, 1, 4, UInt8(value.count)] + value
         let sequence = [0x30, UInt8(attribute.count)] + attribute
@@ -26,7 +26,7 @@ import Testing
         #expect(receipt.receiptCreationDate?.iso8601 == "2024-03-01T12:00:00Z")
         #expect(receipt.inAppPurchases.isEmpty)
         #expect(receipt.otherAttributes.isEmpty)
-        #expect(Array(receipt.bundleIdOctets) == hex("0c11636f6d2e6578616d706c652e6e6f746573"))
+        #expect(Array(receipt.bundleIdBytes) == hex("0c11636f6d2e6578616d706c652e6e6f746573"))
     }
 
     @Test(arguments: [
@@ -39,7 +39,7 @@ import Testing
         (hex("02010a"), hex("020107")),  // an age rating in another form
         (hex("020117"), hex("0c02c328")),  // an organization that is not UTF-8
     ])
-    func `an attribute that no property takes is kept as type, version and bytes`(type: [UInt8], value: [UInt8]) throws
+    func `an attribute that no property holds is kept as type, version and bytes`(type: [UInt8], value: [UInt8]) throws
     {
         let receipt = try AppReceipt(decoding: Self.payload(type: type, value: value)[...])
         #expect(receipt.otherAttributes.count == 1)
@@ -51,9 +51,9 @@ import Testing
     }
 
     @Test(arguments: [
-        ("a number as text", hex("020102"), hex("020107")),
-        ("a text as a date", hex("02010c"), hex("160454756573")),
-        ("a text as a number", hex("020111"), hex("310e300c020206a502010104030c0137")),
+        ("a number instead of a text", hex("020102"), hex("020107")),
+        ("a text instead of a date", hex("02010c"), hex("160454756573")),
+        ("a text instead of a number", hex("020111"), hex("310e300c020206a502010104030c0137")),
         (
             "a number of nine bytes", hex("020111"), hex("31163014020206a5020101040b0209010000000000000000")
         ),
@@ -168,7 +168,7 @@ import Testing
     }
 
     @Test(arguments: forms, [false, true])
-    func `what a property takes from an attribute is written back`(value: String, inPurchase: Bool) throws {
+    func `a property's value is encoded so that it decodes to the same value`(value: String, inPurchase: Bool) throws {
         for type in 0..<2000 {
             guard let receipt = Self.receipt(type: type, value: value, inPurchase: inPurchase) else { continue }
             #expect(try AppReceipt(decoding: receipt.encoded[...]) == receipt, "attribute \(type)")
@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test(arguments: forms, [false, true])
-    func `what a property takes is in a verifyReceipt answer or left over`(value: String, inPurchase: Bool) {
+    func `a property's value is in a verifyReceipt answer or a leftover`(value: String, inPurchase: Bool) {
         var empty = AppReceipt()
         if inPurchase { empty.inAppPurchases = [InAppPurchase()] }
         for type in 0..<2000 where inPurchase || type != 17 {
@@ -306,7 +306,7 @@ import Testing
     func `a genuine receipt is encoded as the App Store encoded it`(genuine: Genuine) throws {
         let payload = try SignedReceipt(decoding: TestData.receipt(genuine.file)).payload
         let receipt = try AppReceipt(decoding: payload)
-        // Xcode writes attributes in another order than DER demands, and a date of its own for none.
+        // Xcode writes attributes in another order than DER demands, and the year 4001 for a missing date.
         guard genuine.type != .xcode else {
             #expect(try AppReceipt(decoding: receipt.encoded[...]).inAppPurchases == receipt.inAppPurchases)
             return

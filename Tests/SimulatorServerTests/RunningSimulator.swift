@@ -13,7 +13,7 @@ import SimulatorServer
 /// A simulator with its three listeners in this process, and requests to it.
 struct RunningSimulator: Sendable {
     static let start = Timestamp(milliseconds: 1_769_850_000_000)
-    private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: 1_769_000_000_000)) }
+    private static let authority = Result { try StoreAuthority.fixture() }
 
     let key: StoreKey
     let roots: TrustRoots
@@ -28,7 +28,7 @@ struct RunningSimulator: Sendable {
         let key = try StoreKey(seed: 1)
         let world = World(
             seed: 1, catalogue: .example(bundleId: "com.example", appAppleId: 7), now: start)
-        var store = SimulatedStore(world, try WorldSigner(authority), key, faults: faults)
+        var store = SimulatedStore(world, WorldSigner(authority), key, faults: faults)
         store.notificationURLs = url.map { [.production: $0, .sandbox: $0] } ?? [:]
         var logger = Logger(label: "test")
         logger.logLevel = .critical

@@ -148,8 +148,8 @@ import Testing
             let port = try #require(simulator.ports[.control])
             let store = try SimulatedStore(
                 World(seed: 1, catalogue: .example(bundleId: "x", appAppleId: 1), now: RunningSimulator.start),
-                WorldSigner(CertificateAuthority(from: RunningSimulator.start)), StoreKey(seed: 1))
-            let roots = try SimulatorRoots(CertificateAuthority(from: RunningSimulator.start))
+                WorldSigner(StoreAuthority.fixture()), StoreKey(seed: 1))
+            let roots = try SimulatorRoots(StoreAuthority.fixture())
             var logger = Logger(label: "test")
             logger.logLevel = .critical
             let second = SimulatorServer(

@@ -2,8 +2,8 @@
 
 public import Foundation
 
-/// The genuine and official documents beside the project, in `../shared/data`. The project has no copies. If they are
-/// missing, the tests that read them are skipped and say so.
+/// Genuine and official documents in `../shared/data`, outside the project. The project has no copies. If the documents
+/// are missing, the tests that read them are skipped and give the reason.
 public enum TestData {
     public static let folder = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

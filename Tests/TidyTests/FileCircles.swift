@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Files that use each other's types in a circle, so that none of them can be read alone.
+/// Finds files that use each other's types in a circle, so that none of them can be read alone.
 ///
 /// A file uses a type if it names it outside comments and strings. Only types at the top level count, and those that an
 /// extension nests in another file's type. A name that several files declare counts for none.

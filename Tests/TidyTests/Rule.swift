@@ -8,11 +8,11 @@ struct Rule: Sendable, CustomTestStringConvertible {
     var applies: @Sendable (SourceTarget) -> Bool
     /// Files that the rule does not hold for, by target and name, each with its reason.
     var exceptions: [String: String] = [:]
-    /// What breaks the rule in a file.
+    /// The violations of the rule in a file, as texts.
     var violations: @Sendable (SourceFile) -> [String]
-    /// Sources that break the rule.
+    /// Examples that break the rule.
     var bad: [String]
-    /// Sources that look as if they did.
+    /// Examples that look similar but follow the rule.
     var good: [String] = []
 
     var testDescription: String { name }
@@ -58,7 +58,7 @@ extension Rule {
         "the libraries have no randomness: it is an argument", in: \.isLibrary,
         except: [
             "AppStoreSimulator/SigningKey.swift": "keys that sign for tests are new every time",
-            "AppStoreSimulator/CertificateAuthority.swift": "so are the numbers of its certificates",
+            "AppStoreSimulator/CertificateAuthority.swift": "serial numbers of test certificates are new every time",
         ],
         bad: ["Int.random(in: 0..<9)", "UUID()", "all.shuffled()", "P256.Signing.PrivateKey()"],
         good: ["Int.random(in: 0..<9, using: &random)", "UUID(uuidString: text)", "all.shuffled(using: &random)"])
@@ -102,7 +102,7 @@ extension Rule {
     }
 
     private static let purpose = Rule(
-        name: "a file says first what it is for", applies: \.isShipped,
+        name: "a file begins with its purpose", applies: \.isShipped,
         violations: { file in
             let first = file.lines.dropFirst().first { line in
                 !line.isEmpty && !["#if", "#else", "#endif"].contains { line.hasPrefix($0) }

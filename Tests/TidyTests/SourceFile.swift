@@ -17,7 +17,7 @@ struct SourceFile: Sendable {
         code = text.replacing(Self.noise)
     }
 
-    /// The name by which exceptions are listed: it stays if the file moves to another folder.
+    /// The name by which exceptions are listed. It does not change if the file moves to another folder of the target.
     var name: String { "\(target)/\(path.split(separator: "/").last ?? "")" }
 
     var lines: [Substring] { text.split(separator: "\n", omittingEmptySubsequences: false) }
@@ -37,17 +37,17 @@ struct SourceFile: Sendable {
 /// A target of the manifest with its sources.
 struct SourceTarget: Sendable, CustomTestStringConvertible {
     let name: String
-    /// What its declaration in the manifest quotes: its dependencies, and texts that are no module's name.
+    /// The string literals of its declaration in the manifest: its dependencies, and others that name no module.
     let quoted: Set<String>
     let files: [SourceFile]
 
     var testDescription: String { name }
-    /// Whether it is a library that the program stands on.
+    /// Whether it is shipped and not the program `quittance`.
     var isLibrary: Bool { isShipped && name != "quittance" }
-    /// Whether users get it, other than tests.
+    /// Whether users get it. Tests are not shipped.
     let isShipped: Bool
 
-    /// What its files import though the manifest declares no such dependency of this target.
+    /// The imports for which the manifest declares no dependency of this target.
     var undeclaredImports: [String] {
         files.flatMap { file in
             file.imports.subtracting(quoted).subtracting(Self.toolchain).sorted().map { "\(file.name) imports \($0)" }
@@ -94,9 +94,9 @@ extension SourceTarget {
     }
 }
 
-// Foundation's regular expressions read all sources in a tenth of a second, Swift's take five.
+// Foundation's regular expressions search all sources in a tenth of a second; Swift's take five seconds.
 extension String {
-    /// The matches of a pattern, each with its groups behind it.
+    /// The matches of a pattern. Each is the whole match, followed by its groups.
     func matches(_ pattern: String) -> [[String]] {
         let text = self as NSString
         let expression = try? NSRegularExpression(pattern: pattern)

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a verification may cost: a row of the table.
+/// The required cost of a verification: a row of the table that `RatioTable` prints.
 public struct Goal: Sendable {
     /// The benchmark's name.
     public let name: String
     /// The title of the row in the table.
     public let title: String
+    /// The required and the target figure.
     public let bound: Bound
 
+    /// A kind of bound, with its figures.
     public enum Bound: Sendable {
-        /// So many times the signature checks inside of it.
+        /// At most this multiple of the time of the signature checks in the verification.
         case ratio(required: Double, target: Double?)
-        /// So many times the signature checks inside of it, and some microseconds.
+        /// At most this multiple of the time of the signature checks in the verification, plus `microseconds`.
         case ratioBeside(microseconds: Double, required: Double)
-        /// So many microseconds.
+        /// At most this many microseconds.
         case time(required: Double, target: Double?)
-        /// So many times the throughput of one thread.
+        /// At least this multiple of the throughput of one thread.
         case scaling(required: Double)
     }
 }
@@ -43,17 +45,20 @@ extension Goal {
     public static let all = [token, newToken, notification, receipt, largeReceipt, answer, threads]
 }
 
-/// The names of the metrics that the benchmarks record beside the wall clock.
+/// The names of the metrics that the benchmarks record in addition to the wall clock.
 public enum Measure {
     /// Nanoseconds of the verification.
     public static let whole = "Verification (ns)"
-    /// Nanoseconds of its signature checks; if threads are compared, of one verification on each of two.
+    /// Nanoseconds of the signature checks in the verification. If threads are compared, nanoseconds of one
+    /// verification on each of two threads.
     public static let beside = "Beside it (ns)"
-    /// `whole` relative to `beside` in thousandths. The two ran one after the other, so that noise affects both.
+    /// `whole` relative to `beside` in thousandths. Both are measured in turn, so that noise affects both.
     public static let ratio = "Ratio (per mille)"
-    /// Calls of the allocator in the verification, and in its signature checks.
+    /// Calls of the allocator in the verification.
     public static let allocations = "Allocations"
+    /// Calls of the allocator in the signature checks.
     public static let rawAllocations = "Raw allocations"
 
+    /// The names of all metrics.
     public static let all = [whole, beside, ratio, allocations, rawAllocations]
 }

@@ -6,7 +6,7 @@ import AppStoreTrust
 import Foundation
 import ReceiptCoding
 
-/// One kind of input at its worst.
+/// The worst input of one kind.
 struct Case: Sendable {
     let name: String
     /// The input at its full size, and a small one of the same kind for warming up.
@@ -15,7 +15,7 @@ struct Case: Sendable {
     /// Verifies an input, reads all of it, and returns the outcome.
     let verify: @Sendable ([UInt8]) async -> String
 
-    /// - Parameter make: Makes an input of about so many bytes, or of the case's own size.
+    /// - Parameter make: Makes an input of about the given number of bytes, or of the largest size allowed.
     init(
         _ name: String, _ verify: @escaping @Sendable ([UInt8]) async throws -> String,
         _ make: @escaping @Sendable (Int) throws -> [UInt8]
@@ -57,7 +57,7 @@ struct Store: Sendable {
             .reduce(Intermediates()) { $0.union($1) }
     }
 
-    /// A verifier without a cached signer, for which a document costs most.
+    /// A new verifier. It has no cached signer, so each document costs as much as possible.
     private var verifier: AppStoreVerifier {
         var verifier = AppStoreVerifier(apps: .any, environments: [.production], roots: roots)
         verifier.intermediates = intermediates

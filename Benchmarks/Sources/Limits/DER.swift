@@ -46,10 +46,10 @@ extension DER {
         attribute(0, text("Production")) + attribute(2, text("com.example.notes"))
         + attribute(12, date("2025-06-15T12:00:00Z"))
 
-    /// A payload with these attributes.
+    /// A payload with the essential attributes, and these.
     static func payload(_ attributes: [UInt8]) -> [UInt8] { set(essentials + attributes) }
 
-    /// `part`, as often as it fits into `count` bytes.
+    /// `part`, repeated as often as it fits into `count` bytes.
     static func filling(_ count: Int, with part: [UInt8]) -> [UInt8] {
         Array(repeatElement(part, count: max(1, count / part.count)).joined())
     }

@@ -43,7 +43,7 @@ struct LimitsCommand {
         let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
         guard process.terminationStatus == 0 else {
-            return "| \(name) | | it ended with \(process.terminationStatus) |"
+            return "| \(name) | | exit status \(process.terminationStatus) |"
         }
         return text.trimmingCharacters(in: .newlines)
     }

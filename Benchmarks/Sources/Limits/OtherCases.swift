@@ -10,7 +10,9 @@ extension Store {
         Case("request: \(name)", verify(request:)) { Array(try make(min($0, Limits.verifyReceiptRequest - 64)).utf8) }
     }
 
-    /// `part`, which has so many values, as often as it fits into `count` bytes and the bound on values.
+    /// `part`, repeated as often as it fits into `count` bytes and into the bound on values.
+    ///
+    /// - Parameter values: How many values `part` has; 0 if they do not count.
     private static func filling(_ count: Int, _ part: String, values: Int = 0) -> String {
         let most = values == 0 ? .max : (Limits.jsonValues - 100) / values
         return String(repeating: part, count: max(1, min(count / part.utf8.count, most)))
@@ -54,7 +56,8 @@ extension Store {
 
     private var notificationsV1: [Case] {
         let receipt = #""unified_receipt":{"latest_receipt":"AAAA"}"#
-        /// `part`, as often as it fits beside a receipt. Values that are not kept do not count.
+        /// `part`, repeated as often as it fits beside a receipt. The parser does not keep these values, so the bound
+        /// on values does not apply.
         @Sendable func beside(_ part: String, _ count: Int) -> String {
             #"{"x":["# + String(repeating: part, count: max(1, (count - 64) / part.utf8.count)) + "0],\(receipt)}"
         }

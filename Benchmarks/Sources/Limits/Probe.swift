@@ -33,7 +33,7 @@ struct Probe {
         return (outcome, Double(status("VmHWM") - before) / 1024)
     }
 
-    /// A line of /proc/self/status, in KiB.
+    /// The value of a line in /proc/self/status, in KiB.
     private static func status(_ name: String) -> Int {
         let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
         let line = status.split(separator: "\n").first { $0.hasPrefix("\(name):") }

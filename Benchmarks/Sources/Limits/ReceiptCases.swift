@@ -20,7 +20,7 @@ extension Store {
         }
     }
 
-    /// One attribute, as often as it fits or is read.
+    /// One attribute, repeated as often as it fits into a receipt and as the decoder reads.
     private func signed(_ name: String, filledWith attribute: [UInt8]) -> Case {
         signed(name) { DER.filling(min($0, attribute.count * (Limits.attributes - 10)), with: attribute) }
     }
@@ -142,7 +142,7 @@ extension Store {
             rsa, DER.octets(Array(signer.signature)))
     }
 
-    /// The same with a payload in chunks, and indefinite lengths in every place that allows them.
+    /// A genuine envelope with a payload in chunks, and indefinite lengths in every place that allows them.
     private func indefiniteEnvelope(payload chunks: [UInt8]) throws -> [UInt8] {
         let genuine = try SignedReceipt(decoding: authority.sign(receiptPayload: DER.payload([])))
         var payload = chunks
@@ -155,15 +155,15 @@ extension Store {
         return DER.indefinite(0x30, Self.signedDataOID + DER.indefinite(0xa0, data))
     }
 
-    /// Certificates with names, number and marks of the genuine signer or of its issuer, each by another key: every one
-    /// of the first half may be the signer's, and every one of the second may have issued it.
+    /// Certificates with another key but the names, serial number and extensions of the genuine signer, in the first
+    /// half, or of its issuer, in the second half. A verifier has to consider each as the signer or as its issuer.
     private static func impostors(_ count: Int, of genuine: SignedReceipt) throws -> [[UInt8]] {
         guard count > 0 else { return [] }
         let chain = try genuine.certificates.map { try Certificate(derEncoded: Array($0)) }
         let key = try _RSA.Signing.PrivateKey(keySize: .bits2048)
         return try (0..<count).map { index in
             let model = chain[index < count / 2 ? 0 : 1]
-            // Another end makes it another certificate.
+            // The different end of validity makes each certificate a different one.
             let certificate = try Certificate(
                 version: .v3, serialNumber: model.serialNumber, publicKey: .init(key.publicKey),
                 notValidBefore: model.notValidBefore, notValidAfter: model.notValidAfter + Double(index + 1),

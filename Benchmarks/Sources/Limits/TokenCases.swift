@@ -6,11 +6,11 @@ import Foundation
 extension Store {
     var tokens: [Case] { unsignedTokens + signedTokens + notifications }
 
-    /// The bytes that a payload or header may have in a token of the maximum length: base64 makes four of three, and
-    /// the certificates take some.
+    /// The bytes that a payload or header may have in a token of the maximum length: base64 encodes three bytes as
+    /// four, and the certificates need some.
     private static let part = Limits.token / 4 * 3 - 6_000
 
-    /// A name, and a function that makes JSON of about so many bytes.
+    /// A name, and a function that makes JSON of about the given number of bytes.
     private typealias Shape = (name: String, make: @Sendable (Int) -> String)
 
     private static let shapes: [Shape] = [
@@ -48,7 +48,9 @@ extension Store {
         (0..<min(count / 13, Limits.tokenValues - 100)).map { "\"x\($0)\":0" }.joined(separator: ",")
     }
 
-    /// `part`, which has so many values, as often as it fits into `count` bytes and the bound on values.
+    /// `part`, repeated as often as it fits into `count` bytes and into the bound on values.
+    ///
+    /// - Parameter values: How many values `part` has; 0 if they do not count.
     private static func filling(_ count: Int, _ part: String, values: Int = 0) -> String {
         let most = values == 0 ? .max : (Limits.tokenValues - 100) / values
         return String(repeating: part, count: max(1, min(count / part.utf8.count, most)))
@@ -58,7 +60,7 @@ extension Store {
         String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
     }
 
-    /// A transaction's payload with about so many more bytes in it.
+    /// A transaction's payload with additional members.
     private static func transaction(_ more: String) -> [UInt8] {
         Array(
             """
@@ -110,7 +112,7 @@ extension Store {
         ]
     }
 
-    /// A token whose first certificate has so many bytes of elements without contents.
+    /// A token whose first certificate consists of empty elements, of `count` bytes in total.
     private func forged(payload: [UInt8], certificate count: Int) throws -> [UInt8] {
         let leaf = Data(DER.sequence(DER.filling(count, with: [5, 0]))).base64EncodedString()
         let header = Data(#"{"alg":"ES256","x5c":["\#(leaf)","AAAA","AAAA"]}"#.utf8).base64EncodedString()
@@ -118,7 +120,7 @@ extension Store {
         return Array(header.utf8) + (try forged(payload: payload).drop { $0 != UInt8(ascii: ".") })
     }
 
-    /// A signed token with another signature.
+    /// A signed token whose signature was changed.
     private func forged(payload: [UInt8], header: String = "") throws -> [UInt8] {
         var token = Array(try authority.sign(tokenPayload: payload, headerMembers: header).utf8)
         token[token.count - 2] = token[token.count - 2] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")

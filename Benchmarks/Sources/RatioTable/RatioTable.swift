@@ -36,8 +36,8 @@ private struct Result: Decodable {
         secondaryMetrics[measure]?.scorePercentiles[percentile] ?? .nan
     }
 
-    /// The throughput of two threads relative to one, in their best rounds: on a shared machine, another process had
-    /// one of the two cores in most rounds.
+    /// The throughput of two threads relative to one, each in its best round: on a shared machine with two cores,
+    /// another process uses one of them in most rounds.
     var scaling: Double { 2 * percentile("0.0", Measure.whole) / percentile("0.0", Measure.beside) }
 }
 

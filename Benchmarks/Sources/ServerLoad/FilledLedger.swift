@@ -26,7 +26,7 @@ enum FilledLedger {
         return LedgerRules(catalogues: [SimulatedStore.scope.bundleId: catalogue])
     }
 
-    /// Fills a ledger, unless an earlier run has.
+    /// Adds the customers that an earlier run has not added to a ledger.
     static func fill(_ path: String, customers: Int) async throws {
         let storage = try SQLiteLedgerStorage(path: path)
         defer { try? storage.close() }
@@ -59,7 +59,8 @@ enum FilledLedger {
         return query
     }
 
-    /// The number of customers, in whole batches, since a batch is written completely or not at all.
+    /// The number of customers already in the ledger. Looking up the first customer of each batch suffices, since a
+    /// batch is written completely or not at all.
     private static func known(in storage: SQLiteLedgerStorage, of customers: Int) async throws -> Int {
         for number in stride(from: 0, to: customers, by: batch) {
             if try await storage.load(query([id(number)])).ids.isEmpty { return number }
@@ -67,7 +68,7 @@ enum FilledLedger {
         return customers
     }
 
-    /// Transaction ids come in no order, like those of many customers.
+    /// The subscription of a customer. Its transaction ids are random, since those of many customers come in no order.
     private static func chain(of number: Int, owner: Customer) -> ChainRecord {
         var random = SeededRandom(seed: UInt64(number))
         let key = ChainKey("\(random.next() >> 14)", in: SimulatedStore.scope)
@@ -93,7 +94,7 @@ enum FilledLedger {
         let signed = Timestamp(milliseconds: start(of: periods - 1))
         var renewal = RenewalFact(
             provenance: Provenance(
-                signedDate: signed, evidence: EvidenceID(Array(chain.originalTransactionId.utf8))),
+                signedDate: signed, digest: DocumentDigest(Array(chain.originalTransactionId.utf8))),
             originalTransactionId: chain.originalTransactionId)
         renewal.productId = SimulatedStore.product
         renewal.autoRenewProductId = SimulatedStore.product
@@ -115,7 +116,7 @@ enum FilledLedger {
         let signed = Timestamp(milliseconds: start(of: period))
         var statement = TransactionStatement(
             source: .signedTransaction,
-            provenance: Provenance(signedDate: signed, evidence: EvidenceID(Array(id.utf8))), transactionId: id,
+            provenance: Provenance(signedDate: signed, digest: DocumentDigest(Array(id.utf8))), transactionId: id,
             originalTransactionId: chain.originalTransactionId, productId: SimulatedStore.product)
         statement.type = Open(.autoRenewableSubscription)
         statement.subscriptionGroup = "21034567"

@@ -15,7 +15,7 @@ enum HTTPRequest {
         return Array((head + body).utf8)
     }
 
-    /// Of customers at random among so many.
+    /// Reads of an entitlement of customers, chosen at random among this many.
     static func entitlements(_ customers: Int) -> [[UInt8]] {
         var random = SeededRandom(seed: 8)
         let key = FilledLedger.key().text

@@ -4,21 +4,21 @@ import Foundation
 
 /// Sends requests over loopback. Each connection sends the next request as soon as its last is answered.
 ///
-/// It is one thread with bare sockets and prepared requests, because it shares the cores with the server that it
+/// It uses one thread, plain sockets and prepared requests, because it shares the cores with the server that it
 /// measures.
 final class LoadGenerator {
     /// The outcome of a number of requests.
     struct Outcome {
         var seconds = 0.0
         /// The server's CPU time for all of them.
-        var workSeconds = 0.0
+        var cpuSeconds = 0.0
         /// In milliseconds, the shortest first.
         var latencies: [Double] = []
 
         var rate: Double { Double(latencies.count) / seconds }
 
         /// The server's CPU time per request in microseconds.
-        var work: Double { workSeconds / Double(latencies.count) * 1_000_000 }
+        var cpuMicroseconds: Double { cpuSeconds / Double(latencies.count) * 1_000_000 }
 
         /// The latency that `share` of all requests did not exceed.
         func percentile(_ share: Double) -> Double {
@@ -45,7 +45,7 @@ final class LoadGenerator {
         defer { for connection in connections { close(connection.socket) } }
         let clock = ContinuousClock()
         var outcome = Outcome()
-        let (start, work) = (clock.now, server.workTime)
+        let (start, cpuStart) = (clock.now, server.cpuTime)
         for index in connections.indices { try connections[index].begin(next()) }
         while connections.contains(where: \.isBusy) {
             for index in try Socket.ready(connections) {
@@ -55,7 +55,7 @@ final class LoadGenerator {
             }
         }
         outcome.seconds = (clock.now - start) / .seconds(1)
-        outcome.workSeconds = server.workTime - work
+        outcome.cpuSeconds = server.cpuTime - cpuStart
         outcome.latencies.sort()
         return outcome
     }
@@ -66,7 +66,7 @@ final class LoadGenerator {
         return try run { rest.popFirst() }
     }
 
-    /// Sends requests at random for some time.
+    /// Sends requests in random order until `duration` has passed.
     func run(_ requests: [[UInt8]], for duration: Duration, _ random: inout SeededRandom) throws -> Outcome {
         let end = ContinuousClock.now + duration
         return try run {
@@ -75,7 +75,7 @@ final class LoadGenerator {
     }
 }
 
-/// One request after another.
+/// A connection that sends one request after another.
 struct Connection {
     let socket: Int32
     private var request: [UInt8] = []
@@ -137,7 +137,7 @@ struct Connection {
 
     private var failure: LoadFailure { LoadFailure(String(decoding: answer, as: UTF8.self)) }
 
-    /// Where the first occurrence ends.
+    /// Where the first occurrence of `text` ends.
     private static func end(of text: [UInt8], in bytes: Slice<UnsafeRawBufferPointer>) -> Int? {
         guard bytes.count >= text.count else { return nil }
         return (bytes.startIndex...bytes.endIndex - text.count).first { place in
@@ -147,7 +147,7 @@ struct Connection {
 
     private static let success = Array("HTTP/1.1 200 ".utf8)
     private static let endOfHead = Array("\r\n\r\n".utf8)
-    /// As our server writes it.
+    /// The field name as Quittance's server writes it.
     private static let lengthMember = Array("Content-Length: ".utf8)
 }
 
@@ -167,7 +167,7 @@ private enum Socket {
     static let stream = SOCK_STREAM
     #endif
 
-    /// A connection to this machine that never waits.
+    /// Opens a non-blocking connection to this machine.
     static func connect(_ port: Int) throws -> Int32 {
         let socket = socket(AF_INET, stream, 0)
         var address = sockaddr_in()

@@ -3,8 +3,8 @@
 import Foundation
 import PurchaseLedger
 
-/// The measurements and their number. They take turns in rounds, since machines are shared and rates of different
-/// minutes do not compare.
+/// What is measured, and how often. Each round has every measurement, since on a shared machine rates of different
+/// minutes cannot be compared.
 struct LoadPlan {
     var transactions: Int
     var notifications: Int
@@ -52,7 +52,7 @@ struct LoadPlan {
         let reads = [Self.fewTransactions, transactions].map { HTTPRequest.entitlements($0 / FilledLedger.periods) }
         var random = SeededRandom(seed: 7)
         result.notificationSize = notifications.stream[0].utf8.count
-        ServerLoad.say("Sending what is known before …")
+        ServerLoad.say("Sending the first purchases of the subscribers …")
         _ = try load[0].run(notifications.before.map(HTTPRequest.notification))
         for round in 0..<rounds {
             ServerLoad.say("Round \(round + 1) of \(rounds) …")
@@ -74,23 +74,23 @@ struct LoadPlan {
     }
 
     private func filled(_ transactions: Int) async throws -> String {
-        ServerLoad.say("A ledger of \(transactions) transactions, unless there is one …")
+        ServerLoad.say("Filling a ledger of \(transactions) transactions, unless it is there …")
         let path = Self.folder.appendingPathComponent("\(transactions).sqlite").path
         do {
             try await FilledLedger.fill(path, customers: transactions / FilledLedger.periods)
         } catch let error as LedgerStorageError where error.code == .damaged {
-            ServerLoad.say("Filling it anew, since it cannot be read: \(error.message)")
+            ServerLoad.say("Filling it again, since it cannot be read: \(error.message)")
             Self.remove(path)
             try await FilledLedger.fill(path, customers: transactions / FilledLedger.periods)
         }
-        Self.forget(path)
+        Self.dropFromCache(path)
         return path
     }
 
-    /// Drops a file from the system's cache. A file that was just written is cached in single pages, one that was read
-    /// in large pieces, from which a server reads a quarter faster. After this, every run starts alike, as after a
-    /// restart.
-    private static func forget(_ path: String) {
+    /// Drops a file from the system's cache, so that every run starts as after a restart. The system caches a file that
+    /// was just written in single pages, and one that was read in large blocks, from which a server reads a quarter
+    /// faster.
+    private static func dropFromCache(_ path: String) {
         #if canImport(Glibc)
         guard let file = FileHandle(forWritingAtPath: path) else { return }
         fsync(file.fileDescriptor)
@@ -102,15 +102,15 @@ struct LoadPlan {
         for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: ledger + suffix) }
     }
 
-    /// Reads a file into the system's cache, where a server that has run for a while has it. This is done in each
-    /// round, since some systems soon drop it. The benchmark measures the server and not the disk's cache.
+    /// Reads a file into the system's cache, as if the server had run for a while. This is done in each round, since
+    /// some systems soon drop the file. The benchmark measures the server and not the system's cache.
     private static func warm(_ path: String) throws {
         guard let file = FileHandle(forReadingAtPath: path) else { throw LoadFailure("No ledger at \(path)") }
         while try file.read(upToCount: 1 << 20)?.isEmpty == false {}
         try file.close()
     }
 
-    /// The size with the log, though a server that ended leaves nothing in it.
+    /// The size of a ledger with its write-ahead log. The log is empty if the server has ended.
     private static func size(_ path: String) throws -> Int {
         try ["", "-wal"].map { path + $0 }.filter(FileManager.default.fileExists(atPath:)).reduce(0) {
             try $0 + (FileManager.default.attributesOfItem(atPath: $1)[.size] as? Int ?? 0)

@@ -22,7 +22,7 @@ struct LoadResult {
 
     /// The table in Markdown. Ratios are taken within a round.
     var table: String {
-        let (few, many) = (Self.words(LoadPlan.fewTransactions), Self.words(plan.transactions))
+        let (few, many) = (Self.inWords(LoadPlan.fewTransactions), Self.inWords(plan.transactions))
         let verification = "notifications verified, two threads, no HTTP and no storage"
         let reads = "entitlement reads, \(many) transactions stored"
         let rows = [
@@ -30,16 +30,16 @@ struct LoadResult {
             row("durable notification intake, \(LoadPlan.connections) connections", rate(intake.map(\.rate))),
             share("… relative to verification", ratio(intake.map(\.rate), verified), required: 0.35, target: 0.5),
             row("… p99", milliseconds(intake)),
-            row("… CPU time per request", work(intake)),
+            row("… CPU time per request", cpuTime(intake)),
             row("… first purchases by new customers only", rate(firstPurchases.map(\.rate))),
             row("… relative to verification", Self.percent(ratio(firstPurchases.map(\.rate), verified))),
             row("GET /health/live", rate(health.map(\.rate))),
-            row("… CPU time per request", work(health)),
+            row("… CPU time per request", cpuTime(health)),
             row(reads, rate(readsOfMany.map(\.rate))),
             share("… relative to /health/live", ratio(readsOfMany, health), required: 0.25, target: 0.4),
-            row("… CPU time per request", work(readsOfMany)),
+            row("… CPU time per request", cpuTime(readsOfMany)),
             row("… p50", milliseconds(readsOfMany, 0.5)),
-            limit("… p99", worth(readsOfMany, 0.99), "%.2f ms", required: 10),
+            limit("… p99", latency(readsOfMany, 0.99), "%.2f ms", required: 10),
             row("entitlement reads, \(few) stored", rate(readsOfFew.map(\.rate))),
             limit("… relative to \(many)", ratio(readsOfFew, readsOfMany), "%.2f ×", required: 1.5),
             limit(
@@ -56,15 +56,15 @@ struct LoadResult {
 extension LoadResult {
     private func rate(_ rates: [Double]) -> String { String(format: "%.0f/s", rates.median) }
 
-    private func work(_ outcomes: [LoadGenerator.Outcome]) -> String {
-        String(format: "%.0f µs", outcomes.map(\.work).median)
+    private func cpuTime(_ outcomes: [LoadGenerator.Outcome]) -> String {
+        String(format: "%.0f µs", outcomes.map(\.cpuMicroseconds).median)
     }
 
     private func milliseconds(_ outcomes: [LoadGenerator.Outcome], _ share: Double = 0.99) -> String {
-        String(format: "%.2f ms", worth(outcomes, share))
+        String(format: "%.2f ms", latency(outcomes, share))
     }
 
-    private func worth(_ outcomes: [LoadGenerator.Outcome], _ share: Double) -> Double {
+    private func latency(_ outcomes: [LoadGenerator.Outcome], _ share: Double) -> Double {
         outcomes.map { $0.percentile(share) }.median
     }
 
@@ -74,7 +74,7 @@ extension LoadResult {
 
     private func ratio(_ some: [Double], _ others: [Double]) -> Double { zip(some, others).map { $0 / $1 }.median }
 
-    private static func words(_ count: Int) -> String {
+    private static func inWords(_ count: Int) -> String {
         count.isMultiple(of: 1_000_000) ? "\(count / 1_000_000) million" : "\(count / 1000) thousand"
     }
 }

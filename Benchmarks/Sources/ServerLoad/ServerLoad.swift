@@ -25,7 +25,7 @@ struct ServerLoad {
         print(result.table)
     }
 
-    /// Prints what is in progress.
+    /// Prints progress to standard error.
     static func say(_ text: String) {
         FileHandle.standardError.write(Data("\(text)\n".utf8))
     }

@@ -31,9 +31,9 @@ final class ServerProcess {
         process.waitUntilExit()
     }
 
-    /// The process's CPU time in seconds, which other load on the machine affects least. On Linux only, in hundredths
-    /// of a second.
-    var workTime: Double {
+    /// The process's CPU time in seconds, which other load on the machine affects least. Its resolution is a hundredth
+    /// of a second; not a number on systems other than Linux.
+    var cpuTime: Double {
         let text = try? String(contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8)
         // Fields 14 and 15 of proc_pid_stat(5), counted after the name, which may hold any character.
         let fields = text?.split(separator: ")").last?.split(separator: " ") ?? []

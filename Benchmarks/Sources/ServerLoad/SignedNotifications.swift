@@ -14,14 +14,14 @@ struct SimulatedStore: Sendable {
     /// The instant at which everything here is verified and read.
     static let now = Timestamp(milliseconds: 1_750_000_000_000)
 
-    /// As DER.
+    /// The root certificates as DER.
     let roots: [[UInt8]]
     private let signer: TokenSigner
 
     init() throws {
         let authority = try CertificateAuthority(from: Timestamp(milliseconds: Self.now.milliseconds - 40 * day))
         roots = try authority.roots
-        // A header as long as Apple's of 4.4 KB, whose certificates are larger.
+        // Makes the header 4.4 KB long, as Apple's is. Apple's certificates are larger than the simulated ones.
         signer = try authority.tokenSigner(
             headerMembers: #""kid":"\#(String(repeating: "A", count: 1000))","#)
     }
@@ -34,7 +34,7 @@ struct SimulatedStore: Sendable {
 
     /// The notifications that a server receives.
     struct Notifications {
-        /// The first purchases of the subscribers in its ledger before the measurement.
+        /// The first purchases of known subscribers, which the server receives before the measurement.
         var before: [String]
         /// The notifications of the measurement, in the order of events. Of six, one is the first purchase of a new
         /// customer; of five known subscribers, three renew, one turns renewal off and one expires.
@@ -104,7 +104,7 @@ private enum Event {
     }
 }
 
-/// A customer with a monthly subscription. The ids come in no order, like those of many customers.
+/// A customer with a monthly subscription. The ids are random, since those of many customers come in no order.
 private struct Subscriber {
     let id: String
     let appTransaction: String
@@ -116,7 +116,7 @@ private struct Subscriber {
         account = Self.uuid(&random)
     }
 
-    /// When the first period began, given the event.
+    /// When the first period began, computed from a later event.
     func start(before later: Notification) -> Int64 { later.date - later.event.age }
 
     func notification(_ event: Event, at date: Int64, _ random: inout SeededRandom) -> Notification {
@@ -147,7 +147,7 @@ private struct Notification {
     let lineItem: String
     let uuid: String
 
-    /// Of the period that it is about.
+    /// The purchase date of the period that the notification is about.
     private var purchased: Int64 { event == .renewed ? date : date - event.age }
 
     var transaction: String {

@@ -6,7 +6,7 @@ import AppStoreTrust
 enum Verifying {
     private static let tasks = 2
 
-    /// How many notifications a second are verified, the same over and over.
+    /// Verifies the notifications again and again, and returns how many it verified a second.
     static func rate(
         of notifications: [String], _ verifier: AppStoreVerifier, for duration: Duration
     ) async throws -> Double {

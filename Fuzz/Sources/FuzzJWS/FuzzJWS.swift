@@ -3,7 +3,7 @@
 import AppStoreModel
 import FuzzSupport
 
-/// Fuzzes a compact JWS, or a header and on the next line a payload, of which it makes one.
+/// Fuzzes a compact JWS. The input is the JWS, or its header with its payload on the next line.
 ///
 /// Only signed bytes verify, and a token has one text only.
 @_cdecl("LLVMFuzzerTestOneInput")
@@ -20,7 +20,7 @@ public func fuzzJWS(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 
 private func compact(_ parts: [UInt8]) -> [UInt8] {
     let lines = parts.split(separator: UInt8(ascii: "\n"), maxSplits: 1, omittingEmptySubsequences: false)
-    // r and s of no particular signature, but small enough for the curve.
+    // An arbitrary signature, whose r and s are small enough for the curve.
     let signature = Array(repeating: UInt8(1), count: 64)
     return Array(
         [Array(lines[0]), Array(lines.dropFirst().joined()), signature].map(base64URL).joined(separator: ".").utf8)

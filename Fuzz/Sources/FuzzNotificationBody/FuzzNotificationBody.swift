@@ -35,18 +35,18 @@ private func requireSame<Payload: Codable & Equatable & SendableMetatype>(
         guard let payload = try? json.decode(type) else { return }
         let encoded = requireNoError("a \(type) can be encoded") { try JSONValue(encoding: payload) }
         let returned = requireNoError("an encoded \(type) decodes") { try encoded.decode(type) }
-        require(returned == payload, "a \(type) comes back")
+        require(returned == payload, "an encoded \(type) decodes to the same value")
         requireSameWritten(encoded)
     }
 }
 
 private func requireSameWritten(_ json: JSONValue) {
     let text = json.compactText
-    let returned = requireNoError("what was written is JSON") { try JSONValue(parsing: text.utf8) }
-    require(returned == json && returned.compactText.utf8.elementsEqual(text.utf8), "JSON comes back")
+    let returned = requireNoError("written JSON is valid") { try JSONValue(parsing: text.utf8) }
+    require(returned == json && returned.compactText.utf8.elementsEqual(text.utf8), "written JSON reads as the same")
 }
 
-/// Converts to the other world and back.
+/// Converts a document to the other form and mostly back. The results are not checked: no conversion may trap.
 private func convert(_ json: JSONValue) {
     _ = (try? VerifyReceiptResponse(json))?.modern().value.legacy()
     _ = (try? VerifyTransactionReceiptResponse(json))?.modern().value.legacy()

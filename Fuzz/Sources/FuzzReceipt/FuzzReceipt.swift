@@ -21,13 +21,13 @@ public func fuzzReceipt(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 
 private func requireSameEncoded(_ receipt: AppReceipt, _ payload: ArraySlice<UInt8>) {
     let encoded = receipt.encoded
-    let returned = requireNoError("what decoded is encoded to what decodes") {
+    let returned = requireNoError("a decoded receipt is encoded to bytes that decode") {
         try AppReceipt(decoding: encoded[...])
     }
     // Of duplicates the first counts, and encoding changes their order.
     guard !receipt.hasDuplicates else { return }
-    require(returned.encoded == encoded, "what is encoded is encoded the same")
-    require(returned.withoutLists == receipt.withoutLists, "what is encoded says what was decoded")
+    require(returned.encoded == encoded, "a receipt has one encoding")
+    require(returned.withoutLists == receipt.withoutLists, "an encoded receipt decodes to the same receipt")
     require(
         AppReceipt.creationDate(in: payload) == receipt.receiptCreationDate, "both ways to the creation date agree")
 }
@@ -38,7 +38,7 @@ private func requireSameAnswered(_ receipt: AppReceipt) {
     let returned = requireNoError("an answer can be read") {
         try VerifyReceiptResponse(JSONValue(parsing: answer.json))
     }
-    require(returned == answer, "an answer reads as what it was made of")
+    require(returned == answer, "a written answer reads as the same answer")
     _ = answer.modern().value.legacy()
     _ = receipt.modern()
 }
@@ -51,7 +51,7 @@ extension AppReceipt {
         return receipt
     }
 
-    /// Whether an attribute was kept aside only because another of its type came before it.
+    /// Whether an attribute is among `otherAttributes` only because another of its type came before it.
     fileprivate var hasDuplicates: Bool {
         otherAttributes.contains { !Self.isAlwaysKeptAside($0.encoded) }
             || inAppPurchases.flatMap(\.otherAttributes).contains { attribute in
@@ -61,6 +61,7 @@ extension AppReceipt {
             }
     }
 
+    /// Whether an attribute is among `otherAttributes` even if it is the only one in a receipt.
     private static func isAlwaysKeptAside(_ attribute: [UInt8]) -> Bool {
         let alone = try? AppReceipt(decoding: DEREncoding.setOf([attribute])[...])
         return alone.map { $0.otherAttributes + $0.inAppPurchases.flatMap(\.otherAttributes) }?.count == 1

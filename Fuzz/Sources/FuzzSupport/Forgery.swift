@@ -5,8 +5,8 @@ public import AppStoreTrust
 import Foundation
 import ReceiptCoding
 
-/// A form of signed documents. The seeds hold every document that was ever signed under the roots trusted here, so any
-/// other document that verifies is forged.
+/// A form of signed documents. The fuzzer cannot sign, so a document is forged if it verifies and no seed has the same
+/// signed bytes.
 public enum SignedForm {
     case receipt
     case transactionReceipt
@@ -21,18 +21,18 @@ public enum SignedForm {
         let roots = requireNoError("roots can be read") {
             try trust.flatMap(\.roots).map { try TrustRoots(reading: $0) }
         }
-        let given =
+        let encodedIntermediates =
             trust.flatMap(\.intermediates)
             + Folder.files(Folder.genuine.appendingPathComponent("intermediates"))
             .map { Data($0.bytes) }
         let intermediates = requireNoError("intermediates can be read") {
-            try given.map { try Intermediates(reading: $0) }
+            try encodedIntermediates.map { try Intermediates(reading: $0) }
         }
         var verifier = AppStoreVerifier(
             apps: .any, environments: Set(Environment.allCases),
             roots: roots.reduce(.apple) { $0.union($1) })
         verifier.intermediates = intermediates.reduce(Intermediates()) { $0.union($1) }
-        // With a handler the verifier builds the reports of its checks.
+        // The verifier builds the reports of its checks only if there is a handler.
         verifier.onCheck = { check in require(!check.found.isEmpty, "a check says what it found") }
         return verifier
     }()
@@ -70,7 +70,7 @@ public enum SignedForm {
         // Looked up first: if no seed verifies, the requirement below would mean nothing.
         let signed = signed
         guard let bytes = coveredBytes(of: document) else { return }
-        require(signed.contains(bytes), "nothing verifies but what was signed")
+        require(signed.contains(bytes), "only signed bytes verify")
     }
 
     /// The bytes of a verified document that the signature covers; `nil` if the document is refused.
@@ -82,10 +82,10 @@ public enum SignedForm {
             return requireNoError("a verified receipt decodes") { Array(try SignedReceipt(decoding: document).payload) }
         case .transactionReceipt:
             let verified = synchronously { try? await verifier.verify(transactionReceipt: document, at: now) }
-            return verified.map { ($0.receipt.signature ?? []).prefix(1) + $0.receipt.purchaseInfo }
+            return verified.map { ($0.receipt.signatureBlob ?? []).prefix(1) + $0.receipt.purchaseInfo }
         case .token:
             guard synchronously({ (try? await verifier.verify(jws: document, at: now)) != nil }) else { return nil }
-            // This accepts less than the verification above, and checks more.
+            // This also runs the checks of notifications. It refuses more than the verification above.
             _ = synchronously { try? await verifier.verify(notification: document, at: now) }
             return requireNoError("a verified token is a JWS") { Array(try JWS(document).signingInput) }
         }

@@ -10,7 +10,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int, _ property: ([UIn
 /// Ends the program if a claim is false, which libFuzzer reports as a crash.
 public func require(_ holds: Bool, _ claim: String) {
     guard !holds else { return }
-    fatalError("It is not so that \(claim).")
+    fatalError("Not true: \(claim).")
 }
 
 /// Ends the program if `body` throws.
@@ -18,6 +18,6 @@ public func requireNoError<Value>(_ claim: String, _ body: () throws -> Value) -
     do {
         return try body()
     } catch {
-        fatalError("It is not so that \(claim): \(error)")
+        fatalError("Not true: \(claim). \(error)")
     }
 }

@@ -5,7 +5,7 @@ import Foundation
 import ReceiptCoding
 
 /// Writes the seeds of this target into `.corpus/<target>/seeds`; libFuzzer calls it first. Seeds are documents of the
-/// hostile suite, genuine documents if they are at hand, and a few lines from this file.
+/// hostile suite, genuine documents if they are available, and a few texts from this file.
 @_cdecl("LLVMFuzzerInitialize")
 public func writeSeeds(
     _ count: UnsafeMutablePointer<CInt>?,
@@ -46,7 +46,7 @@ private var payloads: [Seed] {
 /// Signature and purchase of transaction receipts, without the base64 around them.
 private var signatures: [Seed] {
     SignedForm.transactionReceipt.documents.compactMap { name, bytes in
-        (try? TransactionReceipt(decoding: bytes)).map { ("parts-\(name)", ($0.signature ?? []) + $0.purchaseInfo) }
+        (try? TransactionReceipt(decoding: bytes)).map { ("parts-\(name)", ($0.signatureBlob ?? []) + $0.purchaseInfo) }
     }
 }
 

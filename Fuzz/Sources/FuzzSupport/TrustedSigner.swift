@@ -35,12 +35,12 @@ public enum TrustedSigner {
             }
         }
         switch outcome {
-        case .success(let verified): require(verified == json, "a payload is what was signed")
+        case .success(let verified): require(verified == json, "a verified payload is the one that was signed")
         case .failure(let error):
             let reasons: Set<VerificationError.Code> = [
                 .certificateExpired, .otherApp, .otherEnvironment, .otherPurchase,
             ]
-            require(reasons.contains(error.code), "what was signed is not called \(error)")
+            require(reasons.contains(error.code), "a trusted token is not refused as \(error)")
         }
     }
 }

@@ -11,7 +11,7 @@ enum Folder {
     /// The hostile suite.
     static let vectors = fuzz.appendingPathComponent("../Tests/Vectors").standardizedFileURL
 
-    /// Genuine documents, if they are at hand. No committed folder has copies of them.
+    /// Genuine documents, if they are available. The repository has no copies of them.
     static let genuine = fuzz.appendingPathComponent("../../shared/data").standardizedFileURL
 
     /// The files of a folder, in the order of their names; none if there is no such folder.

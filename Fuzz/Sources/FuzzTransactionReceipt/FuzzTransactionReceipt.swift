@@ -4,10 +4,10 @@ import AppStoreModel
 import FuzzSupport
 import ReceiptCoding
 
-/// Fuzzes an old transaction receipt, or its signature followed by the purchase, of which it makes one.
+/// Fuzzes an old transaction receipt. The input is the receipt, or its signature followed by its purchase.
 ///
-/// Only signed bytes verify. The parts of the signature add up to it. The purchase is written to JSON that reads as the
-/// same purchase.
+/// Only signed bytes verify. The signature is the concatenation of its parts. The purchase is written to JSON that
+/// reads as the same purchase.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzTransactionReceipt(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     fuzz(start, count) { bytes in
@@ -17,14 +17,14 @@ public func fuzzTransactionReceipt(_ start: UnsafePointer<UInt8>?, _ count: Int)
         if let parts = try? receipt.signatureParts() {
             let length = withUnsafeBytes(of: UInt32(parts.certificate.count).bigEndian) { Array($0) }
             require(
-                receipt.signature == [parts.version] + parts.signature + length + parts.certificate,
+                receipt.signatureBlob == [parts.version] + parts.signature + length + parts.certificate,
                 "a signature consists of its parts")
         }
         let info = try receipt.info()
         let returned = requireNoError("a purchase can be read") {
             try TransactionReceiptInfo(JSONValue(parsing: info.json))
         }
-        require(returned == info, "a purchase reads as what it was made of")
+        require(returned == info, "a written purchase reads as the same purchase")
         _ = try? receipt.modern().value.legacy()
     }
 }

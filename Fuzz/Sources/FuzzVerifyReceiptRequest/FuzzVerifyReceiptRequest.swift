@@ -14,9 +14,9 @@ public func fuzzVerifyReceiptRequest(_ start: UnsafePointer<UInt8>?, _ count: In
         let returned = requireNoError("a request that was read can be written") {
             try VerifyReceiptRequest(parsing: request.json)
         }
-        require(returned.json == request.json, "a request is written as it was read")
+        require(returned.json == request.json, "a written request reads as the same request")
         guard let receipt = Base64.decode((request.receiptData ?? "").utf8) else { return }
-        require(Base64.decode(Base64.encode(receipt).utf8) == receipt, "base64 comes back")
+        require(Base64.decode(Base64.encode(receipt).utf8) == receipt, "encoded base64 decodes to the same bytes")
         SignedForm.receipt.requireNoForgery(receipt)
         let decoded = try AppReceipt(decoding: SignedReceipt(decoding: receipt).payload)
         let answer = VerifyReceiptResponse(
@@ -24,6 +24,6 @@ public func fuzzVerifyReceiptRequest(_ start: UnsafePointer<UInt8>?, _ count: In
         let read = requireNoError("an answer can be read") {
             try VerifyReceiptResponse(JSONValue(parsing: answer.json))
         }
-        require(read == answer, "an answer reads as what it was made of")
+        require(read == answer, "a written answer reads as the same answer")
     }
 }

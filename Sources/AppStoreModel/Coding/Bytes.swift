@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Comparing and searching bytes with the C library, which looks at many at once: `==` takes ten times as long.
+// Compares and searches bytes with `memcmp` and `memchr`. Swift's `==` takes ten times as long.
 
 #if canImport(Glibc)
 import Glibc
@@ -23,7 +23,7 @@ extension ArraySlice<UInt8> {
     }
 
     /// The index of the first of these bytes that is `byte`.
-    package func place(of byte: UInt8) -> Int? {
+    package func indexOfFirst(_ byte: UInt8) -> Int? {
         withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress, let found = memchr(start, Int32(byte), count) else { return nil }
             return startIndex + (UnsafeRawPointer(found) - start)
@@ -36,7 +36,7 @@ extension [UInt8] {
     package func isSame(as other: ArraySlice<UInt8>) -> Bool { self[...].isSame(as: other) }
 
     /// The index of the first byte from `start` on that is `byte`.
-    package func place(of byte: UInt8, from start: Int = 0) -> Int? {
-        start < count ? self[start...].place(of: byte) : nil
+    package func indexOfFirst(_ byte: UInt8, from start: Int = 0) -> Int? {
+        start < count ? self[start...].indexOfFirst(byte) : nil
     }
 }

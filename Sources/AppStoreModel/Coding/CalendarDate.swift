@@ -12,7 +12,7 @@ struct CalendarDate: Hashable {
     var second: Int
     var millisecond: Int
 
-    /// Returns `nil` for a date that the calendar does not have, such as 30 February. Leap seconds do not exist here.
+    /// Returns `nil` for a date that the calendar does not have, such as 30 February, and for a leap second.
     init?(year: Int, month: Int, day: Int, hour: Int = 0, minute: Int = 0, second: Int = 0) {
         guard (0...9999).contains(year), (1...12).contains(month), day >= 1, day <= Self.days(in: month, of: year),
             (0...23).contains(hour), (0...59).contains(minute), (0...59).contains(second)
@@ -26,8 +26,8 @@ struct CalendarDate: Hashable {
         millisecond = 0
     }
 
-    /// The date so many milliseconds after 1970-01-01T00:00:00Z, moved by `offset` seconds east of UTC. Total: any
-    /// `Int64` has a date.
+    /// The date `milliseconds` after 1970-01-01T00:00:00Z, in a zone `offset` seconds east of UTC. Every `Int64` has a
+    /// date.
     init(milliseconds: Int64, offset: Int = 0) {
         let (seconds, millisecond) = Self.floor(milliseconds, by: 1000)
         let (days, ofDay) = Self.floor(seconds + Int64(offset), by: 86_400)
@@ -59,7 +59,8 @@ struct CalendarDate: Hashable {
         }
     }
 
-    // Both directions count years from 1 March, so that the leap day is the last, in eras of 400 years (146,097 days).
+    // Both conversions count years from 1 March, so that a leap day is the last day of its year. An era is 400 years
+    // (146,097 days).
 
     static func days(toYear year: Int, month: Int, day: Int) -> Int {
         let shifted = month <= 2 ? year - 1 : year
@@ -82,7 +83,7 @@ struct CalendarDate: Hashable {
         return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day)
     }
 
-    /// 0 is Sunday.
+    /// The day of the week; 0 is Sunday.
     static func weekday(ofDays days: Int) -> Int {
         let remainder = (days + 4) % 7
         return remainder < 0 ? remainder + 7 : remainder

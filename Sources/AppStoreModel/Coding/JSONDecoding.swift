@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Decoding of `Decodable` payloads from a `JSONValue`, with the members that a payload does not know.
+// Decodes `Decodable` payloads from a `JSONValue`, and keeps the members that a payload does not declare.
 
 /// The members of an object that this version does not know.
 ///
-/// A payload with a property of this type keeps what Apple adds later, and its `Codable` conformance can be
-/// synthesised: ``JSONValue/decode(_:)`` fills the property, and ``JSONValue/init(encoding:omittingUnknown:)`` puts its
-/// members back.
+/// A payload with a property of this type keeps the members that Apple adds later. Its `Codable` conformance can still
+/// be synthesised: ``JSONValue/decode(_:)`` fills the property, and ``JSONValue/init(encoding:omittingUnknown:)``
+/// writes its members.
 public struct UnknownMembers: Hashable, Sendable {
     /// In the order of the document.
     public var members: [JSONValue.Member]
 
-    /// Members in this order.
+    /// Unknown members in this order.
     public init(_ members: [JSONValue.Member] = []) {
         self.members = members
     }
@@ -30,8 +30,8 @@ extension UnknownMembers: Codable {
     public func encode(to encoder: any Encoder) {}
 }
 
-// Synthesised conformances call these. Foundation's coders do not report unknown members, nor write any beside the
-// known ones; with them a payload has none.
+// Synthesised conformances call the methods below. Foundation's coders neither report nor write unknown members, so a
+// payload that they decode has none.
 
 extension KeyedDecodingContainer {
     /// The members that `Key` does not name.
@@ -40,8 +40,8 @@ extension KeyedDecodingContainer {
     }
 }
 
-// The same for words and instants, which would otherwise be decoded as a type of which nothing is known, with metadata
-// that is looked up for each value. The result is the same with any coder.
+// Overloads for `Open` and `Timestamp`, because the generic method looks up type metadata for each value. The result is
+// the same with any coder.
 
 extension KeyedDecodingContainer {
     func decodeIfPresent<Word>(
@@ -61,20 +61,20 @@ extension KeyedDecodingContainer {
             let time = Timestamp(milliseconds: milliseconds)
             if Timestamp.calendar.contains(time) { return time }
         }
-        // The type itself decodes fractions, and reports what is no time.
+        // `Timestamp` itself decodes fractions, and throws for any other value.
         return try contains(key) && !decodeNil(forKey: key) ? decode(type, forKey: key) : nil
     }
 }
 
 extension KeyedEncodingContainer {
-    /// Puts unknown members beside the known ones.
+    /// Writes unknown members beside the known ones.
     public mutating func encode(_ unknown: UnknownMembers, forKey key: Key) throws {
         guard codingPath.first is JSONValueRoot else { return }
         try encodeIfPresent(unknown, forKey: key)
     }
 }
 
-/// The coding path of this package's encoder, which tells it from others.
+/// The coding path of this package's encoder, by which `encode(_:forKey:)` above recognises it.
 struct JSONValueRoot: CodingKey {
     static let path: [any CodingKey] = [JSONValueRoot()]
 
@@ -95,7 +95,7 @@ extension JSONValue {
 }
 
 extension DecodingError {
-    /// The member and its fault, without Swift's own words and without a full stop.
+    /// The path of the member and what is wrong with it, without a full stop at the end.
     package var sentence: String {
         let context =
             switch self {
@@ -112,8 +112,8 @@ extension DecodingError {
     }
 }
 
-/// Decodes one value. A class, since it is passed as `any Decoder` several times for each value, and a struct would be
-/// boxed each time.
+/// Decodes one value. It is a class because it is passed as `any Decoder` several times for each value, and a struct
+/// would be boxed each time.
 private final class JSONValueDecoder: Decoder {
     let value: JSONValue
     private let parent: JSONValueDecoder?
@@ -218,13 +218,13 @@ private final class MemberTable {
     let decoder: JSONValueDecoder
     /// The last position of each name, if there are too many members to search one by one.
     private let positions: [[UInt8]: Int]?
-    /// A bit for each of the first 64 members that was looked up.
+    /// A bit for each member that was looked up, if there are at most 64.
     private var askedFor: UInt64 = 0
 
     init(_ members: [JSONValue.Member], of decoder: JSONValueDecoder) {
         self.members = members
         self.decoder = decoder
-        // Apple's largest payload has 38.
+        // Apple's largest payload has 38 members.
         positions =
             members.count > 64
             ? Dictionary(members.enumerated().map { (Array($1.name.utf8), $0) }) { _, last in last } : nil
@@ -243,7 +243,8 @@ private final class MemberTable {
     }
 }
 
-/// A single reference, since the standard library copies the container for each member.
+/// The keyed container of an object. It holds a single reference, since the standard library copies the container for
+/// each member.
 private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let table: MemberTable
 
@@ -263,7 +264,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func contains(_ key: Key) -> Bool { value(key) != nil }
 
-    // Only optionals call this. For them a missing member is the same as null.
+    // Only the decoding of optionals calls this, for which a missing member is the same as null.
     func decodeNil(forKey key: Key) -> Bool { value(key)?.isNull ?? true }
 
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
@@ -276,7 +277,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
     }
 
-    // Without these, the standard library looks a member up three times.
+    // Without the methods below, the standard library looks each member up three times.
 
     func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
         switch value(key) {
@@ -380,7 +381,7 @@ private struct Elements: UnkeyedDecodingContainer {
 }
 
 extension JSONValue: Decodable {
-    /// Decodes from any coder; from ``decode(_:)`` without loss.
+    /// Decodes from any decoder. Only ``decode(_:)`` keeps the order of members and every digit.
     public init(from decoder: any Decoder) throws {
         if let decoder = decoder as? JSONValueDecoder {
             self = decoder.value

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Encoding of `Encodable` values as JSON text, in one pass. Half the time of a short answer would otherwise go into a
-// tree.
+// Encodes `Encodable` values as JSON text in one pass. Building a `JSONValue` first would take half the time of a short
+// answer.
 
 extension JSONWriter {
     /// Encodes a value as compact JSON: its members in the order in which they are encoded, then the unknown ones.
     ///
     /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
-    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the value writes to a container after a
-    ///   container around it.
+    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the value writes to a nested container
+    ///   after its enclosing one.
     package static func bytes(encoding value: some Encodable, omittingUnknown: Bool = false) throws -> [UInt8] {
         let output = EncodedOutput(omitsUnknown: omittingUnknown)
         try output.encode(value, in: 0)
         output.close(to: 0)
         guard !output.isOutOfOrder else {
             throw EncodingError.invalidValue(
-                value, .init(codingPath: [], debugDescription: "A container was written to after one around it."))
+                value, .init(codingPath: [], debugDescription: "A container was written to after its enclosing one."))
         }
         return output.json.bytes
     }
@@ -25,15 +25,15 @@ extension JSONValue {
     /// Encodes a payload as a document: its members in the order in which they are declared, then the unknown ones.
     ///
     /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
-    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the payload writes to a container after a
-    ///   container around it.
+    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the payload writes to a nested container
+    ///   after its enclosing one.
     public init(encoding payload: some Encodable, omittingUnknown: Bool = false) throws {
         let json = try JSONWriter.bytes(encoding: payload, omittingUnknown: omittingUnknown)
         do {
             try self.init(written: json)
         } catch {
             throw EncodingError.invalidValue(
-                payload, .init(codingPath: [], debugDescription: "Encoded as what is not JSON: \(error)."))
+                payload, .init(codingPath: [], debugDescription: "The encoded text is not JSON: \(error)."))
         }
     }
 }
@@ -43,18 +43,18 @@ extension CodingUserInfoKey {
     static let omitsUnknown = CodingUserInfoKey(rawValue: "omitsUnknown")
 }
 
-/// The text so far, and the containers that are open. A container is closed when something is written to one around it.
+/// The JSON text so far, and the open containers. Writing to a container closes the containers inside it.
 private final class EncodedOutput {
     struct Container {
         let isObject: Bool
-        /// Counts from 1 in the order of opening, so that containers inside have higher numbers.
+        /// Counts from 1 in the order of opening, so that nested containers have higher numbers.
         let number: Int
     }
 
     // Most answers fit into this.
     var json = JSONWriter(reservingCapacity: 1024)
     let omitsUnknown: Bool
-    /// Whether something was written to a container that was closed before, which makes the text wrong.
+    /// Whether a closed container was written to, which makes the text invalid.
     private(set) var isOutOfOrder = false
     private var containers: [Container] = []
     /// The number of the last of `containers`; 0 if there is none.
@@ -66,14 +66,14 @@ private final class EncodedOutput {
         containers.reserveCapacity(8)
     }
 
-    /// Encodes a value inside the container of this number: null if it encodes nothing.
+    /// Encodes a value inside the container with this number. Writes null if the value encodes nothing.
     func encode(_ value: some Encodable, in number: Int) throws {
         let start = json.bytes.count
         try value.encode(to: JSONTextEncoder(output: self, parent: number))
         if json.bytes.count == start { json.null() }
     }
 
-    /// Opens the container of a value inside another, and returns its number. A class and its superclass share one.
+    /// Opens a container inside the container `parent`, and returns its number. A class and its superclass share one.
     func open(object isObject: Bool, in parent: Int) -> Int {
         if let shared = containers.first(where: { $0.number > parent }) {
             resume(shared.number)
@@ -88,14 +88,14 @@ private final class EncodedOutput {
         return opened
     }
 
-    /// Goes back to the open container of this number.
+    /// Closes containers until the one with this number is the innermost.
     func resume(_ number: Int) {
         guard innermost != number else { return }
         close(to: number)
         if innermost != number { isOutOfOrder = true }
     }
 
-    /// Closes all containers inside that of this number; 0 closes all.
+    /// Closes all containers inside the one with this number; 0 closes all.
     func close(to number: Int) {
         while let container = containers.last, container.number > number {
             containers.removeLast()
@@ -104,7 +104,7 @@ private final class EncodedOutput {
         innermost = containers.last?.number ?? 0
     }
 
-    /// The number of the container around that of this number.
+    /// The number of the container that encloses the one with this number.
     func parent(of number: Int) -> Int {
         containers.last { $0.number < number }?.number ?? 0
     }
@@ -125,7 +125,7 @@ struct JSONTextEncoder: Encoder {
     /// The container's number; 0 if there is none.
     fileprivate let parent: Int
 
-    // Only the containers of members are asked for their path; see `JSONValueRoot`.
+    // Only keyed containers need a coding path; see `JSONValueRoot`.
     var codingPath: [any CodingKey] { [] }
 
     var userInfo: [CodingUserInfoKey: Any] {
@@ -229,7 +229,7 @@ private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
         return JSONTextEncoder(output: output, parent: number).unkeyedContainer()
     }
 
-    /// The superclass's members stand beside those of the class.
+    /// A superclass writes its members into the object of its subclass.
     func superEncoder() -> any Encoder { JSONTextEncoder(output: output, parent: output.parent(of: number)) }
 
     func superEncoder(forKey key: Key) -> any Encoder {
@@ -270,7 +270,7 @@ private struct ElementEncoder: UnkeyedEncodingContainer {
 }
 
 extension JSONValue: Encodable {
-    /// Encodes to any coder; to ``init(encoding:omittingUnknown:)`` without loss.
+    /// Encodes to any encoder. Only ``init(encoding:omittingUnknown:)`` keeps the order of members and every digit.
     public func encode(to encoder: any Encoder) throws {
         if let encoder = encoder as? JSONTextEncoder {
             encoder.output.json.value(self)

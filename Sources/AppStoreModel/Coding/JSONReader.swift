@@ -4,7 +4,7 @@
 public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What was expected or found.
     public var message: String
-    /// Where: bytes from the start of the text.
+    /// The number of bytes before the fault.
     public var offset: Int
 
     public var description: String { "\(message) at byte \(offset)" }
@@ -19,23 +19,23 @@ extension JSONValue {
         try self.init(parsing: text, atMost: Limits.jsonValues)
     }
 
-    /// Reads a JSON document of at most so many values.
+    /// Reads a JSON document with at most `values` values.
     package init(parsing text: some Sequence<UInt8>, atMost values: Int) throws(JSONError) {
         var reader = JSONReader(Array(text), atMost: values)
         self = try reader.document()
     }
 
-    /// Reads JSON that this package wrote, whose size and depth are those of a value in memory.
+    /// Reads JSON that this package wrote. No limits apply, since the text was made from a value in memory.
     init(written text: [UInt8]) throws(JSONError) {
-        var reader = JSONReader(text, atMost: .max, deepest: .max)
+        var reader = JSONReader(text, atMost: .max, maximumDepth: .max)
         self = try reader.document()
     }
 }
 
 extension JSONValue {
-    /// Reads the text at the end of a path of members, and keeps nothing else in memory. Of duplicates the last counts.
+    /// Reads the string at a path of members, and keeps nothing else in memory. Of duplicates the last counts.
     ///
-    /// - Returns: `nil` if there is no such member, or it is no text.
+    /// - Returns: `nil` if there is no such member, or if it is not a string.
     /// - Throws: ``JSONError`` if the text is not JSON, or nests deeper than ``Limits/jsonDepth``.
     package static func string(at path: [String], in text: [UInt8]) throws(JSONError) -> String? {
         var reader = JSONReader(text, atMost: 0)
@@ -46,14 +46,14 @@ extension JSONValue {
 private struct JSONReader {
     private let text: [UInt8]
     private var position = 0
-    /// How many more values there may be.
+    /// How many more values the document may have.
     private var remaining: Int
-    /// How many levels there may be.
-    private let deepest: Int
+    /// The most levels of nesting.
+    private let maximumDepth: Int
 
-    init(_ text: [UInt8], atMost values: Int, deepest: Int = Limits.jsonDepth) {
+    init(_ text: [UInt8], atMost values: Int, maximumDepth: Int = Limits.jsonDepth) {
         self.text = text
-        self.deepest = deepest
+        self.maximumDepth = maximumDepth
         remaining = values
     }
 
@@ -84,7 +84,7 @@ private struct JSONReader {
 
     private mutating func value(depth: Int) throws(JSONError) -> JSONValue {
         skipWhiteSpace()
-        guard remaining > 0 else { throw error("More values than any document has") }
+        guard remaining > 0 else { throw error("Too many values") }
         remaining -= 1
         switch next {
         case UInt8(ascii: "{"): return try object(depth: depth)
@@ -99,7 +99,7 @@ private struct JSONReader {
     }
 
     private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
-        guard depth < deepest else { throw error("Nested deeper than \(deepest) levels") }
+        guard depth < maximumDepth else { throw error("Nested deeper than \(maximumDepth) levels") }
         position += 1
         var members: [JSONValue.Member] = []
         skipWhiteSpace()
@@ -121,7 +121,7 @@ private struct JSONReader {
     }
 
     private mutating func array(depth: Int) throws(JSONError) -> JSONValue {
-        guard depth < deepest else { throw error("Nested deeper than \(deepest) levels") }
+        guard depth < maximumDepth else { throw error("Nested deeper than \(maximumDepth) levels") }
         position += 1
         var elements: [JSONValue] = []
         skipWhiteSpace()
@@ -134,7 +134,7 @@ private struct JSONReader {
         return .array(elements)
     }
 
-    /// Reads a document and keeps the text at the end of `path`.
+    /// Reads a document, and returns the string at `path`.
     mutating func document(keeping path: [String]) throws(JSONError) -> String? {
         let text = try value(keeping: path[...], depth: 0)
         skipWhiteSpace()
@@ -142,7 +142,7 @@ private struct JSONReader {
         return text
     }
 
-    /// Reads a value and keeps the text at the end of `path`: nothing if that is `nil`.
+    /// Reads a value, and returns the string at `path` inside it. If `path` is `nil`, skips the value.
     private mutating func value(keeping path: ArraySlice<String>?, depth: Int) throws(JSONError) -> String? {
         skipWhiteSpace()
         guard let next else { throw error("The document ends early") }
@@ -161,7 +161,7 @@ private struct JSONReader {
     }
 
     private mutating func member(at path: ArraySlice<String>?, depth: Int) throws(JSONError) -> String? {
-        guard depth < deepest else { throw error("Nested deeper than \(deepest) levels") }
+        guard depth < maximumDepth else { throw error("Nested deeper than \(maximumDepth) levels") }
         position += 1
         skipWhiteSpace()
         if take("}") { return nil }
@@ -182,7 +182,7 @@ private struct JSONReader {
     }
 
     private mutating func skipArray(depth: Int) throws(JSONError) {
-        guard depth < deepest else { throw error("Nested deeper than \(deepest) levels") }
+        guard depth < maximumDepth else { throw error("Nested deeper than \(maximumDepth) levels") }
         position += 1
         skipWhiteSpace()
         if take("]") { return }
@@ -240,7 +240,7 @@ private struct JSONReader {
     }
 
     /// Skips blocks of 64 bytes that are plain text. The loop has no branch for each byte, so that the compiler can
-    /// look at many at once: a notification holds tokens of 5,000 bytes, a request a receipt of 100,000.
+    /// vectorise it: a notification holds tokens of 5,000 bytes, a request a receipt of 100,000.
     private mutating func skipPlainText() {
         while text.count - position >= 64 {
             var found: UInt8 = 0
@@ -253,7 +253,8 @@ private struct JSONReader {
         }
     }
 
-    /// The text up to here. A buffer needs no reference count, unlike a slice, and a payload has a hundred texts.
+    /// The text from `start` to the current position. Unlike a slice, a buffer needs no reference counting, and a
+    /// payload has a hundred strings.
     private func utf8(from start: Int) throws(JSONError) -> String {
         let string = text.withUnsafeBufferPointer { String(utf8: UnsafeBufferPointer(rebasing: $0[start..<position])) }
         guard let string else { throw error("A string is not UTF-8") }
@@ -331,8 +332,8 @@ private struct JSONReader {
 }
 
 extension String {
-    /// The text of these bytes, or `nil` if they are not UTF-8. Nearly all text is ASCII, which is always valid: the
-    /// standard library reads it in a third of the time if it need not validate.
+    /// The text of these bytes, or `nil` if they are not UTF-8. Nearly all text is ASCII, which is always valid.
+    /// Without validation the standard library reads it in a third of the time.
     package init?(utf8 bytes: UnsafeBufferPointer<UInt8>) {
         if bytes.reduce(0, |) < 0x80 {
             self.init(decoding: bytes, as: UTF8.self)

@@ -26,8 +26,8 @@ public enum JSONValue: Hashable, Sendable {
             self.value = value
         }
 
-        /// Compares names byte by byte. Swift's `==` takes canonically equivalent letters for equal, but no text of as
-        /// many bytes is equivalent to an ASCII name, and every name that is looked up is ASCII.
+        /// Compares names byte by byte. Swift's `==` also accepts canonically equivalent strings. The comparison of
+        /// lengths excludes those, since every name that is looked up is ASCII, and an equivalent of it is longer.
         @inline(__always)
         func isCalled(_ name: String) -> Bool { self.name.utf8.count == name.utf8.count && self.name == name }
     }

@@ -8,7 +8,7 @@ package struct JSONWriter {
     package private(set) var bytes: [UInt8] = []
     private var needsComma = false
 
-    /// A writer with room for so many bytes.
+    /// A writer with room for `capacity` bytes.
     package init(reservingCapacity capacity: Int = 0) {
         bytes.reserveCapacity(capacity)
     }
@@ -20,7 +20,7 @@ package struct JSONWriter {
         endObject()
     }
 
-    // A container that is begun must be ended.
+    // Each call of a `begin` method needs a matching `end`.
 
     package mutating func beginObject() { open("{") }
     package mutating func endObject() { close("}") }
@@ -147,7 +147,7 @@ package struct JSONWriter {
         bytes.append(UInt8(ascii: "\""))
         var text = text
         text.withUTF8 { utf8 in
-            // Few texts need an escape, so the common case is one look and one copy.
+            // Few strings need an escape, so most take one scan and one copy.
             if utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
                 bytes.append(contentsOf: utf8)
             } else {

@@ -27,7 +27,7 @@ public struct JWS: Hashable, Sendable {
         /// The signer's certificates, leaf first (RFC 7515 section 4.1.6). Each is standard base64 of DER.
         public var x5c: [String]
 
-        /// The key's name. Absent from the App Store since March 2022; `Apple_Xcode_Key` from Xcode.
+        /// The id of the signing key. Absent from the App Store since March 2022; `Apple_Xcode_Key` from Xcode.
         public var kid: String?
     }
 }
@@ -48,8 +48,8 @@ extension JWS {
             throw JWSError(description: "Longer than \(Limits.token) bytes.")
         }
         let text = Array(text)
-        // If there are more than two dots, the payload contains one. It is not base64url then.
-        guard let first = text.place(of: Self.dot), let last = text.lastIndex(of: Self.dot), first != last,
+        // If there are more than two dots, the payload contains one, and is therefore not base64url.
+        guard let first = text.indexOfFirst(Self.dot), let last = text.lastIndex(of: Self.dot), first != last,
             let payload = Base64.decodeURL(text[first + 1..<last]), !payload.isEmpty
         else { throw Self.error(in: text) }
         self.text = text

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A value converted to the other world, and the members of the original that have no counterpart there.
+/// A converted value, and the members of the original that have no counterpart in the other format.
 ///
-/// The two worlds are verifyReceipt's (legacy, “old” here) and that of signed payloads (modern, “new”).
+/// The old format (“legacy” in names) is verifyReceipt's. The new format (“modern”) is that of signed payloads.
 public struct Conversion<Value: Sendable>: Sendable {
     /// The converted value.
     public var value: Value
-    /// The members that could not be converted. Nothing else was lost: converting back returns everything but these.
+    /// The members that could not be converted. Converting back returns everything else.
     public var leftovers: [Leftover]
 
     /// A conversion with this result.
@@ -16,9 +16,9 @@ public struct Conversion<Value: Sendable>: Sendable {
     }
 }
 
-/// A member that has no counterpart in the other world.
+/// A member that has no counterpart in the other format.
 public struct Leftover: Hashable, Sendable {
-    /// Its place in the document, such as `receipt.in_app[2].web_order_line_item_id`.
+    /// Its path in the original document, such as `receipt.in_app[2].web_order_line_item_id`.
     public var path: String
     /// Its value.
     public var value: JSONValue
@@ -30,12 +30,13 @@ public struct Leftover: Hashable, Sendable {
     }
 }
 
-/// How one field, or a few that belong together, are converted both ways. The tables of these are the whole conversion.
+/// Converts one field, or a few that belong together, in both directions. The tables of mappings in this file are the
+/// whole conversion.
 struct FieldMapping<Legacy, Modern>: Sendable {
     let toModern: @Sendable (Legacy, inout Modern) -> Void
     let toLegacy: @Sendable (Modern, inout Legacy) -> Void
 
-    /// A value that has two names.
+    /// A value that has the same type in both formats.
     static func same<Value>(
         _ legacy: any WritableKeyPath<Legacy, Value> & Sendable,
         _ modern: any WritableKeyPath<Modern, Value> & Sendable
@@ -45,7 +46,7 @@ struct FieldMapping<Legacy, Modern>: Sendable {
             toLegacy: { $1[keyPath: legacy] = $0[keyPath: modern] })
     }
 
-    /// A value that has two forms.
+    /// A value that has another type in each format.
     static func converted<Old, New>(
         _ legacy: any WritableKeyPath<Legacy, Old?> & Sendable, _ modern: any WritableKeyPath<Modern, New?> & Sendable,
         toModern: @escaping @Sendable (Old) -> New?, toLegacy: @escaping @Sendable (New) -> Old?
@@ -70,7 +71,7 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
             .same(\.originalPurchaseDate, \.originalPurchaseDate),
             .same(\.expiresDate, \.expiresDate),
             .same(\.webOrderLineItemId, \.webOrderLineItemId),
-            // After an upgrade the old world has a cancellation too; the new one has isUpgraded alone.
+            // After an upgrade the old format has a cancellation date too; the new one has only `isUpgraded`.
             .same(\.cancellationDate, \.revocationDate),
             .same(\.cancellationReason, \.revocationReason),
             .converted(\.isUpgraded, \.isUpgraded, toModern: { $0 ? true : nil }, toLegacy: { $0 ? true : nil }),
@@ -93,7 +94,7 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
             new.offerType = Open(.introductory)
             new.offerDiscountType = Open(.freeTrial)
         } else if old.isInIntroOfferPeriod == true {
-            // The old world does not say whether it is paid as you go or up front.
+            // The old format does not say whether the offer is paid as you go or up front.
             new.offerType = Open(.introductory)
         }
     }
@@ -109,7 +110,7 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
         if new.offerType == .offerCode { old.offerCodeRefName = new.offerIdentifier }
     }
 
-    /// Sets the fields that follow from others.
+    /// Sets the fields whose values follow from other fields.
     @Sendable private static func derived(_ old: LatestReceiptInfo, _ new: inout JWSTransactionDecodedPayload) {
         if old.expiresDate != nil { new.type = Open(.autoRenewableSubscription) }
         if let id = old.transactionId, id == old.originalTransactionId { new.transactionReason = Open(.purchase) }
@@ -129,7 +130,7 @@ extension FieldMapping where Legacy == PendingRenewalInfo, Modern == JWSRenewalI
             .same(\.expirationIntent, \.expirationIntent),
             .same(\.isInBillingRetryPeriod, \.isInBillingRetryPeriod),
             .same(\.gracePeriodExpiresDate, \.gracePeriodExpiresDate),
-            // The old world has two members for one thing; the newer of them says more.
+            // The old format has two members for a price increase; the newer one is set for more of them.
             Self(
                 toModern: { $1.priceIncreaseStatus = $0.priceIncreaseStatus ?? $0.priceConsentStatus },
                 toLegacy: { $1.priceIncreaseStatus = $0.priceIncreaseStatus }),
@@ -180,7 +181,7 @@ extension FieldMapping where Legacy == Receipt, Modern == AppTransaction {
         ]
     }
 
-    /// The old world writes 0 for a missing identifier.
+    /// The old format has 0 for a missing identifier.
     private static func identifier(_ number: Int64?) -> Int64? { number == 0 ? nil : number }
 
     /// In sandbox the App Store writes 0 for each of these identifiers. Elsewhere a missing one stays missing.
@@ -188,7 +189,7 @@ extension FieldMapping where Legacy == Receipt, Modern == AppTransaction {
         app.receiptType == .sandbox ? 0 : nil
     }
 
-    /// Only the old world distinguishes volume purchases.
+    /// Only the old format distinguishes volume purchases.
     @Sendable private static func environment(of type: Open<ReceiptType>) -> Open<Environment>? {
         type.known.map { Open($0.environment) } ?? Open(rawValue: type.rawValue)
     }
@@ -205,7 +206,7 @@ extension FieldMapping where Legacy == Receipt, Modern == AppTransaction {
 
 // MARK: - One document
 
-/// What a document of the old world says once for all its purchases. In the new world each payload says it for itself.
+/// What a document in the old format states once for all its purchases. In the new format each payload states it.
 public struct ConversionContext: Hashable, Sendable {
     /// The app.
     public var bundleId: String?
@@ -240,7 +241,7 @@ extension LatestReceiptInfo {
 
 extension JWSTransactionDecodedPayload {
     /// Converts the transaction to a row of a verifyReceipt answer. A row names neither app nor environment, so these
-    /// are leftovers; ``DecodedPurchases/legacy()`` has a place for them.
+    /// are leftovers; ``DecodedPurchases/legacy()`` writes them into the answer.
     public func legacy() -> Conversion<LatestReceiptInfo> {
         let old = LatestReceiptInfo(self)
         return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
@@ -263,8 +264,8 @@ extension PendingRenewalInfo {
 }
 
 extension JWSRenewalInfoDecodedPayload {
-    /// Converts to pending renewal info of a verifyReceipt answer. That names no environment, which is therefore a
-    /// leftover; ``DecodedPurchases/legacy()`` has a place for it.
+    /// Converts to pending renewal info of a verifyReceipt answer. Pending renewal info names no environment, so that
+    /// is a leftover; ``DecodedPurchases/legacy()`` writes it into the answer.
     public func legacy() -> Conversion<PendingRenewalInfo> {
         let old = PendingRenewalInfo(self)
         return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
@@ -299,8 +300,8 @@ extension AppTransaction {
 
 // MARK: - Leftovers
 
-/// The members of `original` that a conversion there and back did not return. They are compared and not listed by hand,
-/// so that none can be lost unnoticed.
+/// The members of `original` that `returned`, the result of converting there and back, lacks or changes. Comparing all
+/// members finds every loss; a list by hand could miss one.
 func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [Leftover] {
     // Neither throws: no payload holds a number that JSON cannot write.
     guard let members = try? JSONValue(encoding: original).members, let back = try? JSONValue(encoding: returned) else {
@@ -309,7 +310,7 @@ func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [
     let returned = Dictionary((back.members ?? []).map { ($0.name, $0.value) }) { _, last in last }
     let missing = members.filter { member in !isSame(member.value, returned[member.name]) }
     let names = Set(missing.map(\.name))
-    // An instant has three members in the old world; one stands for all.
+    // An instant has three members in the old format; only one of them is reported.
     return missing.filter { member in
         !["_ms", "_pst"].contains {
             member.name.hasSuffix($0) && names.contains(String(member.name.dropLast($0.count)))
@@ -317,7 +318,7 @@ func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [
     }.map { Leftover(path: $0.name, value: $0.value) }
 }
 
-/// Whether two values are equal, or the same UUID: the old world writes UUIDs in capitals.
+/// Whether two values are equal, or the same UUID: the old format writes UUIDs in capitals.
 private func isSame(_ value: JSONValue, _ other: JSONValue?) -> Bool {
     if value == other { return true }
     guard let text = value.string, let other = other?.string, text.utf8.count == 36 else { return false }
@@ -325,7 +326,7 @@ private func isSame(_ value: JSONValue, _ other: JSONValue?) -> Bool {
 }
 
 extension [Leftover] {
-    /// The same leftovers with `path` before their own.
+    /// The same leftovers with `path` in front of their paths.
     func below(_ path: String) -> [Leftover] {
         map { Leftover(path: "\(path).\($0.path)", value: $0.value) }
     }

@@ -38,7 +38,7 @@ extension VerifyReceiptResponse {
         result.add(latestReceiptInfo ?? [], "latest_receipt_info", context)
         if let rows = receipt?.inApp, !rows.isEmpty {
             result.add(rows, "receipt.in_app", context)
-            // The new world does not say which of the purchases the receipt itself held.
+            // The new format does not say which of the purchases the receipt itself contained.
             let ids = rows.compactMap(\.transactionId).map(JSONValue.string)
             if latestReceiptInfo != nil {
                 result.leftovers.append(Leftover(path: "receipt.in_app", value: .array(ids)))
@@ -145,7 +145,7 @@ extension LatestReceiptInfo {
 extension TransactionReceiptInfo {
     /// Converts to a transaction as the App Store signs it today.
     ///
-    /// - Parameter environment: The environment of the answer around it. That in the receipt is not signed.
+    /// - Parameter environment: The environment of the answer that contains this purchase.
     public func modern(environment: Open<Environment>?) -> Conversion<JWSTransactionDecodedPayload> {
         var unified = LatestReceiptInfo()
         for mapping in FieldMapping.transactionReceipts { mapping.toModern(self, &unified) }
@@ -213,7 +213,7 @@ extension Conversion<DecodedPurchases> {
     fileprivate mutating func add(_ info: TransactionReceiptInfo?, _ path: String, _ environment: Open<Environment>?) {
         guard let transaction = info?.modern(environment: environment) else { return }
         leftovers += transaction.leftovers.below(path)
-        // If the receipt that was sent is the newest one, the answer has it twice.
+        // If the receipt that was sent is the newest one, the answer contains it twice.
         guard !value.transactions.contains(transaction.value) else { return }
         value.transactions.append(transaction.value)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The three spellings of one instant in verifyReceipt answers: `…_date`, `…_date_ms` and `…_date_pst`.
+/// The texts of an instant in verifyReceipt answers, whose members are `…_date`, `…_date_ms` and `…_date_pst`.
 ///
 /// `_pst` is real Pacific time with daylight saving, in spite of its name.
 package enum LegacyDate {
@@ -14,7 +14,8 @@ package enum LegacyDate {
         append(instant, offset: pacificOffset(at: instant), zone: " America/Los_Angeles", to: &text)
     }
 
-    /// Reads either text. One hour a year occurs twice in Pacific time: its texts are read as the first.
+    /// Reads a text of either form. One hour a year occurs twice in Pacific time; its texts are read as the first
+    /// occurrence.
     package static func instant(of text: String) -> Timestamp? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard parts.count == 3, let wall = Timestamp(iso8601: "\(parts[0])T\(parts[1])Z") else { return nil }
@@ -25,7 +26,7 @@ package enum LegacyDate {
             let daylight = Timestamp(milliseconds: wall.milliseconds + 7 * 3_600_000)
             let standard = Timestamp(milliseconds: wall.milliseconds + 8 * 3_600_000)
             let instant = pacificOffset(at: daylight) == -7 * 3600 ? daylight : standard
-            // The last hours of the year 9999 in Pacific time are after it in UTC.
+            // The last hours of the year 9999 in Pacific time are in the year 10000 in UTC.
             return Timestamp.calendar.contains(instant) ? instant : nil
         default:
             return nil
@@ -64,7 +65,7 @@ package enum LegacyDate {
             start = lastSunday(of: 4, year)
             end = lastSunday(of: 10, year)
         }
-        // Both switches are at 02:00 local time: 10:00 UTC from standard time, 09:00 UTC from daylight time.
+        // Both changes are at 02:00 local time: at 10:00 UTC from standard time, at 09:00 UTC from daylight time.
         let isDaylight =
             instant.milliseconds >= milliseconds(day: start, utcHour: 10)
             && instant.milliseconds < milliseconds(day: end, utcHour: 9)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// An object of the verifyReceipt world, in which nearly every value is text and an instant is three members.
+/// An object in verifyReceipt's format, in which nearly every value is a string and an instant has three members.
 ///
-/// A type lists its members once, in the App Store's order. `LegacyReader` and `LegacyWriter` go through that list,
-/// so that reading and writing cannot drift apart. Reading accepts every form that has been seen; writing is exact.
+/// A type lists its members once, in the App Store's order. `LegacyReader` and `LegacyWriter` both follow that list, so
+/// that they always agree. Reading accepts every form that has been seen; writing uses the App Store's form only.
 public protocol LegacyObject: Codable, Hashable, Sendable {
     /// An object without a member.
     init()
 
-    /// The members that Apple added since.
+    /// Members that this version does not know.
     var unknownMembers: UnknownMembers { get set }
 
     /// Visits every known member.
@@ -23,11 +23,11 @@ public protocol LegacyVisitor {
     mutating func word<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == String
     /// A whole number as text: `"1"`.
     mutating func digits(_ name: StaticString, _ value: inout Int64?)
-    /// A number that stands for a word, as text: `"1"`.
+    /// A numeric code of an open vocabulary, as text: `"1"`.
     mutating func digits<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == Int
     /// A whole number: `1`.
     mutating func number(_ name: StaticString, _ value: inout Int64?)
-    /// A number that stands for a word: `1`.
+    /// A numeric code of an open vocabulary: `1`.
     mutating func number<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == Int
     /// A boolean as text: `"true"`.
     mutating func boolText(_ name: StaticString, _ value: inout Bool?)
@@ -37,7 +37,7 @@ public protocol LegacyVisitor {
     mutating func bool(_ name: StaticString, _ value: inout Bool?)
     /// An identifier that is a number here: `1000000000000000`.
     mutating func identifierNumber(_ name: StaticString, _ value: inout String?)
-    /// `status`: a number, and in an old log `"OK"`.
+    /// `status`: a number; `"OK"` has been seen in an old log.
     mutating func status(_ name: StaticString, _ value: inout Open<VerifyReceiptStatus>?)
     /// Another name of a member that was visited before: it is read and never written.
     mutating func alias(_ name: StaticString, _ value: inout Bool?)
@@ -49,7 +49,7 @@ public protocol LegacyVisitor {
     mutating func objects<Object: LegacyObject>(_ name: StaticString, _ value: inout [Object]?)
 }
 
-/// The names of an instant's three members. Literals, so that no name is built for each date.
+/// The names of an instant's three members. They are literals, so that no string is built for each date.
 public struct LegacyDateNames: Sendable {
     let gmt: StaticString
     let milliseconds: StaticString

@@ -5,7 +5,7 @@ struct LegacyReader: LegacyVisitor {
     private let members: [JSONValue.Member]
     /// By index in `members`: whether it was looked up.
     private var isKnown: [Bool]
-    /// The first member that was of another form.
+    /// The error for the first member that has an unexpected form.
     private(set) var error: DecodingError?
     private let codingPath: [any CodingKey]
 
@@ -19,7 +19,7 @@ struct LegacyReader: LegacyVisitor {
         UnknownMembers(zip(members, isKnown).filter { !$1 }.map(\.0))
     }
 
-    /// The value called `name`; of duplicates the last, and null is none.
+    /// The value called `name`. Of duplicates the last counts, and null counts as missing.
     private mutating func take(_ name: StaticString) -> JSONValue? {
         var found: JSONValue?
         for (index, member) in members.enumerated() where name == member.name {
@@ -88,12 +88,12 @@ struct LegacyReader: LegacyVisitor {
 
     mutating func dates(_ names: LegacyDateNames, _ value: inout Timestamp?) {
         let (gmt, milliseconds, pacific) = (take(names.gmt), take(names.milliseconds), take(names.pacific))
-        // Only the milliseconds are exact; the Pacific text names one hour a year twice.
+        // Only the milliseconds are exact; the Pacific text is ambiguous for one hour a year.
         if let milliseconds {
             value = milliseconds.looseInstant
             if value == nil { fail(names.milliseconds, "a time in milliseconds") }
         } else if let text = gmt ?? pacific {
-            // In the iOS 6 style, the member of the text form holds milliseconds too.
+            // In the iOS 6 style, the member for the text may hold milliseconds instead.
             value = text.looseInstant ?? text.string.flatMap(LegacyDate.instant(of:))
             if value == nil { fail(gmt == nil ? names.pacific : names.gmt, "a date") }
         }
@@ -178,12 +178,12 @@ extension LegacyObject {
 
     /// Reads the object from JSON.
     ///
-    /// - Throws: `DecodingError`, which names the member that is of another form.
+    /// - Throws: `DecodingError`, which names the member that has an unexpected form.
     public init(_ json: JSONValue) throws(DecodingError) {
         try self.init(json, codingPath: [])
     }
 
-    /// Reads the object from any decoder, if that can decode a ``JSONValue``.
+    /// Reads the object from any decoder that can decode a ``JSONValue``.
     public init(from decoder: any Decoder) throws {
         try self.init(JSONValue(from: decoder), codingPath: decoder.codingPath)
     }

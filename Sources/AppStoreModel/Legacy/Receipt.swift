@@ -8,7 +8,7 @@ public struct Receipt: LegacyObject {
     public var receiptType: Open<ReceiptType>?
     /// `adam_id`: the app's Apple ID. Always there; 0 in sandbox.
     public var adamId: Int64?
-    /// `app_item_id`: the same number. Always there; 0 in sandbox.
+    /// `app_item_id`: the same number as `adam_id`. Always there; 0 in sandbox.
     public var appItemId: Int64?
     /// `bundle_id`. Always there.
     public var bundleId: String?
@@ -16,7 +16,7 @@ public struct Receipt: LegacyObject {
     public var applicationVersion: String?
     /// `download_id`: up to 18 digits. Always there; 0 in sandbox.
     public var downloadId: Int64?
-    /// `version_external_identifier`: the app version's number at Apple. Always there; 0 in sandbox.
+    /// `version_external_identifier`: Apple's identifier of the app version. Always there; 0 in sandbox.
     public var versionExternalIdentifier: Int64?
     /// `receipt_creation_date`: when the receipt was signed. Always there.
     public var receiptCreationDate: Timestamp?
@@ -28,9 +28,9 @@ public struct Receipt: LegacyObject {
     public var originalApplicationVersion: String?
     /// `preorder_date`. Only for an app that was ordered before its release.
     public var preorderDate: Timestamp?
-    /// `expiration_date`. Only in Volume Purchase Program receipts that end.
+    /// `expiration_date`. Only in Volume Purchase Program receipts that expire.
     public var expirationDate: Timestamp?
-    /// `in_app`: the purchases in the receipt's order, which is not chronological. Empty without any.
+    /// `in_app`: the purchases in the receipt's order, which is not chronological. Empty if there are none.
     public var inApp: [LatestReceiptInfo]?
     /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
@@ -94,9 +94,11 @@ public struct LatestReceiptInfo: LegacyObject {
     public var originalPurchaseDate: Timestamp?
     /// `expires_date`. Subscriptions only.
     public var expiresDate: Timestamp?
-    /// `cancellation_date`: a refund, a loss through Family Sharing, or an upgrade. Only then; may have milliseconds.
+    /// `cancellation_date`: when the purchase was refunded, upgraded or lost through Family Sharing. Only if it was.
+    /// May have milliseconds.
     public var cancellationDate: Timestamp?
-    /// `web_order_line_item_id`: one purchase event on all devices. Subscriptions only, not when shared by family.
+    /// `web_order_line_item_id`: the purchase event, the same on all devices. Subscriptions only, but not those from
+    /// Family Sharing.
     public var webOrderLineItemId: String?
     /// `is_trial_period`: whether the period is a free trial. Always there.
     public var isTrialPeriod: Bool?
@@ -114,7 +116,7 @@ public struct LatestReceiptInfo: LegacyObject {
     public var inAppOwnershipType: Open<InAppOwnershipType>?
     /// `subscription_group_identifier`: a string of digits. Subscriptions only; not in `in_app`.
     public var subscriptionGroupIdentifier: String?
-    /// `app_account_token`: the UUID that the app attached to the purchase. Only if it did; not in `in_app`.
+    /// `app_account_token`: the UUID that the app attached to the purchase. Only if there is one; not in `in_app`.
     public var appAccountToken: String?
     /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
@@ -157,7 +159,7 @@ public struct PendingRenewalInfo: LegacyObject {
     public var autoRenewStatus: Open<AutoRenewStatus>?
     /// `expiration_intent`. Expired subscriptions only.
     public var expirationIntent: Open<ExpirationIntent>?
-    /// `is_in_billing_retry_period`. Only after a failed charge, or expired.
+    /// `is_in_billing_retry_period`. Only after a failed charge, or after the subscription expired.
     public var isInBillingRetryPeriod: Bool?
     /// `grace_period_expires_date`. Only in the billing grace period.
     public var gracePeriodExpiresDate: Timestamp?

@@ -32,7 +32,7 @@ public struct ResponseBodyV1: LegacyObject {
     /// `unified_receipt`: the newest purchases and the newest receipt.
     public var unifiedReceipt: UnifiedReceipt?
 
-    // Until 10 March 2021.
+    // Apple sent the members below until 10 March 2021.
 
     /// `latest_receipt`: as base64.
     public var latestReceipt: String?
@@ -75,8 +75,8 @@ public struct ResponseBodyV1: LegacyObject {
 }
 
 extension ResponseBodyV1 {
-    /// Reads the receipt of a notification, `unified_receipt.latest_receipt`, from its JSON. It keeps nothing else,
-    /// since the rest is not signed and would take memory.
+    /// Reads the receipt of a notification, `unified_receipt.latest_receipt`, from its JSON. Keeps nothing else, since
+    /// the rest is not signed and would take memory.
     ///
     /// - Returns: `nil` if the text is not JSON, or has no receipt in base64.
     public static func latestReceipt(in text: [UInt8]) -> [UInt8]? {
@@ -92,7 +92,7 @@ public enum NotificationEnvironmentV1: String, CaseIterable, Sendable {
 }
 
 extension ResponseBodyV1 {
-    /// `environment` in the vocabulary of all other documents; `nil` if it is of neither.
+    /// `environment` in the vocabulary of all other documents; `nil` if it is missing or unknown.
     public var modernEnvironment: Environment? {
         switch environment?.known {
         case .production: .production

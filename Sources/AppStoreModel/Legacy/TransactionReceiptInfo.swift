@@ -22,7 +22,7 @@ public struct VerifyTransactionReceiptResponse: LegacyObject {
     public var autoRenewProductId: String?
     /// `cancellation_reason`. Only after a refund.
     public var cancellationReason: Open<RevocationReason>?
-    /// `environment`. Usually not there.
+    /// `environment`. Usually missing.
     public var environment: Open<Environment>?
     /// `status`: 0, or 21006 for a subscription that has expired. Always there.
     public var status: Open<VerifyReceiptStatus>?
@@ -45,8 +45,8 @@ public struct VerifyTransactionReceiptResponse: LegacyObject {
         visitor.status("status", &status)
     }
 
-    /// Whether an answer of verifyReceipt is in the iOS 6 style. Only this style has the members of the purchase in
-    /// `receipt` itself, an object as `latest_receipt_info`, or any `latest_expired_receipt_info`.
+    /// Whether an answer of verifyReceipt is in the iOS 6 style. Only in this style, `receipt` has the members of the
+    /// purchase itself, `latest_receipt_info` is an object, and there may be a `latest_expired_receipt_info`.
     public static func isTransactionReceiptStyle(_ response: JSONValue) -> Bool {
         response["receipt"]?["bid"] != nil || response["latest_receipt_info"]?.members != nil
             || response["latest_expired_receipt_info"] != nil
@@ -63,7 +63,7 @@ public struct TransactionReceiptInfo: LegacyObject {
     public var itemId: String?
     /// `app_item_id`: the app's Apple ID. Production, and some newer sandbox receipts.
     public var appItemId: String?
-    /// `version_external_identifier`: the app version's number at Apple. Production, and newer sandbox receipts.
+    /// `version_external_identifier`: Apple's identifier of the app version. Production, and newer sandbox receipts.
     public var versionExternalIdentifier: String?
     /// `product_id`. Always there.
     public var productId: String?

@@ -28,7 +28,7 @@ extension VerifyReceiptRequest {
 
     /// Reads a request as the App Store does: it ignores unknown members, and of duplicates the last counts.
     ///
-    /// - Throws: ``VerifyReceiptStatus``, the answer to a body that is no such request.
+    /// - Throws: ``VerifyReceiptStatus``, the status to return for a body that is not a valid request.
     public init(parsing body: some Sequence<UInt8>) throws(VerifyReceiptStatus) {
         guard let json = try? JSONValue(parsing: body) else { throw .unreadableRequest }
         guard let data = json["receipt-data"]?.string else { throw .malformedReceipt }
@@ -60,7 +60,7 @@ public struct VerifyReceiptResponse: LegacyObject {
 
     public init() {}
 
-    /// An answer with a status, and with a receipt if that is valid.
+    /// An answer with these values. Pass a receipt only with the status `valid`.
     public init(status: VerifyReceiptStatus, environment: Environment? = nil, receipt: Receipt? = nil) {
         self.status = Open(status)
         self.environment = environment.map(Open.init)
@@ -78,7 +78,7 @@ public struct VerifyReceiptResponse: LegacyObject {
         visitor.alias("is-retryable", &isRetryable)
     }
 
-    /// The answer as JSON, in the order of the App Store's own.
+    /// The answer as JSON, with members in the App Store's order.
     public var json: [UInt8] {
         // A purchase takes about 1,000 bytes.
         json(reservingCapacity: 2048 + 1024 * ((receipt?.inApp?.count ?? 0) + (latestReceiptInfo?.count ?? 0)))
@@ -89,7 +89,7 @@ extension VerifyReceiptResponse {
     /// Whether the same request may succeed later.
     ///
     /// 21002 can be a temporary fault too, but the answer does not say so: retry it once or twice at most. For 21100 to
-    /// 21199 `is_retryable` decides, and if it is missing, the request may be retried.
+    /// 21199 `is_retryable` decides; if it is missing, the request may be retried.
     public var mayBeRetried: Bool {
         switch status?.rawValue {
         case 21005, 21009: true

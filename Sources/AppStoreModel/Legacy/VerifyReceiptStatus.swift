@@ -5,7 +5,7 @@ public enum VerifyReceiptStatus: Int, Error, CaseIterable, Sendable {
     case valid = 0
     /// Not an HTTP POST, or, by Apple's older text, unreadable JSON.
     case unreadableRequest = 21000
-    /// Apple no longer sends it.
+    /// Apple no longer sends this status.
     case retired = 21001
     /// `receipt-data` is missing or malformed, or the App Store had a temporary fault.
     case malformedReceipt = 21002

@@ -48,7 +48,7 @@ public struct AdvancedCommerceTransactionItem: Codable, Hashable, Sendable {
     public var offer: AdvancedCommerceOffer?
     /// Milliunits of the transaction's currency.
     public var price: Int64?
-    /// The refunds of the item. Only with one.
+    /// The refunds of the item. Only if there are any.
     public var refunds: [AdvancedCommerceRefund]?
     /// The item's revocation date. Only if it was revoked.
     public var revocationDate: Timestamp?
@@ -87,7 +87,7 @@ public struct AdvancedCommerceRefund: Codable, Hashable, Sendable {
     public var refundAmount: Int64?
     /// When the item was refunded.
     public var refundDate: Timestamp?
-    /// The reason of the refund.
+    /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>?
     /// How much of the item is refunded.
     public var refundType: Open<AdvancedCommerceRefundType>?
@@ -121,7 +121,7 @@ public enum AdvancedCommerceRefundType: String, CaseIterable, Sendable {
 /// What the next renewal of an Advanced Commerce API subscription consists of: `advancedCommerceInfo` of renewal info
 /// (1.14).
 public struct AdvancedCommerceRenewalInfo: Codable, Hashable, Sendable {
-    /// A text to copy into later requests. Only Apple makes it.
+    /// An opaque string from Apple. Copy it into later requests.
     public var consistencyToken: String?
     /// The name and description that the customer saw.
     public var descriptors: AdvancedCommerceDescriptors?

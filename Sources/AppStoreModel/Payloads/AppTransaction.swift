@@ -11,11 +11,11 @@ public struct AppTransaction: Codable, Hashable, Sendable {
     public var bundleId: String?
     /// The version that is installed: `CFBundleVersion`, on macOS `CFBundleShortVersionString`. Devices only.
     public var applicationVersion: String?
-    /// Apple's number of that version. Devices only, but not from Xcode.
+    /// Apple's identifier of that version. Devices only, but not from Xcode.
     public var versionExternalIdentifier: Int64?
     /// When the App Store signed this: the `signedDate` of other payloads. Always there.
     public var receiptCreationDate: Timestamp?
-    /// When the app was bought. Always there; from Xcode a date before our era.
+    /// When the app was bought. Always there; from Xcode a date in the year 0.
     public var originalPurchaseDate: Timestamp?
     /// The version that was bought. In sandbox always `1.0`. Always there.
     public var originalApplicationVersion: String?
@@ -23,15 +23,15 @@ public struct AppTransaction: Codable, Hashable, Sendable {
     public var deviceVerification: String?
     /// The UUID that went into `deviceVerification`. Devices only.
     public var deviceVerificationNonce: String?
-    /// When the app was ordered before its release. Only then.
+    /// When the app was ordered. Only if it was ordered before its release.
     public var preorderDate: Timestamp?
-    /// The download's name: a string of digits that survives refunds and reinstalls.
+    /// The download's identifier: a string of digits that survives refunds and reinstalls.
     public var appTransactionId: String?
     /// The platform on which the app was first bought.
     public var originalPlatform: Open<PurchasePlatform>?
-    /// Which App Store it was (1.22, sandbox so far): `CONSUMER`.
+    /// The kind of App Store (1.22, sandbox so far): `CONSUMER`.
     public var storeType: String?
-    /// When the device asked. Seen from Xcode only.
+    /// When the device requested this. Seen from Xcode only.
     public var requestDate: Timestamp?
     /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()

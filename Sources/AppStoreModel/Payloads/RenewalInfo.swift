@@ -14,11 +14,11 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var autoRenewProductId: String?
     /// Whether the subscription renews at the end of the period. Always there.
     public var autoRenewStatus: Open<AutoRenewStatus>?
-    /// Why the subscription expired. Absent while it is healthy.
+    /// Why the subscription expired. Absent until it does.
     public var expirationIntent: Open<ExpirationIntent>?
     /// Whether Apple retries the charge of a renewal that failed. Also true in the grace period.
     public var isInBillingRetryPeriod: Bool?
-    /// The end of the billing grace period. Only if there is one, or was.
+    /// The end of the billing grace period. Only if there is or was one.
     public var gracePeriodExpiresDate: Timestamp?
     /// The state of a price increase. Absent without one.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
@@ -40,7 +40,7 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var currency: String?
     /// How the offer for the next period is paid (1.12). Only with an offer.
     public var offerDiscountType: Open<OfferDiscountType>?
-    /// The win-back offers that the customer is eligible for, the best first (1.13). Never in grace or retry.
+    /// The win-back offers that the customer is eligible for, best first (1.13). Never during grace or retry.
     public var eligibleWinBackOfferIds: [String]?
     /// What the next renewal of an Advanced Commerce API subscription consists of (1.14). Such products only.
     public var advancedCommerceInfo: AdvancedCommerceRenewalInfo?
@@ -52,7 +52,7 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var offerPeriod: String?
     /// How the next period is billed (1.21). Only with billing plans.
     public var renewalBillingPlanType: Open<BillingPlanType>?
-    /// What follows a commitment of several monthly payments (1.21). Only with one.
+    /// What follows a commitment of several monthly payments (1.21). Only with a commitment.
     public var commitmentInfo: RenewalCommitmentInfo?
     /// The seats of the next period (1.23, sandbox so far). Multi-seat subscriptions only.
     public var renewalQuantity: Int?

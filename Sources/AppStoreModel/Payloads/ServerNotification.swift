@@ -85,9 +85,9 @@ public struct NotificationSummary: Codable, Hashable, Sendable {
     public var requestIdentifier: String?
     /// The storefronts of the request, ISO 3166-1 alpha-3; absent for all.
     public var storefrontCountryCodes: [String]?
-    /// How many renewal dates were extended.
+    /// The number of renewal dates that were extended.
     public var succeededCount: Int64?
-    /// How many renewal dates could not be extended.
+    /// The number of renewal dates that could not be extended.
     public var failedCount: Int64?
     /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
@@ -107,7 +107,7 @@ public struct ExternalPurchaseToken: Codable, Hashable, Sendable {
     public var bundleId: String?
     /// What the token is for, such as `ACQUISITION` or `SERVICES`. Newer tokens only.
     public var tokenType: String?
-    /// When the token ends. Newer tokens only.
+    /// When the token expires. Newer tokens only.
     public var tokenExpirationDate: Timestamp?
     /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()

@@ -10,7 +10,7 @@ extension SignedKind {
     package var namesAppleId: Bool { self == .notification || self == .appTransaction || self == .retentionRequest }
 }
 
-/// A payload's claims about the app that it belongs to. Each kind has them in a place of its own.
+/// A payload's claims about the app that it belongs to. Each kind has them in other members.
 package struct SignedClaims: Hashable, Sendable {
     /// The app.
     package var bundleId: String?
@@ -26,8 +26,8 @@ package struct SignedClaims: Hashable, Sendable {
         self.environment = environment
     }
 
-    /// Reads only the members that the kind has today. One of the same name that Apple adds later may mean something
-    /// else.
+    /// Reads only the members that payloads of this kind have today. If Apple adds a member of the same name to another
+    /// kind, it may mean something else.
     package init(_ kind: SignedKind, _ payload: JSONValue) {
         let subject = kind == .notification ? Self.subjects(of: payload).first?.value : payload
         bundleId = kind.namesBundle ? subject?["bundleId"]?.string : nil

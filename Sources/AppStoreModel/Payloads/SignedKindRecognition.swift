@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Recognition of a payload's kind. Apple adds members to payloads, including members that other kinds have already.
-// Therefore a combination of members that no other kind has recognises a payload, and no single member does.
+// Recognises the kind of a payload. Apple adds members to payloads, including members that other kinds have already.
+// Therefore a combination of members identifies a kind with certainty. Fewer members only make a kind likely.
 
 extension SignedKind {
     /// Recognises the payload of a JWS that may be of any kind; `nil` if it is of none.
     ///
-    /// If the document's place in a request or another document names its kind, use ``accepts(_:)`` instead.
+    /// If the kind is known from where the document was found, use ``accepts(_:)`` instead.
     public init?(recognizing payload: JSONValue) {
+        // Renewal info is last, so that no other payload becomes renewal info if Apple adds `autoRenewStatus` to it.
         let kinds: [SignedKind] = [.notification, .appTransaction, .retentionRequest, .transaction, .renewalInfo]
         let recognized =
             kinds.first { $0.hasCertainMembers(payload) } ?? kinds.first { $0.hasLikelyMembers(payload) }
@@ -15,7 +16,7 @@ extension SignedKind {
         self = recognized
     }
 
-    /// Whether a payload in a place for this kind counts as this kind, whatever members Apple has added.
+    /// Whether to accept a payload where this kind is expected, whatever members Apple has added.
     ///
     /// A payload with a combination of members that makes this kind certain is always accepted. One with fewer members
     /// is accepted if they make this kind likely, and no combination makes another kind certain.
@@ -30,8 +31,8 @@ extension SignedKind {
         likelyMembers.contains { payload.has($0) } || self == .renewalInfo && Self.isRenewalInfoOnly(payload)
     }
 
-    /// The combinations that make this kind certain. Every genuine payload of this kind has at least one, and one more
-    /// member never completes one in a payload of another kind.
+    /// The combinations that make this kind certain. Every genuine payload of this kind has at least one of them, and
+    /// no genuine payload of another kind has any.
     private var certainMembers: [[String]] {
         switch self {
         case .receipt: []
@@ -49,7 +50,7 @@ extension SignedKind {
         }
     }
 
-    /// The combinations that suffice if no other kind is certain.
+    /// The combinations that make this kind likely. They suffice if no kind is certain.
     private var likelyMembers: [[String]] {
         switch self {
         case .receipt: []
@@ -61,8 +62,8 @@ extension SignedKind {
         }
     }
 
-    /// Whether a payload has a date, an environment and only members of renewal info. Renewal info names no app, so a
-    /// payload of another kind must never be taken for it.
+    /// Whether a payload has a date, an environment and only members of renewal info. The rule is this strict because
+    /// renewal info names no app: a payload of another kind would pass without a check of its app.
     private static func isRenewalInfoOnly(_ payload: JSONValue) -> Bool {
         payload.has(["environment", "signedDate"])
             && (try? payload.decode(JWSRenewalInfoDecodedPayload.self))?.unknownMembers.members.isEmpty == true

@@ -16,7 +16,7 @@ public enum SignedKind: String, CaseIterable, Sendable {
     case retentionRequest
 }
 
-/// A payload that comes as a JWS of one kind.
+/// A payload that the App Store signs as a JWS of one kind.
 public protocol SignedPayload: Decodable, Sendable {
     /// The kind.
     static var signedKind: SignedKind { get }

@@ -8,7 +8,7 @@
 public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     /// This purchase, renewal or restore: a string of digits. Always there.
     public var transactionId: String?
-    /// The first purchase of the chain, and the name of a subscription: a string of digits. Always there.
+    /// The first purchase of the chain, which identifies a subscription: a string of digits. Always there.
     public var originalTransactionId: String?
     /// One purchase event of a subscription, the same on all devices: a string of digits. Subscriptions only.
     public var webOrderLineItemId: String?
@@ -24,11 +24,12 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var originalPurchaseDate: Timestamp?
     /// The end of the paid period. Subscriptions only; a renewal is a new transaction with a new date.
     public var expiresDate: Timestamp?
-    /// How many were bought: 1 or more; 1 for all but consumables, seats for multi-seat subscriptions. Always there.
+    /// The number of items, or the seats of a multi-seat subscription. More than 1 only for these and consumables.
+    /// Always there.
     public var quantity: Int?
     /// The kind of product. Always there.
     public var type: Open<ProductType>?
-    /// The UUID that the app attached to the purchase. Only if it did.
+    /// The UUID that the app attached to the purchase. Only if the app attached one.
     public var appAccountToken: String?
     /// Whether the customer bought it or has it through another customer. Always there.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
@@ -36,9 +37,9 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var signedDate: Timestamp?
     /// Why it was refunded or revoked. Only with `revocationDate`.
     public var revocationReason: Open<RevocationReason>?
-    /// When it was refunded, or lost through Family Sharing or a seat assignment. Only then.
+    /// When it was refunded, or lost through Family Sharing or a seat assignment. Only if it was.
     public var revocationDate: Timestamp?
-    /// The customer upgraded to another subscription. Only when true (Xcode also sends false).
+    /// Whether the customer upgraded to another subscription. Absent if false, except from Xcode.
     public var isUpgraded: Bool?
     /// The kind of offer that was used. Only with an offer.
     public var offerType: Open<OfferType>?
@@ -48,7 +49,7 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var environment: Open<Environment>?
     /// The storefront's country: ISO 3166-1 alpha-3 (1.8). Always there.
     public var storefront: String?
-    /// Apple's number of the storefront, such as 143441 for the USA (1.8). Always there.
+    /// Apple's number for the storefront, such as 143441 for the USA (1.8). Always there.
     public var storefrontId: String?
     /// Who caused the transaction (1.8). Always there.
     public var transactionReason: Open<TransactionReason>?
@@ -72,7 +73,7 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var revocationPercentage: Int?
     /// How the subscription is billed (1.21). Only with billing plans.
     public var billingPlanType: Open<BillingPlanType>?
-    /// The state of a commitment of several monthly payments (1.21). Only with one.
+    /// The state of a commitment of several monthly payments (1.21). Only with a commitment.
     public var commitmentInfo: TransactionCommitmentInfo?
     /// The seats of a multi-seat subscription (1.23, sandbox so far).
     public var multiSeatInfo: TransactionMultiSeatInfo?
@@ -162,7 +163,7 @@ public enum BillingPlanType: String, CaseIterable, Sendable {
 
 /// The state of a commitment: Apple's `TransactionCommitmentInfo`.
 public struct TransactionCommitmentInfo: Codable, Hashable, Sendable {
-    /// The payment of this transaction, 1 to `totalBillingPeriods`.
+    /// The number of this transaction's payment, from 1 to `totalBillingPeriods`.
     public var billingPeriodNumber: Int?
     /// How many payments the commitment has.
     public var totalBillingPeriods: Int?

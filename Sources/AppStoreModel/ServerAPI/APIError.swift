@@ -3,7 +3,7 @@
 /// The answer of the App Store Server API to a request that it refuses: an object with `errorCode` and `errorMessage`.
 /// HTTP 401 has no body.
 public struct APIErrorResponse: Codable, Hashable, Sendable {
-    /// The number to branch on; messages change.
+    /// The stable number of the error. Messages may change.
     public var errorCode: Open<APIErrorCode>?
     /// A sentence for developers.
     public var errorMessage: String?
@@ -13,9 +13,10 @@ public struct APIErrorResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// The same answer from the Advanced Commerce API, whose numbers overlap with those of the App Store Server API.
+/// The answer of the Advanced Commerce API to a request that it refuses. Its error codes overlap with those of the App
+/// Store Server API.
 public struct AdvancedCommerceErrorResponse: Codable, Hashable, Sendable {
-    /// The number to branch on; messages change.
+    /// The stable number of the error. Messages may change.
     public var errorCode: Open<AdvancedCommerceErrorCode>?
     /// A sentence for developers.
     public var errorMessage: String?
@@ -273,12 +274,12 @@ public enum AdvancedCommerceErrorCode: Int64, CaseIterable, Sendable {
 }
 
 extension Open<APIErrorCode> {
-    /// The HTTP status that goes with it: the first three of its seven digits.
+    /// The HTTP status of the answer: the first three of the seven digits.
     public var httpStatus: Int { Int(rawValue / 10_000) }
 }
 
 extension Open<AdvancedCommerceErrorCode> {
-    /// The HTTP status that goes with it: the first three of its seven digits.
+    /// The HTTP status of the answer: the first three of the seven digits.
     public var httpStatus: Int { Int(rawValue / 10_000) }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Requests of the Advanced Commerce API (1.2). The server sends some to Apple, by POST to /advancedCommerce/v1/…. It
-// signs the others, and the app passes them to StoreKit. Prices are milliunits; the decimals of a currency limit the
-// allowed ones.
+// signs the others, and the app passes them to StoreKit. Prices are milliunits and have no more decimals than their
+// currency.
 
 /// The identity of a request: Apple's `RequestInfo`.
 public struct AdvancedCommerceRequestInfo: Codable, Hashable, Sendable {
@@ -204,7 +204,7 @@ public struct AdvancedCommerceSubscriptionMigrateItem: Codable, Hashable, Sendab
 public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Sendable {
     /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
-    /// The reason of the refund.
+    /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>
     /// Whether Apple asks for consumption information first.
     public var refundRiskingPreference: Bool
@@ -257,7 +257,7 @@ public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable 
 public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
     /// At most 128 characters.
     public var SKU: String
-    /// The reason of the refund.
+    /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>
     /// How much of the item is refunded.
     public var refundType: Open<AdvancedCommerceRefundType>
@@ -306,7 +306,7 @@ public struct AdvancedCommerceRequestRefundResponse: Codable, Hashable, Sendable
 
 // MARK: - In-app requests
 
-// `operation` and `version` are members like others, so that a request in memory is the request that is signed.
+// `operation` and `version` are ordinary properties, so that a request in memory has all members that are signed.
 
 /// A one-time purchase.
 public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sendable {

@@ -11,7 +11,7 @@ public struct ConsumptionRequest: Codable, Hashable, Sendable {
     /// How much was used, in thousandths of a percent, 0 to 100000. Not for auto-renewable subscriptions; 0 if nothing
     /// was delivered.
     public var consumptionPercentage: Int?
-    /// What the developer would like.
+    /// The decision that the developer prefers.
     public var refundPreference: Open<RefundPreference>?
     /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
@@ -33,7 +33,7 @@ public enum DeliveryStatus: String, CaseIterable, Sendable {
     case undeliveredOther = "UNDELIVERED_OTHER"
 }
 
-/// What the developer would like: Apple's `refundPreference` (1.19).
+/// The decision that the developer prefers: Apple's `refundPreference` (1.19).
 public enum RefundPreference: String, CaseIterable, Sendable {
     case decline = "DECLINE"
     case grantFull = "GRANT_FULL"
@@ -43,8 +43,8 @@ public enum RefundPreference: String, CaseIterable, Sendable {
 
 // MARK: - Version 1
 
-/// The report before 1.19, and still for Advanced Commerce API purchases: Apple's `ConsumptionRequestV1`. Every number
-/// has a value for “undeclared”: 0, unless its documentation says otherwise.
+/// The report before 1.19, which Advanced Commerce API purchases still use: Apple's `ConsumptionRequestV1`. The value 0
+/// means “undeclared”, except in `deliveryStatus`.
 public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     /// Whether the customer consented to this report. Send nothing without consent.
     public var customerConsented: Bool
@@ -56,7 +56,7 @@ public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     public var sampleContentProvided: Bool
     /// Whether the purchase worked.
     public var deliveryStatus: Open<DeliveryStatusV1>
-    /// A UUID, or empty.
+    /// A UUID, or an empty string.
     public var appAccountToken: String
     /// How old the customer's account is.
     public var accountTenure: Open<AccountTenure>
@@ -68,7 +68,7 @@ public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     public var lifetimeDollarsPurchased: Open<LifetimeDollars>
     /// The state of the customer's account.
     public var userStatus: Open<UserStatus>
-    /// What the developer would like (1.11).
+    /// The decision that the developer prefers (1.11).
     public var refundPreference: Open<RefundPreferenceV1>?
     /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
@@ -94,7 +94,7 @@ public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     }
 }
 
-/// How much of it was used: Apple's `consumptionStatus`.
+/// How much of the purchase was used: Apple's `consumptionStatus`.
 public enum ConsumptionStatus: Int, CaseIterable, Sendable {
     case undeclared = 0
     case notConsumed = 1
@@ -102,14 +102,14 @@ public enum ConsumptionStatus: Int, CaseIterable, Sendable {
     case fullyConsumed = 3
 }
 
-/// Where it was used: Apple's `platform`.
+/// Where the purchase was used: Apple's `platform`.
 public enum ConsumptionPlatform: Int, CaseIterable, Sendable {
     case undeclared = 0
     case apple = 1
     case nonApple = 2
 }
 
-/// Whether it worked: Apple's `deliveryStatus` before 1.19.
+/// Whether the purchase worked: Apple's `deliveryStatus` before 1.19.
 public enum DeliveryStatusV1: Int, CaseIterable, Sendable {
     case deliveredAndWorking = 0
     case qualityIssue = 1
@@ -166,7 +166,7 @@ public enum UserStatus: Int, CaseIterable, Sendable {
     case limitedAccess = 4
 }
 
-/// What the developer would like: Apple's `refundPreference` before 1.19.
+/// The decision that the developer prefers: Apple's `refundPreference` before 1.19.
 public enum RefundPreferenceV1: Int, CaseIterable, Sendable {
     case undeclared = 0
     case preferGrant = 1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The App Store's question which message to show a customer who is about to cancel: Apple's
+/// The App Store's request for a message to show to a customer who is about to cancel: Apple's
 /// `DecodedRealtimeRequestBody`.
 ///
 /// It has no bundle id; `appAppleId` names the app. All members are always there.
@@ -88,9 +88,9 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var encodedSignature: String?
         /// The product.
         public var productId: String?
-        /// A UUID in small letters, used once.
+        /// A UUID in lower case, used once.
         public var nonce: String?
-        /// When it was signed; it holds for 24 hours.
+        /// When it was signed. The signature is valid for 24 hours.
         public var timestamp: Timestamp?
         /// The key's name in App Store Connect.
         public var keyId: String?
@@ -108,7 +108,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public struct AdvancedCommerceInfo: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
-        /// Base64 of JSON that wraps a JWS which the developer signed.
+        /// Base64 of JSON that contains a JWS. The developer signed the JWS.
         public var advancedCommerceData: String?
         /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
@@ -119,7 +119,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
 
 // MARK: - Messages and images
 
-/// A message to have approved: Apple's `UploadMessageRequestBody`.
+/// A message to submit for approval: Apple's `UploadMessageRequestBody`.
 public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
     /// At most 66 characters.
     public var header: String?
@@ -127,7 +127,7 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
     public var body: String?
     /// The message's image.
     public var image: MessageImage?
-    /// Where the header stands (1.5).
+    /// The position of the header (1.5).
     public var headerPosition: Open<HeaderPosition>?
     /// At most five (1.5).
     public var bulletPoints: [BulletPoint]?
@@ -199,7 +199,9 @@ public enum ImageSize: String, CaseIterable, Sendable {
     case bulletPoint = "BULLET_POINT"
 }
 
-/// Whether Apple approved an image or a message: Apple's `imageState` and `messageState`. In sandbox at once.
+/// Whether Apple approved an image or a message: Apple's `imageState` and `messageState`.
+///
+/// In sandbox Apple approves both at once.
 public enum ApprovalState: String, CaseIterable, Sendable {
     case pending = "PENDING"
     case approved = "APPROVED"
@@ -239,7 +241,7 @@ public struct DefaultConfiguration: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// The URL to which the App Store sends the question: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
+/// The URL to which the App Store sends its requests: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
 public struct RealtimeURL: Codable, Hashable, Sendable {
     /// At most 256 characters.
     public var realtimeURL: String?

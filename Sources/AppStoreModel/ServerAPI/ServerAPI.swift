@@ -15,7 +15,7 @@ public struct TransactionInfoResponse: Codable, Hashable, Sendable {
 
 /// A page of Get Transaction History: Apple's `HistoryResponse`. At most 20 transactions.
 public struct HistoryResponse: Codable, Hashable, Sendable {
-    /// A token for the next page. Days later it returns what is new since.
+    /// A token for the next page. Used days later, it returns what is new since then.
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
@@ -47,7 +47,7 @@ public enum HistorySort: String, CaseIterable, Sendable {
     case descending = "DESCENDING"
 }
 
-/// The answer of Get All Subscription Statuses: Apple's `StatusResponse`. Always about the whole customer.
+/// The answer of Get All Subscription Statuses: Apple's `StatusResponse`. Covers all subscriptions of the customer.
 public struct StatusResponse: Codable, Hashable, Sendable {
     /// The environment.
     public var environment: Open<Environment>?
@@ -116,7 +116,7 @@ public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
 
 /// The answer of Look Up Order ID (1.1): Apple's `OrderLookupResponse`. Production only.
 public struct OrderLookupResponse: Codable, Hashable, Sendable {
-    /// The number that Apple calls `OrderLookupStatus`.
+    /// Apple's `OrderLookupStatus`: whether the order id is valid.
     public var status: Int?
     /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactions: [String]?
@@ -130,7 +130,7 @@ public struct OrderLookupResponse: Codable, Hashable, Sendable {
 public struct RefundHistoryResponse: Codable, Hashable, Sendable {
     /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactions: [String]?
-    /// A token for the next page. Days later it returns what is new since.
+    /// A token for the next page. Used days later, it returns what is new since then.
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
@@ -214,7 +214,7 @@ public struct MassExtendRenewalDateResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// The progress of such a request (1.7): Apple's `MassExtendRenewalDateStatusResponse`.
+/// The progress of a request to extend many renewal dates (1.7): Apple's `MassExtendRenewalDateStatusResponse`.
 public struct MassExtendRenewalDateStatusResponse: Codable, Hashable, Sendable {
     /// The UUID of the request.
     public var requestIdentifier: String?
@@ -253,9 +253,9 @@ public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
     public var notificationType: Open<NotificationTypeV2>?
     /// Only notifications of this subtype. Only with `notificationType`.
     public var notificationSubtype: Open<NotificationSubtype>?
-    /// Only notifications of this customer: a string of digits.
+    /// Only notifications of the customer of this transaction: a string of digits.
     public var transactionId: String?
-    /// Only notifications that were not delivered, or not yet (1.8).
+    /// Only notifications that have not reached the server (1.8).
     public var onlyFailures: Bool?
     /// Members that this version does not know.
     public var unknownMembers = UnknownMembers()
@@ -267,7 +267,7 @@ public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// A page of Get Notification History: Apple's `NotificationHistoryResponse`. At most 20.
+/// A page of Get Notification History: Apple's `NotificationHistoryResponse`. At most 20 notifications.
 public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
     /// A token for the next page. It expires.
     public var paginationToken: String?
@@ -356,11 +356,11 @@ public struct CustomerGroupsResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// A group that a customer belongs to. Membership alone entitles to nothing.
+/// A group that a customer belongs to. Membership alone gives no access.
 public struct CustomerGroup: Codable, Hashable, Sendable {
     /// A string of digits.
     public var groupId: String?
-    /// What the group is.
+    /// The kind of group.
     public var groupType: Open<CustomerGroupType>?
     /// Organizations only.
     public var roles: [CustomerGroupRole]?
@@ -370,7 +370,7 @@ public struct CustomerGroup: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// What a group of customers is.
+/// The kind of a group of customers.
 public enum CustomerGroupType: String, CaseIterable, Sendable {
     case organization = "ORGANIZATION"
     case consumer = "CONSUMER"
@@ -392,7 +392,7 @@ public struct CustomerGroupRole: Codable, Hashable, Sendable {
 public struct GroupMembersResponse: Codable, Hashable, Sendable {
     /// The members of the group.
     public var members: [GroupMember]?
-    /// For the next page.
+    /// A token for the next page.
     public var paginationToken: String?
     /// Whether there is a next page.
     public var hasMore: Bool?

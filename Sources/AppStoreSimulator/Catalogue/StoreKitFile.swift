@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-// Reads the configuration files of StoreKit Testing in Xcode, format versions 3 to 5. Apple does not document them; what
-// is read here was seen in files that Xcode wrote. Members that this version does not know are passed over.
+// Reads the configuration files of StoreKit Testing in Xcode, format versions 3 to 5. Apple does not document them; the
+// members that are read here were seen in files that Xcode wrote. Other members are ignored.
 
 extension StoreCatalogue {
     /// The products of a `.storekit` file.
@@ -82,7 +82,8 @@ extension StoreProduct {
             $0["billingPlanType"]?.string == BillingPlanType.monthly.rawValue && $0["isEnabled"] != .bool(false)
         }
         if let monthly, let whole = monthly["commitmentDisplayPrice"]?.string.flatMap({ StorePrice(decimal: $0) }) {
-            plan.monthly = MonthlyPlan(price: try monthly.price(of: "the monthly plan of \(id)"), commitmentPrice: whole)
+            plan.monthly = MonthlyPlan(
+                price: try monthly.price(of: "the monthly plan of \(id)"), commitmentPrice: whole)
         }
         self.plan = plan
         for (member, type, name) in [

@@ -18,8 +18,8 @@ public struct CertificateAuthority: Sendable {
 
     /// Creates an authority with new keys.
     ///
-    /// - Parameter from: The start of its signers' certificates, which are valid for two years. Authorities are valid
-    ///   longer.
+    /// - Parameter from: When the certificates of the signers become valid, for two years. Those of the root and the
+    ///   intermediate authorities are valid longer.
     public init(from: Timestamp) throws {
         let end = from.advanced(byDays: 730)
         let tokenRoot = CertificatePlan.root("Quittance Simulator Root CA - EC", .newP384(), from)
@@ -77,7 +77,8 @@ extension CertificatePlan {
         var plan = CertificatePlan(
             subject: subject, issuer: subject, from: from.advanced(byDays: -3650), until: from.advanced(byDays: 7300),
             constraints: .isCertificateAuthority(maxPathLength: nil), key: key, issuerKey: key)
-        // One serial number, so that receipts contain exactly the trusted root, as the App Store's do.
+        // The same serial number each time it is issued, so that receipts contain exactly the trusted root, as the App
+        // Store's do.
         plan.serialNumber = Array(Certificate.SerialNumber().bytes)
         return plan
     }

@@ -9,8 +9,9 @@ package import X509
 package struct CertificatePlan: Sendable {
     package var subject: String
     package var issuer: String
-    /// The first and the last second in which it is valid.
+    /// The first second in which it is valid.
     package var from: Timestamp
+    /// The last second in which it is valid.
     package var until: Timestamp
     /// Random if `nil`.
     package var serialNumber: [UInt8]?
@@ -19,9 +20,9 @@ package struct CertificatePlan: Sendable {
     /// Critical extensions that no verifier knows.
     package var unknownExtensions: [ASN1ObjectIdentifier] = []
     package var constraints: BasicConstraints
-    /// The address of the OCSP responder that it names.
+    /// The URL of the OCSP responder that it names.
     package var ocspResponder: String?
-    /// Whether its key usage has digitalSignature. If `nil`, only certificates other than authorities have it.
+    /// Whether its key usage has digitalSignature. If `nil`, a certificate of an authority has not, and others have.
     package var signsDocuments: Bool?
     package var key: SigningKey
     /// The key that signs it.
@@ -67,6 +68,7 @@ package struct CertificatePlan: Sendable {
         for marker in markerOIDs {
             try extensions.append(Certificate.Extension(oid: marker, critical: false, value: [0x05, 0x00]))
         }
+        try extensions.append(Certificate.Extension(oid: .simulator, critical: false, value: [0x05, 0x00]))
         for unknown in unknownExtensions {
             try extensions.append(Certificate.Extension(oid: unknown, critical: true, value: [0x05, 0x00]))
         }
@@ -105,13 +107,19 @@ extension Date {
 }
 
 extension ASN1ObjectIdentifier {
+    /// Marks all certificates of simulated App Stores, so that nobody takes them for Apple's.
+    ///
+    /// OIDs below 2.25 need no registration (ITU-T X.667). That page says that the number is a UUID of 128 bits; this
+    /// one has 62 bits, since swift-asn1, with which Apple's Swift library reads certificates, refuses numbers of more
+    /// than 63 bits.
+    package static let simulator: Self = [2, 25, 3_294_784_015_283_160_907]
     /// Marks the certificates that sign tokens and app receipts.
     package static let appStoreReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 11, 1]
-    /// Marks the intermediates of Apple Worldwide Developer Relations that issue those.
+    /// Marks the intermediates of Apple Worldwide Developer Relations that issue the certificates above.
     package static let worldwideDeveloperRelations: Self = [1, 2, 840, 113635, 100, 6, 2, 1]
     /// Marks the certificates that signed version 2 transaction receipts.
     package static let purchaseReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 5, 1]
-    /// Marks the intermediate that issued those.
+    /// Marks the intermediate that issued the certificates above.
     package static let iTunesStoreAuthority: Self = [1, 2, 840, 113635, 100, 6, 2, 2]
     /// Marks an intermediate of Apple's that issues developers' own certificates.
     package static let worldwideDeveloperRelationsG2: Self = [1, 2, 840, 113635, 100, 6, 2, 15]

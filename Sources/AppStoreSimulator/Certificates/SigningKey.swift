@@ -37,7 +37,7 @@ package enum SigningKey: Sendable {
         }
     }
 
-    /// The algorithm with which Apple's authorities sign certificates with such a key.
+    /// The algorithm that an authority of Apple's with such a key uses to sign certificates.
     var certificateAlgorithm: Certificate.SignatureAlgorithm {
         switch self {
         case .p256: .ecdsaWithSHA256
@@ -56,6 +56,24 @@ package enum SigningKey: Sendable {
     package func rsa(_ digest: some Digest) throws -> [UInt8] {
         guard case .rsa(let key) = self else { throw SimulatorError("The signer's key is not RSA") }
         return Array(try key.signature(for: digest, padding: .insecurePKCS1v1_5).rawRepresentation)
+    }
+}
+
+extension SigningKey {
+    /// Whether this RSA key made an SHA-256 signature with PKCS#1 v1.5 padding.
+    func isValidSignature(_ signature: [UInt8], of bytes: ArraySlice<UInt8>) -> Bool {
+        guard case .rsa(let key) = self else { return false }
+        let signature = _RSA.Signing.RSASignature(rawRepresentation: signature)
+        return key.publicKey.isValidSignature(signature, for: SHA256.hash(data: bytes), padding: .insecurePKCS1v1_5)
+    }
+
+    /// The private key: 32 bytes of a P-256 key, PKCS#1 of an RSA key.
+    package var bytes: [UInt8] {
+        switch self {
+        case .p256(let key): Array(key.rawRepresentation)
+        case .p384(let key): Array(key.rawRepresentation)
+        case .rsa(let key): Array(key.derRepresentation)
+        }
     }
 }
 

@@ -67,8 +67,8 @@ public struct SimulatorRoots: Hashable, Sendable {
     public var receipts: [UInt8]
 
     /// The roots of an authority.
-    public init(_ authority: CertificateAuthority) throws {
-        let roots = try authority.roots
+    public init(_ authority: StoreAuthority) throws {
+        let roots = authority.roots
         guard roots.count == 2 else { throw SimulatorError("The authority has \(roots.count) roots, not 2") }
         (tokens, receipts) = (roots[0], roots[1])
     }

@@ -15,13 +15,13 @@ package struct ReceiptPlan: Sendable {
     /// Issuer and serial number of the signer, as DER.
     package var signer: [UInt8]
     package var payload: [UInt8]
-    /// The encoded content, if it is not one OCTET STRING with the payload.
+    /// The encoded content; if `nil`, one OCTET STRING with the payload.
     package var content: [UInt8]?
-    /// The bytes to sign, if not the payload.
+    /// The bytes to sign; if `nil`, the payload.
     package var signedBytes: [UInt8]?
     /// DER to insert between digest algorithm and signature algorithm.
     package var signedAttributes: [UInt8] = []
-    /// How often the signer is listed.
+    /// How many times the receipt contains the SignerInfo.
     package var signers = 1
     package var key: SigningKey
     /// Changes the valid signature.
@@ -30,18 +30,15 @@ package struct ReceiptPlan: Sendable {
     package var document: @Sendable ([UInt8]) -> [UInt8] = { $0 }
 
     package init(_ payload: [UInt8], by chain: ChainPlan) throws {
-        let certificates = try chain.issue()
-        self.payload = payload
-        self.certificates = try certificates.map { try [UInt8](der: $0) }
-        signer = try Self.signer(certificates[0])
-        key = chain.leaf.key
+        self.init(payload, by: try SigningChain(chain))
     }
 
-    /// `IssuerAndSerialNumber` (RFC 5652 section 10.2.4).
-    package static func signer(_ certificate: Certificate) throws -> [UInt8] {
-        let serialNumber = Array(certificate.serialNumber.bytes)
-        let positive = serialNumber.first.map { $0 >= 0x80 } == true ? [0] + serialNumber : serialNumber
-        return try DEREncoding.sequence(certificate.issuer.der, DEREncoding.element(0x02, positive))
+    /// A receipt with the certificates of a chain that is issued already.
+    package init(_ payload: [UInt8], by chain: SigningChain) {
+        self.payload = payload
+        certificates = chain.certificates
+        signer = chain.signer
+        key = chain.key
     }
 
     /// Signs the receipt in the App Store's form, with all planned faults.
@@ -66,15 +63,5 @@ extension CertificateAuthority {
     /// Signs a receipt as the App Store does since 2023: PKCS#7 with SHA-256, and the chain inside.
     package func sign(_ receipt: AppReceipt) throws -> [UInt8] {
         try ReceiptPlan(receipt.encoded, by: receipts).signed()
-    }
-}
-
-extension DistinguishedName {
-    fileprivate var der: [UInt8] {
-        get throws {
-            var serializer = DER.Serializer()
-            try serializer.serialize(self)
-            return serializer.serializedBytes
-        }
     }
 }

@@ -19,9 +19,14 @@ package struct TokenPlan: Sendable {
     package var text: @Sendable (String) throws -> String = { $0 }
 
     package init(_ payload: String, by signer: ChainPlan) throws {
-        self.payload = Array(payload.utf8)
-        chain = try signer.issue().map { try [UInt8](der: $0) }
-        key = signer.leaf.key
+        self.init(Array(payload.utf8), by: try SigningChain(signer))
+    }
+
+    /// A token with the certificates of a chain that is issued already.
+    package init(_ payload: [UInt8], by signer: SigningChain) {
+        self.payload = payload
+        chain = signer.certificates
+        key = signer.key
     }
 
     /// Signs the token in the App Store's form, with all planned faults.

@@ -8,7 +8,7 @@ import X509
 package struct TransactionReceiptPlan: Sendable {
     package var version: UInt8
     package var purchaseInfo: [(key: String, value: String)]
-    /// The bytes to sign, if not version and purchase info.
+    /// The bytes to sign; if `nil`, version and purchase info.
     package var signedBytes: [UInt8]?
     /// The signer's certificate as DER.
     package var certificate: [UInt8]
@@ -31,7 +31,7 @@ package struct TransactionReceiptPlan: Sendable {
         key = chain.leaf.key
     }
 
-    /// Signs the receipt: the property list in the form that apps got.
+    /// Signs the receipt, and returns it as the property list that StoreKit gave to apps.
     package func signed() throws -> [UInt8] {
         let info = Array(Self.propertyList(purchaseInfo).utf8)
         let signature = try key.rsa(Insecure.SHA1.hash(data: signedBytes ?? [version] + info))

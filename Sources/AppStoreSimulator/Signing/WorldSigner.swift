@@ -1,44 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import AppStoreModel
-import ReceiptCoding
+public import ReceiptCoding
 
-/// Signs what happened in a world, under a certificate authority of its own.
+/// Signs the events of a world, with the signers of a simulated App Store.
 public struct WorldSigner: Sendable {
-    private let tokens: TokenPlan
-    private let receipts: ReceiptPlan
+    /// The signers, whose roots the tested server trusts.
+    public let authority: StoreAuthority
 
-    /// Creates a signer whose chain is issued once, so that all its documents have the same certificates.
-    public init(_ authority: CertificateAuthority) throws {
-        tokens = try TokenPlan("", by: authority.tokens)
-        receipts = try ReceiptPlan([], by: authority.receipts)
+    /// Creates a signer.
+    public init(_ authority: StoreAuthority) {
+        self.authority = authority
     }
 
-    private func sign(_ payload: some Encodable & SignedPayload) throws -> String {
-        var plan = tokens
-        plan.payload = Array(try JSONValue(encoding: payload).compactText.utf8)
-        return try plan.signed()
+    private func token(_ payload: some Encodable & SignedPayload, at date: Timestamp) throws -> String {
+        let text = Array(try JSONValue(encoding: payload).compactText.utf8)
+        return try TokenPlan(text, by: authority.tokens(at: date)).signed()
+    }
+
+    /// A signed app receipt: PKCS#7 as DER.
+    public func sign(_ receipt: AppReceipt, at date: Timestamp) throws -> [UInt8] {
+        try ReceiptPlan(receipt.encoded, by: authority.receipts(at: date)).signed()
+    }
+
+    /// The payload of an app receipt; `nil` if none of these signers has signed it.
+    func payload(ofOwnReceipt document: [UInt8]) -> ArraySlice<UInt8>? {
+        guard let receipt = try? SignedReceipt(decoding: document) else { return nil }
+        let chain = authority.receipts.first { $0.certificates.first?[...] == receipt.certificates.first }
+        guard let chain, chain.key.isValidSignature(Array(receipt.signer.signature), of: receipt.payload) else {
+            return nil
+        }
+        return receipt.payload
     }
 
     /// A signed transaction: a compact JWS.
     public func sign(_ transaction: JWSTransactionDecodedPayload, at date: Timestamp) throws -> String {
         var payload = transaction
         payload.signedDate = date
-        return try sign(payload)
+        return try token(payload, at: date)
     }
 
     /// Signed renewal info: a compact JWS.
     public func sign(_ renewal: JWSRenewalInfoDecodedPayload, at date: Timestamp) throws -> String {
         var payload = renewal
         payload.signedDate = date
-        return try sign(payload)
+        return try token(payload, at: date)
     }
 
     /// A signed app transaction: a compact JWS.
     public func sign(_ app: AppTransaction, at date: Timestamp) throws -> String {
         var payload = app
         payload.receiptCreationDate = date
-        return try sign(payload)
+        return try token(payload, at: date)
     }
 
     /// The version 2 notification of an occurrence: a compact JWS, with a new signature each time.
@@ -67,7 +80,7 @@ public struct WorldSigner: Sendable {
             payload.appData = data
         }
         change(&payload)
-        return try sign(payload)
+        return try token(payload, at: occurrence.date)
     }
 
     private func data(of occurrence: Occurrence, from catalogue: StoreCatalogue) throws -> NotificationData {

@@ -24,6 +24,7 @@ extension SubscriptionChain {
         runningOffer = offerThatGoesOn(after: sale.offer)
         nextOffer = nil
         askedPrice = nil
+        plannedEnd = nil
         agreedPrice = sale.agreedPrice
         renewal = renewalInfo(after: sale, transaction)
         announce(runningOffer?.offer, else: sale.renewalPrice, sale.storefront)

@@ -18,7 +18,22 @@ public struct Refund: Hashable, Sendable {
     }
 }
 
+/// A refund that a customer asked for.
+public struct RefundRequest: Hashable, Sendable {
+    /// Why.
+    public let reason: ConsumptionRequestReason
+    /// Whether the sandbox will decline it.
+    let declines: Bool
+    /// The share that the app wants refunded, in thousandths of a percent; `nil` for all of it.
+    public internal(set) var preferredPercentage: Int?
+}
+
 extension JWSTransactionDecodedPayload {
+    /// A part refund can be followed by one of a larger share.
+    func canBeRefunded(_ refund: Refund) -> Bool {
+        revocationDate == nil || refund.percentage > revocationPercentage ?? 100_000
+    }
+
     mutating func refund(_ refund: Refund, at now: Timestamp) {
         revocationDate = now
         revocationReason = Open(refund.reason)
@@ -42,13 +57,13 @@ extension JWSTransactionDecodedPayload {
 }
 
 extension SubscriptionChain {
-    /// Refunds a period: REFUND. The refund of the newest one ends the subscription; that of an older one changes nothing
-    /// else.
+    /// Refunds a period: REFUND. The refund of the newest one ends the subscription; that of an older one changes
+    /// nothing else.
     mutating func refund(
         _ transactionId: String, _ refund: Refund, at now: Timestamp
     ) throws(ImpossibleEvent) -> Notice {
         let index = try index(of: transactionId)
-        guard transactions[index].revocationDate == nil, sharedFrom == nil else {
+        guard transactions[index].canBeRefunded(refund), sharedFrom == nil else {
             throw ImpossibleEvent(description: "Transaction \(transactionId) cannot be refunded")
         }
         transactions[index].refund(refund, at: now)
@@ -69,8 +84,8 @@ extension SubscriptionChain {
 
     /// Takes a family member's access: REVOKE.
     mutating func revokeSharing(at now: Timestamp) throws(ImpossibleEvent) -> Notice {
-        guard sharedFrom != nil, state != .revoked else { throw impossible("lose what a family shares") }
-        current.revokeSharing(at: now)
+        guard sharedFrom != nil else { throw impossible("lose what a family shares") }
+        if current.revocationDate == nil { current.revokeSharing(at: now) }
         endRevoked()
         return Notice(.revoke)
     }

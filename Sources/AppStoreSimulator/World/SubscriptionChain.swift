@@ -4,9 +4,9 @@ public import AppStoreModel
 
 /// One subscription as the App Store knows it: its transactions, its next renewal, and where it stands.
 ///
-/// The payloads are those that are signed, without their `signedDate`. Each function of `SubscriptionEvents.swift` is one
-/// event in the life of a subscription. It changes the payloads as Apple does and returns the notification that Apple
-/// sends, or throws if the event is not possible in this state.
+/// The payloads are those that are signed, without their `signedDate`. Each function of `SubscriptionEvents.swift` is
+/// one event in the life of a subscription. It changes the payloads as Apple does and returns the notification that
+/// Apple sends, or throws if the event is not possible in this state.
 public struct SubscriptionChain: Hashable, Sendable {
     /// Where the subscription stands.
     public enum State: Hashable, Sendable {
@@ -41,6 +41,8 @@ public struct SubscriptionChain: Hashable, Sendable {
     var runningOffer: RunningOffer?
     /// The offer that begins at the next renewal.
     var nextOffer: StoreOffer?
+    /// Why it will end with the present period, whatever the customer pays.
+    var plannedEnd: ExpirationIntent?
     /// The commitment that the customer pays in months.
     var commitment: Commitment?
 

@@ -47,10 +47,13 @@ extension SubscriptionChain {
         return Notice(.didRenew, .billingRecovery)
     }
 
-    /// The charge for the next period failed: DID_FAIL_TO_RENEW, with GRACE_PERIOD if there is one.
+    /// The charge for the next period failed: DID_FAIL_TO_RENEW, with GRACE_PERIOD if there is one. A further failure
+    /// changes nothing.
     mutating func failToRenew(
         graceUntil grace: Timestamp?, retryUntil retry: Timestamp
     ) throws(ImpossibleEvent) -> Notice {
+        if isInGrace { return Notice(.didFailToRenew, .gracePeriod) }
+        if isInRetry { return Notice(.didFailToRenew) }
         guard state == .active, isRenewing else { throw impossible("fail to renew") }
         renewal.isInBillingRetryPeriod = true
         renewal.expirationIntent = Open(.billingError)
@@ -85,18 +88,20 @@ extension SubscriptionChain {
     }
 
     /// The customer turns renewal off: DID_CHANGE_RENEWAL_STATUS, AUTO_RENEW_DISABLED. In grace and retry that ends the
-    /// subscription at once. A commitment goes on to its last month.
+    /// subscription at once. A commitment goes on to its last month. After the end, nothing changes.
     mutating func cancel() throws(ImpossibleEvent) -> Notice {
-        guard isRenewing, commitment?.isRenewing != false || !(state == .active) else { throw impossible("cancel") }
+        let isOff = !isRenewing || commitment?.isRenewing == false
+        guard state != .active || !isOff else { throw impossible("cancel") }
         if isInGrace || isInRetry {
             stop(.customerCancelled)
-        } else if commitment != nil {
+        } else if state == .active, commitment != nil {
             commitment?.isRenewing = false
             renewal.commitmentInfo = commitment?.renewalInfo
             if commitment?.isLastMonth == true { renewal.autoRenewStatus = Open(.off) }
         } else {
             renewal.autoRenewStatus = Open(.off)
         }
+        askedPrice = nil
         return Notice(.didChangeRenewalStatus, .autoRenewDisabled)
     }
 
@@ -146,7 +151,7 @@ extension SubscriptionChain {
 
     /// The App Store asks for consent to a higher price: PRICE_INCREASE, PENDING; or informs about it: ACCEPTED.
     mutating func increasePrice(to price: Int64, needsConsent: Bool) throws(ImpossibleEvent) -> Notice {
-        guard state == .active, isRenewing, commitment == nil else { throw impossible("increase the price") }
+        guard isRunning, isRenewing, commitment == nil else { throw impossible("increase the price") }
         guard needsConsent else { return agree(to: price) }
         askedPrice = price
         renewal.priceIncreaseStatus = Open(.pending)
@@ -155,7 +160,7 @@ extension SubscriptionChain {
 
     /// The customer agrees to the price that was asked for: PRICE_INCREASE, ACCEPTED.
     mutating func consent() throws(ImpossibleEvent) -> Notice {
-        guard state == .active, let askedPrice else { throw impossible("consent to a price increase") }
+        guard isRunning, let askedPrice else { throw impossible("consent to a price increase") }
         return agree(to: askedPrice)
     }
 

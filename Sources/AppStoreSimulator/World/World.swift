@@ -25,6 +25,8 @@ public struct World: Sendable {
     public internal(set) var waiting: [WaitingPurchase] = []
     /// Refunds that were asked for and not yet decided, by transaction id.
     public internal(set) var refundRequests: [String: RefundRequest] = [:]
+    /// Transactions that the app has finished.
+    var finished: Set<String> = []
     /// Extensions of all subscriptions of a product, by `requestIdentifier`.
     public internal(set) var massExtensions: [String: MassExtension] = [:]
     /// Tokens for purchases outside the App Store, by `externalPurchaseId`.
@@ -113,7 +115,9 @@ extension World {
     }
 
     func subscription(_ id: String) throws(ImpossibleEvent) -> SubscriptionChain {
-        guard let chain = subscriptions[id] else { throw ImpossibleEvent(description: "There is no subscription \(id)") }
+        guard let chain = subscriptions[id] else {
+            throw ImpossibleEvent(description: "There is no subscription \(id)")
+        }
         return chain
     }
 

@@ -29,9 +29,29 @@ extension World {
         try change(purchased(subscription)) { chain throws(ImpossibleEvent) in try chain.consent() }
     }
 
-    /// The subscription ends for a reason that Apple does not name: EXPIRED without subtype.
-    public mutating func expire(_ subscription: String) throws(ImpossibleEvent) {
-        try change(purchased(subscription)) { chain throws(ImpossibleEvent) in try chain.expire(.other) }
+    /// The subscription ends: EXPIRED; without subtype for ``ExpirationIntent/other``. An active one ends with its
+    /// period, one whose charge failed ends now.
+    public mutating func expire(
+        _ subscription: String, _ intent: ExpirationIntent = .other
+    ) throws(ImpossibleEvent) {
+        if try self.subscription(purchased(subscription)).state == .active {
+            subscriptions[subscription]?.plannedEnd = intent
+        } else {
+            try change(subscription) { chain throws(ImpossibleEvent) in try chain.expire(intent) }
+        }
+    }
+
+    /// The App Store charges again for a renewal that failed: DID_RENEW, BILLING_RECOVERY; or DID_FAIL_TO_RENEW again
+    /// if the customer still cannot pay.
+    public mutating func chargeAgain(_ subscription: String) throws(ImpossibleEvent) {
+        let chain = try self.subscription(purchased(subscription))
+        guard chain.isInGrace || chain.isInRetry, let name = customer(ofTransaction: subscription)?.name else {
+            throw ImpossibleEvent(description: "No charge for subscription \(subscription) has failed")
+        }
+        guard customers[name]?.canPay != true else { return try fixBilling(of: name) }
+        try change(subscription) { chain throws(ImpossibleEvent) in
+            try chain.failToRenew(graceUntil: nil, retryUntil: chain.end)
+        }
     }
 
     /// Why the App Store does not extend a subscription.
@@ -109,7 +129,8 @@ extension World {
 
     private func purchased(_ id: String) throws(ImpossibleEvent) -> String {
         guard try subscription(id).sharedFrom == nil else {
-            throw ImpossibleEvent(description: "Subscription \(id) is a family member's: only the purchaser can change it")
+            throw ImpossibleEvent(
+                description: "Subscription \(id) is a family member's: only the purchaser can change it")
         }
         return id
     }

@@ -62,8 +62,8 @@ extension World {
         occur(Notice(.oneTimeCharge), .purchase(shared), of: member, in: customer.environment)
     }
 
-    /// Gives a member a subscription of its own that follows the purchaser's: SUBSCRIBED, INITIAL_BUY; RESUBSCRIBE if it
-    /// had one before.
+    /// Gives a member a subscription of its own that follows the purchaser's: SUBSCRIBED, INITIAL_BUY; RESUBSCRIBE if
+    /// it had one before.
     private mutating func share(_ chain: SubscriptionChain, _ id: String, with member: String) {
         guard let customer = customers[member] else { return }
         let before = subscriptions(of: member).last { subscriptions[$0]?.sharedFrom == id }

@@ -81,24 +81,15 @@ extension World {
     ) throws(ImpossibleEvent) {
         let request = identifiers.uuid(.request)
         try self.change(subscription) { chain throws(ImpossibleEvent) in
-            try chain.applyAdvancedCommerce(change, request: request)
+            chain.applyAdvancedCommerce(change, request: request)
         }
     }
-}
-
-/// A token for purchases outside the App Store, with what became of it.
-struct ExternalToken: Hashable, Sendable {
-    var token: ExternalPurchaseToken
-    var customer: String
-    var isReported = false
-    var reminders = 0
 }
 
 extension SubscriptionChain {
     mutating func applyAdvancedCommerce(
         _ change: World.AdvancedCommerceChange, request: String
-    ) throws(ImpossibleEvent) -> Notice {
-        guard state == .active else { throw impossible("change by the Advanced Commerce API") }
+    ) -> Notice {
         var transaction = current.advancedCommerceInfo ?? AdvancedCommerceTransactionInfo()
         var info = renewal.advancedCommerceInfo ?? AdvancedCommerceRenewalInfo()
         let notice: Notice

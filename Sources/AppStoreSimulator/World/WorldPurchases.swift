@@ -4,32 +4,14 @@ import AppStoreModel
 
 // What customers buy: first purchases, returns, changes of plan.
 
-/// What a customer asks for beside the product.
-public struct PurchaseOptions: Hashable, Sendable {
-    /// The name of a promotional offer, offer code or win-back offer. Without one, a new subscriber of the group gets
-    /// the introductory offer if there is one.
-    public var offer: String?
-    /// How many: 1 to 10, more than 1 of consumables only.
-    public var quantity = 1
-    /// Whether the customer commits to twelve months and pays each of them.
-    public var isMonthly = false
-
-    /// Creates the options of a purchase.
-    public init(offer: String? = nil, quantity: Int = 1, isMonthly: Bool = false) {
-        self.offer = offer
-        self.quantity = quantity
-        self.isMonthly = isMonthly
-    }
-}
-
 extension World {
     /// A customer buys a product.
     ///
     /// Of a subscription that is a first purchase, a return after the end, or a change of plan, by what the customer
     /// has. A customer for whom a parent must approve gets nothing yet: see ``decide(_:approves:)``.
     ///
-    /// - Returns: The transaction's id; the one of the running period if the change waits for the next renewal; `nil` if
-    ///   the purchase waits for approval.
+    /// - Returns: The transaction's id; the one of the running period if the change waits for the next renewal; `nil`
+    ///   if the purchase waits for approval.
     @discardableResult
     public mutating func buy(
         _ product: String, by name: String, _ options: PurchaseOptions = PurchaseOptions()
@@ -138,11 +120,11 @@ extension World {
         let chain = try subscription(id)
         let (now, speed) = (now, speed(of: chain))
         let present = chain.current.productId.flatMap { catalogue[$0]?.plan }
-        let isHigher = present.map { plan.level < $0.level || plan.level == $0.level && plan.period == $0.period } ?? true
+        let isNow = present.map { plan.level < $0.level || plan.level == $0.level && plan.period == $0.period } ?? true
         let ids = newIds(chain.current.environment)
         if !chain.isRunning || chain.isInRetry && sale.product.id == chain.current.productId {
             try change(id) { chain throws(ImpossibleEvent) in try chain.resubscribe(sale, ids, at: now, speed) }
-        } else if isHigher, sale.product.id != chain.current.productId {
+        } else if isNow, sale.product.id != chain.current.productId {
             try change(id) { chain throws(ImpossibleEvent) in try chain.upgrade(to: sale, ids, at: now, speed) }
         } else {
             try change(id) { chain throws(ImpossibleEvent) in try chain.changeNextPlan(to: sale) }
@@ -150,14 +132,4 @@ extension World {
         }
         return ids.transactionId
     }
-}
-
-/// A purchase that waits for a parent's approval.
-public struct WaitingPurchase: Hashable, Sendable {
-    /// The product's name.
-    public let product: String
-    /// The customer's name.
-    public let customer: String
-    /// What the customer asks for.
-    public let options: PurchaseOptions
 }

@@ -7,8 +7,8 @@ public import AppStoreModel
 extension World {
     /// The customer asks for a refund, and the App Store asks the app for consumption data: CONSUMPTION_REQUEST.
     ///
-    /// In the sandbox the App Store grants it five minutes later, wholly or in the share that the app prefers; a reason
-    /// ``ConsumptionRequestReason/other`` with `declines` stands for the text DECLINE, at which the sandbox declines it.
+    /// The sandbox grants it five minutes later, wholly or in the share that the app prefers. With `declines` and the
+    /// reason ``ConsumptionRequestReason/other`` it declines, as if the customer had written the text DECLINE.
     /// In production, the caller decides: ``refund(_:_:)`` or ``declineRefund(_:)``.
     public mutating func requestRefund(
         _ transactionId: String, _ reason: ConsumptionRequestReason = .unintendedPurchase, declines: Bool = false
@@ -35,19 +35,24 @@ extension World {
     /// The App Store refunds a transaction: REFUND. Family members lose what they share: REVOKE.
     public mutating func refund(_ transactionId: String, _ refund: Refund = Refund()) throws(ImpossibleEvent) {
         let now = now
-        refundRequests[transactionId] = nil
         if var purchase = purchases[transactionId], let name = customer(ofTransaction: transactionId)?.name {
-            guard purchase.revocationDate == nil, purchase.inAppOwnershipType == .purchased else {
+            guard purchase.canBeRefunded(refund), purchase.inAppOwnershipType == .purchased else {
                 throw ImpossibleEvent(description: "Transaction \(transactionId) cannot be refunded")
             }
             purchase.refund(refund, at: now)
+            refundRequests[transactionId] = nil
             enter(purchase, of: name)
             notify(Notice(.refund), ofTransaction: transactionId)
             for share in shares(of: transactionId) { revokeShare(share.id, from: share.member) }
         } else {
-            try change(subscription(ofTransaction: transactionId), about: transactionId) { chain throws(ImpossibleEvent) in
+            let id = try subscription(ofTransaction: transactionId)
+            let wasAskedFor = refundRequests[transactionId] != nil
+            try change(id, about: transactionId) { chain throws(ImpossibleEvent) in
                 try chain.refund(transactionId, refund, at: now)
             }
+            refundRequests[transactionId] = nil
+            // The App Store turns renewal off after a refund that was asked for in the app.
+            if wasAskedFor, subscriptions[id]?.isRunning != true { try cancel(id) }
         }
     }
 
@@ -62,7 +67,8 @@ extension World {
             enter(purchase, of: name)
             notify(Notice(.refundReversed), ofTransaction: transactionId)
         } else {
-            try change(subscription(ofTransaction: transactionId), about: transactionId) { chain throws(ImpossibleEvent) in
+            let id = try subscription(ofTransaction: transactionId)
+            try change(id, about: transactionId) { chain throws(ImpossibleEvent) in
                 try chain.reverseRefund(transactionId, at: now)
             }
         }
@@ -99,14 +105,4 @@ extension World {
             occur(notice, .purchase(purchase), of: customer.name, in: customer.environment)
         }
     }
-}
-
-/// A refund that a customer asked for.
-public struct RefundRequest: Hashable, Sendable {
-    /// Why.
-    public let reason: ConsumptionRequestReason
-    /// Whether the sandbox will decline it.
-    let declines: Bool
-    /// The share that the app wants refunded, in thousandths of a percent; `nil` for all of it.
-    public internal(set) var preferredPercentage: Int?
 }

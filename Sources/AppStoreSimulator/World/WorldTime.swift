@@ -50,7 +50,8 @@ extension World {
 
     /// What the App Store charges for the next period; `nil` if it cannot or must not.
     private func payableSale(of chain: SubscriptionChain, _ name: String) -> Sale? {
-        guard chain.isRenewing, chain.askedPrice == nil, customers[name]?.canPay == true, !hasRenewedEnough(chain)
+        guard chain.plannedEnd == nil, chain.isRenewing, chain.askedPrice == nil, customers[name]?.canPay == true,
+            !hasRenewedEnough(chain)
         else { return nil }
         return try? nextSale(of: chain, name)
     }
@@ -75,6 +76,7 @@ extension World {
 
     /// Why a subscription ends; `nil` if it should renew, so that the charge must have failed.
     private func intent(of chain: SubscriptionChain) -> ExpirationIntent? {
+        if let planned = chain.plannedEnd { return planned }
         if hasRenewedEnough(chain) { return .other }
         if !chain.isRenewing { return .customerCancelled }
         if chain.askedPrice != nil { return .noConsentToPriceIncrease }

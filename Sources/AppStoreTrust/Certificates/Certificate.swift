@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the verifier reads of a certificate: its DER, its common name and from when to when it is valid.
+// What the verifier reads of a certificate: its DER, its common name and its validity period.
 
 import AppStoreModel
 import SwiftASN1
@@ -12,7 +12,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The time in which a certificate is valid: whole seconds, both ends included (RFC 5280 section 4.1.2.5).
+/// The validity period of a certificate: whole seconds, both ends included (RFC 5280 section 4.1.2.5).
 struct CertificateValidity: Sendable {
     let from: Timestamp
     let until: Timestamp
@@ -21,7 +21,7 @@ struct CertificateValidity: Sendable {
         instant >= from && instant.milliseconds < until.milliseconds + 1000
     }
 
-    /// Checks that the certificate called `name` is valid at `instant`.
+    /// Checks that `instant` is in the validity period. An error calls the certificate `name`.
     func require(_ instant: Timestamp, of name: @autoclosure () -> String) throws(VerificationError) {
         guard contains(instant) else {
             throw VerificationError(
@@ -36,7 +36,7 @@ struct CertificateValidity: Sendable {
 }
 
 extension Certificate {
-    /// Reads a certificate that a document contains. `name` is what an error calls it.
+    /// Reads a certificate that a document contains. An error calls it `name`.
     ///
     /// - Throws: `malformed`.
     init(from der: some Collection<UInt8>, _ name: String) throws(VerificationError) {

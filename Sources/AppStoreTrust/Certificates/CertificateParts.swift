@@ -3,7 +3,7 @@
 import SwiftASN1
 import X509
 
-/// The three parts of a certificate (RFC 5280 section 4.1) in the only encoding that is accepted, their issuer's.
+/// The three parts of a certificate (RFC 5280 section 4.1). Only one encoding is accepted, that of the issuer.
 ///
 /// The issuer signs only the first part. If the other two had several accepted encodings, a forger could make many
 /// certificates from one of Apple's. An ECDSA signature still has a second form; certificates of receipts are signed

@@ -3,8 +3,8 @@
 import AppStoreModel
 import Synchronization
 
-/// A cache of signers whose chain is valid, so that their next document skips the chain. A full cache drops the least
-/// recently used signer.
+/// A cache of signers whose chain is valid, so that the verifier does not check the chain again for each document. A
+/// full cache drops the least recently used signer.
 ///
 /// Keys are bytes that a signature covers, such as the `tbsCertificate` of certificates. A client that encodes Apple's
 /// public certificates in another way therefore adds no entry.
@@ -26,8 +26,8 @@ package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: S
         }
     }
 
-    /// Caches a signer in place of the one with the same key.
-    package func remember(_ signer: Signer, as key: Key) {
+    /// Adds a signer as the most recently used. It replaces a signer with the same key.
+    package func insert(_ signer: Signer, for key: Key) {
         known.withLock { known in
             known.removeAll { $0.key == key }
             if known.count >= Limits.knownSigners { known.removeFirst() }

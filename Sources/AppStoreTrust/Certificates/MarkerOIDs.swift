@@ -5,7 +5,7 @@ import X509
 
 /// The certificate extensions that mark the App Store's own signers.
 ///
-/// The chain alone does not: every developer certificate leads to Apple's root too.
+/// The chain alone does not prove that the App Store signed: every developer certificate leads to Apple's root too.
 struct MarkerOIDs: Sendable {
     let leaf: ASN1ObjectIdentifier
     let intermediate: ASN1ObjectIdentifier

@@ -17,7 +17,7 @@ struct PurchaseCertificate {
     let key: _RSA.Signing.PublicKey
     let extensions: Certificate.Extensions
 
-    /// What the issuer signed, and the signature.
+    /// The bytes that the issuer signed.
     private let signedBytes: ArraySlice<UInt8>
     private let algorithm: Certificate.SignatureAlgorithm
     private let signature: ArraySlice<UInt8>
@@ -85,7 +85,7 @@ struct PurchaseCertificate {
     private static func key(
         _ subjectPublicKeyInfo: ArraySlice<UInt8>
     ) throws(VerificationError) -> _RSA.Signing.PublicKey {
-        // 1024 bits are few, but receipts of 2012 cannot be signed again, and no such key has been factored in public.
+        // 1024 bits are weak, but receipts of 2012 cannot be signed again, and no such key has been factored in public.
         guard let key = try? _RSA.Signing.PublicKey(unsafeDERRepresentation: subjectPublicKeyInfo) else {
             throw VerificationError(.unsupportedAlgorithm, "The signer's key is not RSA with 1024 bits or more.")
         }

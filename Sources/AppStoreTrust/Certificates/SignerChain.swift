@@ -20,14 +20,14 @@ package final class SignerChain: Sendable {
     /// All certificates as DER, the leaf first. Encoded once for all documents of this signer.
     let encodedCertificates: [[UInt8]]
 
-    /// The certificates that count from the document, and must be valid at signing time: all but the root, which the
-    /// caller trusts whatever its dates. A self-signed leaf is among them.
+    /// The certificates that come from the document and must be valid at signing time: all but the root, which the
+    /// caller trusts whatever its dates. They include a self-signed leaf.
     var presented: [Certificate] { [leaf] + issuers.dropLast() }
 
     /// Whether the signer is self-signed, as Xcode's are.
     var isSelfSigned: Bool { issuers.isEmpty }
 
-    /// Checks the path from `leaf` over `intermediate` to one of `roots`: exactly three certificates, each signed by
+    /// Checks the path from `leaf` through `intermediate` to one of `roots`: exactly three certificates, each signed by
     /// the next, valid as a path by RFC 5280, with Apple's marker OIDs on the first two. The root in the document is
     /// ignored: only the roots that the caller configured may anchor a chain.
     package static func check(
@@ -99,8 +99,7 @@ package final class SignerChain: Sendable {
 }
 
 extension TrustRoots {
-    /// Builds and validates a path to one of these roots by RFC 5280, except its dates; see
-    /// `SignerChain.requireValidity`.
+    /// Builds and validates a path to one of these roots by RFC 5280. `SignerChain.requireValidity` checks the dates.
     func validate(_ leaf: Certificate, intermediates: [Certificate]) async -> CertificateValidationResult {
         var verifier = Verifier(rootCertificates: CertificateStore(authorities)) {
             RFC5280Policy.withValidityCheckDisabled()

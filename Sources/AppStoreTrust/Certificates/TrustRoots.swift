@@ -18,7 +18,7 @@ public struct TrustRoots: Sendable {
         self.certificates = certificates
     }
 
-    /// The roots that may issue certificates. Certificates for signing documents may not: Xcode's are marked as
+    /// The roots that may issue certificates. Certificates for signing documents are excluded: Xcode's are marked as
     /// authorities too, and a chain that they issued must not pass for Apple's.
     var authorities: [Certificate] { certificates.filter { !$0.signsDocuments } }
 
@@ -51,9 +51,10 @@ public struct TrustRoots: Sendable {
     }
 }
 
-/// Certificates between a signer's and a root.
+/// Intermediate certificates, which lie between a signer's certificate and a root.
 ///
-/// A type of its own, so that they are not used as roots: developers' certificates lead to Apple's intermediates too.
+/// They have a type of their own so that they are not used as roots: developers' certificates lead to Apple's
+/// intermediates too.
 public struct Intermediates: Sendable {
     package let certificates: [Certificate]
 

@@ -25,15 +25,15 @@ public struct DeviceIdentifier: Hashable, Sendable {
 
 extension Verified<AppReceipt> {
     /// Checks that the receipt was issued to `device`: SHA-1 of device id, opaque value and bundle id, as Apple's
-    /// “Validating receipts on the device” describes it. SHA-1 stays here, whatever the receipt is signed with.
+    /// “Validating receipts on the device” describes it. The hash is SHA-1 even if the receipt is signed with SHA-256.
     ///
-    /// - Throws: ``VerificationError`` with `otherDevice`. A customer can be honest and still cause it: a restored
-    ///   device has another identifier until it refreshes its receipt.
+    /// - Throws: ``VerificationError`` with `otherDevice`. This is no proof of fraud: the identifier of a restored
+    ///   device differs from that in its receipt until the app refreshes the receipt.
     public func requireDevice(_ device: DeviceIdentifier) throws(VerificationError) {
         var hash = Insecure.SHA1()
         hash.update(data: device.bytes)
         hash.update(data: payload.opaqueValue)
-        hash.update(data: payload.bundleIdOctets)
+        hash.update(data: payload.bundleIdBytes)
         // Constant-time comparison.
         guard hash.finalize() == Array(payload.deviceHash) else {
             throw VerificationError(.otherDevice, "The receipt was not issued to this device.")

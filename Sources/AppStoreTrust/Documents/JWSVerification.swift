@@ -22,7 +22,7 @@ extension AppStoreVerifier {
         return payload
     }
 
-    /// Verifies a compact JWS of any kind, and reads its payload as plain JSON. ``Verified/read(as:)`` gives it a type.
+    /// Verifies a compact JWS of any kind, and reads its payload as plain JSON. ``Verified/read(as:)`` decodes it.
     ///
     /// - Parameters:
     ///   - jws: The token as received: ASCII, three parts separated by dots.
@@ -50,7 +50,7 @@ extension AppStoreVerifier {
         let digest = try token.requireSignature(by: chain)
         passedSignature(chain, "ES256")
         // The signature covers the header, so only the signer can create another header for this chain.
-        if known == nil { knownTokenSigners.remember(chain, as: Array(token.jws.encodedHeader)) }
+        if known == nil { knownTokenSigners.insert(chain, for: Array(token.jws.encodedHeader)) }
         if case .checked = revocation { try await requireUnrevoked(chain, at: now) }
         return GenuineToken(token: token, digest: digest, chain: chain)
     }

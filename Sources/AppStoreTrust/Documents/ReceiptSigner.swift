@@ -15,8 +15,8 @@ package struct ReceiptSigner: Sendable {
         serialNumber = Array(signer.serialNumber)
     }
 
-    /// Whether a receipt names this signer and contains its certificates first, as the App Store's receipts do. The
-    /// verifier would then try this chain first anyway.
+    /// Whether a receipt names this signer and contains its certificates first, as the App Store's receipts do. Without
+    /// the cache, the verifier would try this chain first too.
     func isNamedFirst(in receipt: SignedReceipt) -> Bool {
         let certificates = chain.encodedCertificates.prefix(chain.presented.count)
         return receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)

@@ -36,7 +36,8 @@ extension AppStoreVerifier {
         of receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
         let instant = receipt.creationDate ?? now
-        // If a check fails, another chain in the container may be valid: the outcome must not depend on the cache.
+        // If a check of the cached chain fails, another chain in the container may still be valid. The outcome must not
+        // depend on the cache.
         if let known = knownReceiptSigners.signer(where: { $1.isNamedFirst(in: receipt.container) }),
             (try? known.chain.requireValidity(at: instant)) != nil,
             (try? receipt.requireSignature(by: known.chain)) != nil
@@ -46,13 +47,13 @@ extension AppStoreVerifier {
             return known.chain
         }
         let chain = try await chain(behind: receipt, at: now)
-        knownReceiptSigners.remember(
-            ReceiptSigner(receipt.container.signer, chain), as: chain.presented.map { Array($0.tbsCertificateBytes) })
+        knownReceiptSigners.insert(
+            ReceiptSigner(receipt.container.signer, chain), for: chain.presented.map { Array($0.tbsCertificateBytes) })
         return chain
     }
 
-    /// The first possible chain that leads to a trusted root and signed the receipt. There may be several: Apple issued
-    /// two WWDR certificates with one name and key, and a client can add certificates to the container.
+    /// The first possible chain that leads to a trusted root and signed the receipt. Several chains are possible: Apple
+    /// issued two WWDR certificates with one name and key, and a client can add certificates to the container.
     private func chain(
         behind receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
@@ -113,7 +114,7 @@ extension AppStoreVerifier {
 
 extension SignedClaims {
     fileprivate init(_ receipt: AppReceipt) {
-        // An unknown receipt type means no environment, even if its name is that of one. It is never accepted.
+        // An unknown receipt type gives no environment, even if it is the name of one, and is never accepted.
         let environment = receipt.receiptType?.known?.environment
         self.init(
             bundleId: receipt.bundleId, appAppleId: receipt.appItemId, environment: environment.map { Open($0) })
@@ -143,7 +144,7 @@ private struct UnverifiedReceipt {
     @inline(never)
     func canonical(from chain: SignerChain) throws(VerificationError) -> [UInt8] {
         let document = container.canonical(certificates: chain.encodedCertificates)
-        // A receipt without a root becomes longer by the root. What is stored must still pass verification again.
+        // The root makes a receipt longer that came without one. The stored document must pass verification again.
         guard document.count <= Limits.receipt else {
             throw VerificationError(
                 .malformed, "With its certificates the receipt is longer than \(Limits.receipt) bytes.")
@@ -187,9 +188,9 @@ private struct UnverifiedReceipt {
         }
     }
 
-    /// The possible chains: each certificate with the signer's issuer and serial number (RFC 5652 section 5.3), with
-    /// each certificate that bears its issuer's name, or alone if it is self-issued. All other certificates are
-    /// ignored, as are those that are not canonical.
+    /// The possible chains. A leaf is a certificate with the signer's issuer and serial number (RFC 5652 section 5.3).
+    /// Each leaf is paired with each certificate that has its issuer's name, or stands alone if it is self-issued. All
+    /// other certificates are ignored, and so are those that are not canonical.
     @inline(never)
     func candidates() throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate?)] {
         var certificates: [Certificate] = []

@@ -23,8 +23,8 @@ public struct VerifiedTransactionReceipt: Sendable {
     /// `bid`: one of the accepted apps.
     public let bundleId: String
 
-    /// `purchase-date-ms`: the instant at which its certificates had to be valid. `nil` if the receipt has none: the
-    /// instant was then the caller's `now`.
+    /// `purchase-date-ms`: the instant at which its certificates had to be valid. If this is `nil`, the receipt has no
+    /// date, and the instant was the caller's `now`.
     public let purchaseDate: Timestamp?
 }
 
@@ -42,7 +42,9 @@ extension AppStoreVerifier {
         transactionReceipt: some Collection<UInt8>, at now: Timestamp
     ) async throws(VerificationError) -> VerifiedTransactionReceipt {
         let receipt = try UnverifiedTransactionReceipt(Array(transactionReceipt))
-        passed(.form, "a property list with a version 2 or 3 signature", found: "version \(receipt.signature.version)")
+        passed(
+            .form, "a property list with a version 2 or 3 signature",
+            found: "version \(receipt.signatureParts.version)")
         passed(.algorithm, "RSA with SHA-1", found: "RSA-\(receipt.certificate.key.keySizeInBits) with SHA-1")
         let issuers = try await issuers(of: receipt, at: receipt.purchaseDate ?? now)
         try receipt.requireSignature()
@@ -51,15 +53,15 @@ extension AppStoreVerifier {
         return try accept(receipt, Array(transactionReceipt))
     }
 
-    /// Checks signer and intermediate for revocation if the caller wants that. The library cannot read the certificate
-    /// of a version 2 signer; those certificates name no responder anyway.
+    /// Checks signer and intermediate for revocation, if the policy says so. swift-certificates cannot read the
+    /// certificate of a version 2 signer; those certificates name no responder anyway.
     private func requireUnrevoked(
         _ receipt: UnverifiedTransactionReceipt, issuedBy issuers: Issuers, at now: Timestamp
     ) async throws(VerificationError) {
         let name = receipt.certificate.subject.commonName
         try await requireUnrevoked(
             [
-                (try? Certificate(canonical: Array(receipt.signature.certificate))).map {
+                (try? Certificate(canonical: Array(receipt.signatureParts.certificate))).map {
                     OCSPQuestion(about: $0, issuedBy: issuers.intermediate)
                 }, OCSPQuestion(about: issuers.intermediate, issuedBy: issuers.root),
             ], "The certificate “\(name)” cannot be checked for revocation.", at: now)
@@ -127,18 +129,18 @@ extension AppStoreVerifier {
 /// A transaction receipt whose parts have the App Store's form. Nothing in it is trusted.
 private struct UnverifiedTransactionReceipt {
     let receipt: TransactionReceipt
-    let signature: TransactionReceipt.Signature
+    let signatureParts: TransactionReceipt.SignatureParts
     let certificate: PurchaseCertificate
 
     @inline(never)
     init(_ document: [UInt8]) throws(VerificationError) {
         do {
             receipt = try TransactionReceipt(decoding: document)
-            signature = try receipt.signatureParts()
+            signatureParts = try receipt.signatureParts()
         } catch {
             throw VerificationError(.malformed, "Not a transaction receipt: \(error).", cause: error)
         }
-        certificate = try PurchaseCertificate(signature.certificate)
+        certificate = try PurchaseCertificate(signatureParts.certificate)
     }
 
     /// The purchase date in the signed part.
@@ -156,7 +158,7 @@ private struct UnverifiedTransactionReceipt {
         }
     }
 
-    private var markerOIDs: MarkerOIDs { signature.version == 2 ? .iTunesStore : .appStore }
+    private var markerOIDs: MarkerOIDs { signatureParts.version == 2 ? .iTunesStore : .appStore }
 
     @inline(never)
     func requireMarker() throws(VerificationError) { try certificate.requireMarker(markerOIDs) }
@@ -176,10 +178,10 @@ private struct UnverifiedTransactionReceipt {
     @inline(never)
     func requireSignature() throws(VerificationError) {
         var hash = Insecure.SHA1()
-        hash.update(data: [signature.version])
+        hash.update(data: [signatureParts.version])
         hash.update(data: receipt.purchaseInfo)
         let isValid = certificate.key.isValidSignature(
-            _RSA.Signing.RSASignature(rawRepresentation: signature.signature), for: hash.finalize(),
+            _RSA.Signing.RSASignature(rawRepresentation: signatureParts.signature), for: hash.finalize(),
             padding: .insecurePKCS1v1_5)
         guard isValid else {
             throw VerificationError(.invalidSignature, "This signer did not sign this purchase.")

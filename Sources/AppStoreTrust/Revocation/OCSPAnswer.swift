@@ -9,7 +9,7 @@ package struct OCSPAnswer: Hashable, Sendable {
     /// The answer is valid in `from..<until`.
     let from: Timestamp
     package let until: Timestamp
-    /// From then on the checker requests the next answer, and uses this one meanwhile.
+    /// When the checker begins to request the next answer. It uses this answer meanwhile.
     package let renewal: Timestamp
 
     func isCurrent(at now: Timestamp) -> Bool { from <= now && now < until }
@@ -21,7 +21,7 @@ extension OCSPAnswer {
     private static let clockSkew: Int64 = 5 * 60 * 1000
 
     /// How long an answer without `nextUpdate` is valid, in milliseconds from its `thisUpdate`: an hour. Its responder
-    /// has newer information at any time (RFC 6960 section 4.2.2.1), but must not be asked for each document.
+    /// always has newer information (RFC 6960 section 4.2.2.1), but one request for each document would be too many.
     private static let undatedLife: Int64 = 60 * 60 * 1000
 
     /// The longest time for which any answer is valid, in milliseconds: a week. Revocations must be noticed even if a
@@ -34,7 +34,7 @@ extension OCSPAnswer {
     ///   `now`.
     init(_ statement: OCSPResponse.Statement, at now: Timestamp) throws(OCSPFault) {
         status = try statement.status.known
-        // The dates of a response are in the calendar, and so is `now` after both guards: nothing here overflows.
+        // The dates of a response have years up to 9999, and so has `now` after both guards: nothing here overflows.
         from = Timestamp(milliseconds: statement.thisUpdate.milliseconds - Self.clockSkew)
         let end =
             statement.nextUpdate ?? Timestamp(milliseconds: statement.thisUpdate.milliseconds + Self.undatedLife)
@@ -51,7 +51,7 @@ extension OCSPAnswer {
         }
         let life = min(end.milliseconds - now.milliseconds, Self.longestLife)
         until = Timestamp(milliseconds: now.milliseconds + life)
-        // The last quarter is for requesting the next answer.
+        // The checker requests the next answer in the last quarter of the time.
         renewal = Timestamp(milliseconds: until.milliseconds - life / 4)
     }
 }

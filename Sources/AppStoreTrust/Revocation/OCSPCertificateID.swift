@@ -4,10 +4,10 @@ import Crypto
 import SwiftASN1
 import X509
 
-/// The name of a certificate in OCSP: `CertID` of RFC 6960 section 4.1.1.
+/// The identifier of a certificate in OCSP: `CertID` of RFC 6960 section 4.1.1.
 ///
-/// With SHA-1, which all responders support and which presigned answers contain (RFC 5019 section 2.1.1). It only
-/// identifies the certificate: trust comes from the signature on the answer.
+/// It uses SHA-1, which all responders support and which presigned answers contain (RFC 5019 section 2.1.1). The hash
+/// only identifies the certificate: trust comes from the signature on the answer.
 struct OCSPCertificateID: Hashable, Sendable {
     let hashAlgorithm: ASN1ObjectIdentifier
     let issuerNameHash: ArraySlice<UInt8>
@@ -18,7 +18,7 @@ struct OCSPCertificateID: Hashable, Sendable {
 extension OCSPCertificateID {
     private static let sha1: ASN1ObjectIdentifier = [1, 3, 14, 3, 2, 26]
 
-    /// The name of a certificate, with SHA-1.
+    /// Creates the identifier of a certificate, with SHA-1.
     init(of certificate: Certificate, issuedBy issuer: Certificate) throws {
         var name = DER.Serializer()
         try name.serialize(certificate.issuer)
@@ -68,6 +68,6 @@ extension OCSPCertificateID {
 }
 
 extension Certificate.PublicKey {
-    /// SHA-1 of the bits of the key, by which OCSP names keys.
+    /// SHA-1 of the bits of the key, by which OCSP identifies keys.
     var sha1: ArraySlice<UInt8> { ArraySlice(Insecure.SHA1.hash(data: subjectPublicKeyInfoBytes)) }
 }

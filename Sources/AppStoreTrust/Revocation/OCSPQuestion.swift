@@ -8,7 +8,7 @@ package import X509
 /// RFC 5019).
 ///
 /// swift-certificates offers OCSP only as a verification policy that reports its reasons as text. The caller of a
-/// ``RevocationChecker`` must know a revoked certificate from an unknown one.
+/// ``RevocationChecker`` must distinguish a revoked certificate from one of unknown status.
 package struct OCSPQuestion: Sendable {
     /// The certificate that the request is about.
     package let certificate: Certificate
@@ -41,10 +41,10 @@ package struct OCSPQuestion: Sendable {
 }
 
 extension OCSPQuestion {
-    /// The most bytes of a response. Real ones, which bring a delegate's certificate along, have 2 KB or less.
+    /// The most bytes of a response. Real responses, which include a delegate's certificate, have 2 KB or less.
     static let responseLimit = 64 << 10
 
-    /// The most certificates in a response. One is needed; more would make us check the signatures on them.
+    /// The most certificates in a response. One is needed; each more may cost a signature check.
     private static let certificateLimit = 10
 
     /// Checks a response and reads the status of the certificate from it.
@@ -114,7 +114,7 @@ extension Certificate {
 }
 
 extension Certificate.SignatureAlgorithm {
-    /// The algorithms with which responders sign. SHA-1 is excluded: others may choose parts of a response, so a
+    /// The algorithms with which responders sign. SHA-1 is excluded: an attacker may choose parts of a response, so a
     /// collision could forge one.
     fileprivate init?(ofResponse identifier: ASN1ObjectIdentifier) {
         switch identifier {

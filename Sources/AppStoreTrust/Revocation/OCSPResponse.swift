@@ -39,7 +39,7 @@ struct OCSPResponse {
 
 /// Why a response proves nothing about a certificate.
 package struct OCSPFault: Error, Equatable {
-    /// The most Unicode scalars of a reason. Only a reason that quotes a transport's error is longer.
+    /// The most Unicode scalars of a reason. Only a reason that quotes a transport's error would be longer.
     private static let reasonLimit = 300
 
     /// The reason, a sentence.
@@ -97,7 +97,7 @@ extension OCSPResponse {
         try DER.sequence(node, identifier: .sequence) { nodes in
             // DER omits the version, since the only one is the default.
             let responder = try Responder(nodes.required())
-            // producedAt, when it was signed. The dates of the statements count.
+            // producedAt is ignored; the dates of the statements count.
             _ = try Timestamp(generalizedTime: nodes.required())
             let statements = try DER.sequence(nodes.required(), identifier: .sequence) { nodes in
                 var statements: [Statement] = []
@@ -142,7 +142,7 @@ extension OCSPResponse.Responder {
         }
     }
 
-    /// Whether this name is that of a certificate.
+    /// Whether `certificate` has this name or key.
     func isHolder(of certificate: Certificate) -> Bool {
         switch self {
         case .name(let name): certificate.subject == name
@@ -180,7 +180,7 @@ extension OCSPResponse.Statement.Status {
             let revoked = ASN1Identifier(tagWithNumber: 1, tagClass: .contextSpecific)
             self = try DER.sequence(node, identifier: revoked) { nodes in
                 let time = try Timestamp(generalizedTime: nodes.required())
-                // revocationReason, which changes nothing.
+                // The revocationReason is ignored.
                 _ = nodes.next()
                 return .revoked(at: time)
             }
@@ -189,8 +189,8 @@ extension OCSPResponse.Statement.Status {
 }
 
 extension ASN1NodeCollection.Iterator {
-    /// Skips extensions, of which none is needed (RFC 6960 section 4.4). Refuses a critical one, as all are unknown
-    /// here.
+    /// Skips the extensions, of which none is needed (RFC 6960 section 4.4). Refuses a critical extension, since none
+    /// is known here.
     fileprivate mutating func skipExtensions() throws {
         let extensions = try DER.optionalExplicitlyTagged(&self, tagNumber: 1, tagClass: .contextSpecific) { node in
             try DER.sequence(of: Certificate.Extension.self, identifier: .sequence, rootNode: node)

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A value that is set once and that any number of tasks await.
 ///
-/// A task that awaits it stops when it is cancelled. One that awaits the value of a `Task` would not.
+/// A task that awaits it stops waiting when it is cancelled. A task that awaits the value of a `Task` would not stop.
 final class OneShot<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?

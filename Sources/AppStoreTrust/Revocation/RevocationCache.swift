@@ -3,8 +3,8 @@
 import AppStoreModel
 import X509
 
-/// The cached answers about certificates, and the pending requests. Decides when to send a request, but sends none
-/// itself.
+/// The cached answers about certificates, and the pending requests. The cache decides when to send a request, but sends
+/// none itself.
 struct RevocationCache {
     /// The result of a look-up.
     enum Finding {
@@ -18,12 +18,12 @@ struct RevocationCache {
     /// Store has used a handful.
     static let certificateLimit = 256
 
-    /// How long after a failed request the next is sent, in milliseconds: 30 seconds, so that a dead responder delays
-    /// one document and not each. Longer than the deadline of a request.
+    /// How long the cache waits after a failed request before the next, in milliseconds: 30 seconds, so that a dead
+    /// responder does not delay every document. This is longer than the deadline of a request.
     static let retryDelay: Int64 = 30_000
 
-    /// How many cancelled requests may be left whose transport has not returned. Only a transport that ignores
-    /// cancellation leaves any. At this number no further request is sent.
+    /// The most cancelled requests whose transport has not returned. Only a transport that ignores cancellation leaves
+    /// any. If there are this many, no further request is sent.
     static let strayLimit = 16
 
     fileprivate struct Entry {
@@ -31,7 +31,7 @@ struct RevocationCache {
         var answer: OCSPAnswer?
         /// The pending request.
         var inquiry: RevocationInquiry?
-        /// The last request without a newer answer, and the reason.
+        /// When the last request was sent that brought no newer answer, and the reason.
         var failure: (sent: Timestamp, reason: String)?
     }
 
@@ -43,13 +43,13 @@ struct RevocationCache {
     /// - Returns: The result, and a new request if the caller must send one now.
     mutating func find(_ question: OCSPQuestion, at now: Timestamp) -> (Finding, new: RevocationInquiry?) {
         let entry = entries[CertificateKey(question.certificate)] ?? Entry()
-        let isResting = entry.failure.map { now.isNear($0.sent, within: Self.retryDelay) } ?? false
+        let isBackingOff = entry.failure.map { now.isNear($0.sent, within: Self.retryDelay) } ?? false
         if let answer = entry.answer, let status = answer.status(at: now) {
-            guard answer.isAging(at: now), entry.inquiry == nil, !isResting else { return (.known(status), nil) }
+            guard answer.isAging(at: now), entry.inquiry == nil, !isBackingOff else { return (.known(status), nil) }
             return (.known(status), begin(question, at: now).new)
         }
         if let inquiry = entry.inquiry { return (.pending(inquiry), nil) }
-        if isResting, let failure = entry.failure { return (.known(.unknown(failure.reason)), nil) }
+        if isBackingOff, let failure = entry.failure { return (.known(.unknown(failure.reason)), nil) }
         return begin(question, at: now)
     }
 
@@ -98,8 +98,10 @@ struct RevocationCache {
         strays += 1
     }
 
-    /// Makes room in a full cache: drops an entry without an answer, else the answer that expires first. Never drops a
-    /// revocation or a pending request.
+    /// Makes room in a full cache: drops an entry without an answer, else the answer that expires first. Keeps every
+    /// revocation and every pending request.
+    ///
+    /// - Returns: Whether there is room.
     private mutating func makeRoom(for key: CertificateKey) -> Bool {
         guard entries[key] == nil, entries.count >= Self.certificateLimit else { return true }
         let candidates = entries.filter { $0.value.inquiry == nil && $0.value.answer?.isRevoked != true }
@@ -114,7 +116,8 @@ struct RevocationCache {
 }
 
 extension RevocationCache.Entry {
-    /// Stores an answer, unless the stored one is a revocation or as new: an HTTP cache may return old responses.
+    /// Stores an answer. A good answer replaces neither a revocation nor an answer that is valid for as long: an HTTP
+    /// cache may return old responses.
     fileprivate mutating func take(_ new: OCSPAnswer, sent: Timestamp) {
         if let answer, !new.isRevoked, answer.isRevoked || new.until <= answer.until {
             failure = (sent, "The responder had nothing newer.")
@@ -154,8 +157,8 @@ private struct CertificateKey: Hashable {
 }
 
 extension Timestamp {
-    /// Whether two times are less than `limit` milliseconds apart, in either direction: callers pass their own `now`,
-    /// and two of them may arrive in the other order.
+    /// Whether two times are less than `limit` milliseconds apart, in either direction: each caller passes its own
+    /// `now`, and a later call may pass an earlier one.
     fileprivate func isNear(_ other: Timestamp, within limit: Int64) -> Bool {
         let (difference, overflow) = milliseconds.subtractingReportingOverflow(other.milliseconds)
         return !overflow && difference.magnitude < limit.magnitude

@@ -22,8 +22,8 @@ public final class RevocationChecker: Sendable {
     ///
     /// - Parameters:
     ///   - transport: Sends requests to responders.
-    ///   - patience: How long callers wait, from the time of the request. Responders answer within a tenth of a second,
-    ///     and clients seldom wait longer than a few seconds for a verification.
+    ///   - patience: How long callers wait after a request is sent. Responders answer within a tenth of a second, and
+    ///     clients seldom wait longer than a few seconds for a verification.
     ///   - deadline: How long a request may take before it is cancelled. Longer than `patience`, so that the answer of
     ///     a slow responder at least serves later callers.
     ///   - clock: Measures patience and deadline.
@@ -60,14 +60,15 @@ public final class RevocationChecker: Sendable {
         return finding
     }
 
-    /// Detached tasks: cancelling the first caller must not cancel the request, whose answer serves all callers.
+    /// Sends a request in a detached task: cancelling the first caller must not cancel it, since its answer serves all
+    /// callers.
     private func run(_ inquiry: RevocationInquiry) {
         let call = Task.detached { [self] in
             let answer = await ask(inquiry)
             let status = cache.withLock { $0.settle(inquiry, answer) }
             inquiry.status.set(status)
         }
-        // Runs after an answer too, and then has no effect.
+        // This task also runs after an answer, and then has no effect.
         Task.detached { [self] in
             try? await clock.sleep(for: patience)
             inquiry.status.set(.unknown("\(inquiry.responder) did not answer within \(patience)."))

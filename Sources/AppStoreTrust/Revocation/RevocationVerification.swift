@@ -23,7 +23,7 @@ extension AppStoreVerifier {
     ///
     /// - Parameters:
     ///   - questions: One for each certificate; `nil` for one that cannot be checked.
-    ///   - reason: Why it cannot.
+    ///   - reason: Why such a certificate cannot be checked.
     @discardableResult
     func requireUnrevoked(
         _ questions: [OCSPQuestion?], _ reason: String, at now: Timestamp

@@ -8,22 +8,22 @@ import Synchronization
 /// Commits writes in groups, so that they share a flush.
 ///
 /// The next group gathers while one is being written, so that groups grow with the load. A group that is smaller than
-/// the last waits a moment for others. A write that was alone does not wait.
+/// the last one waits a moment for further writes. The group after one with a single write does not wait.
 final class GroupCommit: Sendable {
-    /// What one caller wants to write.
+    /// What one caller writes.
     struct Write: Sendable {
-        /// Writes it. Returns what reports success to the caller once that is durable. It runs again if its group is
-        /// rolled back.
+        /// Writes, and returns a closure that reports success to the caller once the write is durable. Runs again if
+        /// the group is rolled back.
         let body: @Sendable (SQLiteLedgerSession) throws -> @Sendable () -> Void
         let fail: @Sendable (any Error) -> Void
     }
 
-    /// How many are committed at once. The first of them waits for the last: some 50 ms if the disk is quick. More gain
-    /// nothing, since the flush is a small part by then.
+    /// The limit on writes in a group. The first write waits for the last: some 50 ms if the disk is fast. Larger
+    /// groups would gain nothing, since the flush is then a small part of the time.
     private static let largestGroup = 200
 
-    /// How long a group waits that is smaller than the last, in seconds: about as long as a flush takes, so that there
-    /// are half as many flushes under load.
+    /// How long, in seconds, a group waits if it is smaller than the last one: about as long as a flush takes. Under
+    /// load this halves the number of flushes.
     private static let moment = 0.0006
 
     private struct State {
@@ -32,17 +32,17 @@ final class GroupCommit: Sendable {
         /// The size of the last group.
         var lastCount = 1
         var commits = 0
-        /// What committed transactions looked up: nothing of one that was rolled back.
+        /// The lookups of committed transactions, without those of transactions that were rolled back.
         var cache = SQLiteLedgerSession.Cache()
-        /// Set if the last commit went to a file that no path leads to.
+        /// Set if the last commit went to a file that was removed or replaced.
         var loss: LedgerStorageError?
     }
 
     private let state = Mutex(State())
     private let proveKept: @Sendable () throws -> Void
 
-    /// - Parameter proveKept: Throws if what was committed is not in the ledger's file. It runs after each commit,
-    ///   before any caller gets its answer.
+    /// - Parameter proveKept: Throws if what was committed is not in the ledger's file. Runs after each commit, before
+    ///   any caller gets its answer.
     init(proveKept: @escaping @Sendable () throws -> Void) {
         self.proveKept = proveKept
     }
@@ -55,9 +55,9 @@ final class GroupCommit: Sendable {
     /// How many writes wait for the group that is being written.
     var waiting: Int { state.withLock { $0.waiting.count } }
 
-    /// Adds a write to those that wait.
+    /// Adds a write to the next group.
     ///
-    /// - Returns: Whether no group is being written, so that the caller has to run ``writeNext(to:)``.
+    /// - Returns: Whether no group is being written. Then the caller must run ``writeNext(to:)``.
     func add(_ write: Write) -> Bool {
         state.withLock { state in
             state.waiting.append(write)
@@ -66,9 +66,9 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// Commits the writes that wait now.
+    /// Commits the writes that wait now, as one group.
     ///
-    /// - Returns: Whether more have gathered meanwhile, so that the caller has to run this again.
+    /// - Returns: Whether more writes wait now. Then the caller must run this again.
     func writeNext(to connection: Database) -> Bool {
         if state.withLock({ $0.waiting.count < $0.lastCount }) { Thread.sleep(forTimeInterval: Self.moment) }
         let group = state.withLock { state in
@@ -83,10 +83,10 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// Commits a group in one transaction. If that cannot be written, each write gets a transaction of its own, so that
-    /// it fails no others.
+    /// Commits a group in one transaction. If that fails, commits each write in a transaction of its own, so that one
+    /// write does not make the others fail.
     ///
-    /// - Returns: What reports the outcome to each caller.
+    /// - Returns: A closure for each caller that reports the outcome to it.
     private func commit(_ group: [Write], to connection: Database) -> [() -> Void] {
         do {
             var answers: [() -> Void]?
@@ -109,7 +109,8 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// Runs one write. If it fails before it wrote anything, as a decision that throws does, it fails alone.
+    /// Runs one write. If it fails before it wrote anything, for example because its decision threw, only this write
+    /// fails.
     private func run(_ write: Write, in session: SQLiteLedgerSession) throws -> () -> Void {
         let changes = session.connection.totalChangesCount
         do {

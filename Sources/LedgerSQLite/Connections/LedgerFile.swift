@@ -4,10 +4,10 @@ import Foundation
 import PurchaseLedger
 import Synchronization
 
-/// The file of a ledger and its log, as they were when they were opened.
+/// Detects whether the file of a ledger or its log was removed or replaced since it was opened.
 ///
-/// An open file can be removed or replaced. SQLite goes on writing to the old file, to which no path leads, and loses
-/// all of it when it closes the file.
+/// An open file can be removed or replaced. SQLite then continues to write to the old file, which no path leads to, and
+/// all of that is lost when it closes the file.
 final class LedgerFile: Sendable {
     /// What stays the same when a file is written, and differs when it is replaced.
     private struct Identity: Equatable {
@@ -15,18 +15,18 @@ final class LedgerFile: Sendable {
         var node: UInt64
     }
 
-    /// The size of the log in bytes from which on the operator is warned. It is brought into the file every 64 MiB,
-    /// unless another process still reads an old state.
+    /// The size of the log, in bytes, above which the operator is warned. Its content is moved to the file every 64
+    /// MiB, unless another process still reads an old state.
     private static let usualLog = 1 << 30
 
     let path: String
-    /// Its size when it was opened.
+    /// The size of the file when it was opened.
     let bytes: Int
     private let file: Identity
-    /// The log and its index; `nil` until they exist.
+    /// The log and its index, in this order; `nil` until they exist.
     private let log = Mutex<[Identity]?>(nil)
 
-    /// Checks a path for faults that SQLite only has numbers for.
+    /// Checks a path for faults that SQLite would report only by number.
     ///
     /// - Throws: `LedgerStorageError` if there can be no ledger at the path.
     static func requirePlace(_ path: String) throws {
@@ -45,7 +45,7 @@ final class LedgerFile: Sendable {
 
     private static func unusable(_ message: String) -> LedgerStorageError { LedgerStorageError(.unavailable, message) }
 
-    /// Remembers which file the path leads to now.
+    /// Records which file the path leads to now.
     ///
     /// - Throws: `LedgerStorageError` if there is no file.
     init(path: String) throws {
@@ -62,8 +62,8 @@ final class LedgerFile: Sendable {
         guard found == file else { throw Self.replaced(path) }
     }
 
-    /// As ``requireInPlace()``, also for the log, which has the latest writes, and for its index, by which processes
-    /// that share the ledger lock it.
+    /// As ``requireInPlace()``, for the log and its index too. The log contains the latest writes, and processes lock
+    /// the ledger by the index.
     func requireInPlaceWithLog() throws {
         try requireInPlace()
         let paths = [logPath, path + "-shm"]
@@ -84,7 +84,7 @@ final class LedgerFile: Sendable {
         return access(path, W_OK) == 0 && access(folder, W_OK) == 0
     }
 
-    /// What is unusual about the log; `nil` if nothing is.
+    /// A warning if the log is unusually long; `nil` otherwise.
     var concern: String? {
         guard let bytes = Self.status(logPath)?.bytes, bytes > Self.usualLog else { return nil }
         return "\(logPath) has \(bytes >> 20) MiB: another process reads an old state of the ledger and does not end"

@@ -6,13 +6,13 @@ import Synchronization
 
 /// Runs reads on a few threads of their own, since a read blocks its thread while the disk is slow.
 ///
-/// A thread goes on with the next read on the same connection, so that under load no thread is woken and no connection
-/// is looked up: together that cost half as much as the read itself.
+/// A thread continues with the next read on the same connection. Under load this saves waking a thread and looking up a
+/// connection, which together cost half as much as the read itself.
 final class ReadQueue: Sendable {
-    /// Runs with a connection, or with the error if there is none.
+    /// Runs with a connection, or with the error if none could be lent.
     typealias Read = @Sendable (Result<Database, any Error>) -> Void
 
-    /// Lends a connection, or throws before it does.
+    /// Lends a connection, or throws without having lent one.
     typealias Lender = @Sendable ((Database) -> Void) throws -> Void
 
     private struct State {
@@ -20,8 +20,8 @@ final class ReadQueue: Sendable {
         var threads = 0
     }
 
-    /// How many reads run on a connection before it is returned: few enough that closing or reopening the ledger does
-    /// not take long.
+    /// The limit on reads before a connection is returned: few enough that closing or reopening the ledger does not
+    /// take long.
     private static let longestLoan = 64
 
     private let width: Int
@@ -61,7 +61,7 @@ final class ReadQueue: Sendable {
         }
     }
 
-    /// The next read; `nil` if none waits, and then the thread counts as ended.
+    /// The next read; `nil` if none waits. Then the thread counts as ended.
     private func next() -> Read? {
         state.withLock { state in
             guard !state.waiting.isEmpty else {

@@ -2,15 +2,16 @@
 
 import AppStoreModel
 
-/// The numbers of the blobs that were used last. The tokens in a notification are stored before it, and all three have
-/// one header: none of that is hashed, looked up and decoded a second time.
+/// The row numbers of the blobs that were used last. A notification and the tokens in it have the same header, and the
+/// tokens are stored before the notification. The cache avoids hashing, looking up and decoding these blobs a second
+/// time.
 struct BlobCache: Sendable {
     private static let limit = 8
 
     private var blobs: [(bytes: ArraySlice<UInt8>, number: Int64)] = []
 
     func number(of bytes: ArraySlice<UInt8>) -> Int64? {
-        // The last are the likeliest.
+        // The blobs that were added last are the likeliest.
         blobs.last { $0.bytes.isSame(as: bytes) }?.number
     }
 

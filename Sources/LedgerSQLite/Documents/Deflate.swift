@@ -2,9 +2,9 @@
 
 import CZlib
 
-/// DEFLATE (RFC 1951), for receipts, in which each purchase repeats what the others say.
+/// DEFLATE (RFC 1951), for receipts, in which purchases repeat the same values.
 enum Deflate {
-    /// Without header and checksum, since a document has a digest.
+    /// A negative value makes zlib omit header and checksum, which a document with a digest does not need.
     private static let window = -MAX_WBITS
     private static let streamSize = Int32(MemoryLayout<z_stream>.size)
 
@@ -21,13 +21,13 @@ enum Deflate {
         }
     }
 
-    /// - Parameter count: The length of the result. No more is decompressed, however long the input is.
-    /// - Returns: `nil` if ``compress(_:)`` did not make the input of so many bytes.
+    /// - Parameter count: The length of the result. Nothing beyond it is decompressed, however long the input is.
+    /// - Returns: `nil` unless the input is what ``compress(_:)`` returns for `count` bytes.
     static func decompress(_ bytes: ArraySlice<UInt8>, count: Int) -> [UInt8]? {
         withStream { stream in
             guard inflateInit2_(stream, window, ZLIB_VERSION, streamSize) == Z_OK else { return nil }
             defer { inflateEnd(stream) }
-            // One more byte, so that zlib reports the end also of an empty result.
+            // One more byte, so that zlib reports the end of an empty result too.
             let result = run(inflate, stream, bytes, capacity: count + 1)
             return result?.count == count ? result : nil
         }

@@ -4,51 +4,52 @@ import AppStoreModel
 import PurchaseLedger
 import ReceiptCoding
 
-/// How a document is stored: the blobs of it that other documents have too are stored once, by themselves, and the rest
-/// of a receipt is compressed.
+/// The stored form of a document. Blobs that other documents contain too are stored once, in rows of their own. The
+/// rest of a receipt is compressed.
 ///
-/// Of a token these blobs are the header, which has the same three certificates in every token of a signer, and the
-/// tokens in its payload. Of a receipt they are the certificates.
+/// The blobs of a token are its header, which contains the same three certificates in every token of a signer, and the
+/// tokens in its payload. The blobs of a receipt are its certificates.
 struct DocumentCodec: Sendable {
-    /// The first byte of what is stored. A number never gets another meaning.
+    /// The first byte of what is stored. A value never gets another meaning.
     enum Form: UInt8 {
         /// The document itself follows.
         case plain = 0
-        /// Signature, blobs and payload of a compact JWS follow. The first blob is its header, in base64url.
+        /// The signature, the blobs and the payload of a compact JWS follow. The first blob is the header, in
+        /// base64url.
         case token = 1
-        /// Blobs, and the text around them.
+        /// The blobs and the compressed text around them follow.
         case text = 2
     }
 
-    /// A part that other documents have too.
+    /// A part of a document that other documents contain too.
     struct Blob: Sendable {
-        /// Where in the text it was.
+        /// Where it was in the text.
         var range: Range<Int>
         var bytes: ArraySlice<UInt8>
     }
 
     private let form: Form
     private let signature: [UInt8]
-    /// In the order in which they stand in the text that they were cut from.
+    /// The blobs in the order in which they were in the text.
     private let blobs: [Blob]
     /// The length of the rest of the text.
     private let count: Int
     /// The rest of the text, as it is stored.
     private let rest: [UInt8]
 
-    /// The blobs that are stored as such: a header, or certificates.
+    /// The blobs in the table `sharedBlobs`: a token's header, or a receipt's certificates.
     var sharedBlobs: ArraySlice<Blob> { form == .token ? blobs.prefix(1) : blobs[...] }
 
-    /// The blobs behind them that are documents: tokens from the payload.
+    /// The other blobs, which are documents of their own: tokens in the payload.
     var tokens: ArraySlice<Blob> { form == .token ? blobs.dropFirst() : [] }
 }
 
 // MARK: - Taking apart
 
 extension DocumentCodec {
-    /// Takes apart documents that may be stored soon, without the documents in them.
-    static func codecs(of documents: [Evidence]) -> [EvidenceID: DocumentCodec] {
-        var codecs: [EvidenceID: DocumentCodec] = [:]
+    /// Takes apart documents that may be stored soon. The documents inside them become blobs.
+    static func codecs(of documents: [Evidence]) -> [DocumentDigest: DocumentCodec] {
+        var codecs: [DocumentDigest: DocumentCodec] = [:]
         for document in documents {
             codecs[document.id] = DocumentCodec(document.document, document.jws) { token in
                 document.parts.contains { token.isSame(as: $0.document[...]) }
@@ -57,13 +58,14 @@ extension DocumentCodec {
         return codecs
     }
 
-    /// Shorter tokens and certificates stay inline: a row of its own costs some 40 bytes.
+    /// Shorter tokens and certificates stay in the text: a row of its own costs some 40 bytes.
     private static let shortestBlob = 256
 
     /// - Parameters:
-    ///   - jws: Its parts, if they are known.
-    ///   - isDocument: Whether a token inside is a document of its own.
-    /// - Returns: `nil` for what is neither token nor receipt, or would not come back byte for byte.
+    ///   - jws: The parsed token, if it is known.
+    ///   - isDocument: Whether a token inside is a document of its own, which is cut out.
+    /// - Returns: `nil` if the document is neither a token nor a receipt, or if decoding would not restore it byte for
+    ///   byte.
     init?(_ document: [UInt8], _ jws: JWS?, cutting isDocument: (ArraySlice<UInt8>) -> Bool) {
         guard document.count <= Limits.receipt else { return nil }
         let token = (jws ?? (try? JWS(document))).flatMap { DocumentCodec($0, isDocument) }
@@ -98,8 +100,8 @@ extension DocumentCodec {
             end = blob.range.upperBound
         }
         rest += text[end...]
-        // Not the rest of a token, mostly less than a kilobyte: for a notification zlib took as long as two of the
-        // three signatures, with the memory that it goes through.
+        // The rest of a token is not compressed: it is mostly less than a kilobyte. For a notification, zlib took as
+        // long as verifying two of the three signatures, because it touches so much memory.
         guard let stored = form == .token ? rest : Deflate.compress(rest) else { return nil }
         self.form = form
         self.signature = signature
@@ -108,13 +110,13 @@ extension DocumentCodec {
         count = rest.count
     }
 
-    /// Ranges of string literals long enough to be tokens. The text need not be valid JSON: every range is restored in
-    /// place.
+    /// The ranges of string literals that are long enough to be tokens. The text need not be valid JSON: every range is
+    /// restored in place.
     private static func strings(in text: [UInt8]) -> [Range<Int>] {
         let quote = UInt8(ascii: "\"")
         var found: [Range<Int>] = []
-        var start = text.place(of: quote).map { $0 + 1 } ?? text.count
-        while let end = text.place(of: quote, from: start) {
+        var start = text.indexOfFirst(quote).map { $0 + 1 } ?? text.count
+        while let end = text.indexOfFirst(quote, from: start) {
             if end - start >= shortestBlob { found.append(start..<end) }
             start = end + 1
         }
@@ -127,11 +129,11 @@ extension DocumentCodec {
 extension DocumentCodec {
     static func plain(_ document: [UInt8]) -> [UInt8] { [Form.plain.rawValue] + document }
 
-    /// What is stored of the document.
+    /// The content to store for the document.
     ///
-    /// - Parameter numbers: Of the rows that have the blobs.
-    /// - Throws: If other numbers would be read from it. That everything else comes back was checked when this was
-    ///   made.
+    /// - Parameter numbers: The numbers of the rows that contain the blobs.
+    /// - Throws: If other numbers would be read from the result. The initializer has checked that everything else is
+    ///   restored.
     func encoded(_ numbers: [Int64]) throws -> [UInt8] {
         var bytes: [UInt8] = []
         // No count takes more than ten bytes.
@@ -153,7 +155,7 @@ extension DocumentCodec {
         return bytes
     }
 
-    /// The document as it would come back.
+    /// The document as decoding would restore it.
     private func document() throws -> ArraySlice<UInt8> {
         try Self.decode(try encoded(blobs.indices.map(Int64.init))) { place in
             switch place {
@@ -184,10 +186,10 @@ extension DocumentCodec {
         case documents(Int64)
     }
 
-    /// Puts a document together again.
+    /// Restores a document from its stored content.
     ///
     /// - Parameter blob: Reads what is stored in a place.
-    /// - Throws: What `blob` throws, and `LedgerStorageError` if the content is not what was stored.
+    /// - Throws: Errors of `blob`, and `LedgerStorageError` if `content` is damaged.
     static func decode(_ content: [UInt8], blob: (Place) throws -> ArraySlice<UInt8>) throws -> [UInt8] {
         guard content.first != Form.plain.rawValue else { return Array(content.dropFirst()) }
         let parts = try Parts(content)
@@ -202,7 +204,7 @@ extension DocumentCodec {
         ])
     }
 
-    /// The parts of a document that was taken apart, as they are stored.
+    /// The parts of a document's stored content.
     private struct Parts {
         let form: Form
         let signature: ArraySlice<UInt8>
@@ -253,11 +255,11 @@ extension DocumentCodec {
     }
 }
 
-/// A cursor over the parts of a document.
+/// Reads the parts of a document's stored content.
 private struct PartReader {
     private(set) var bytes: ArraySlice<UInt8>
 
-    static let damaged = SQLiteErrors.damaged("A document in the ledger cannot be put together")
+    static let damaged = SQLiteErrors.damaged("A document in the ledger cannot be restored")
 
     init(_ bytes: ArraySlice<UInt8>) {
         self.bytes = bytes

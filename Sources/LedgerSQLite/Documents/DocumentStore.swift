@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// Documents as they are stored: without the blobs that they share with others.
+/// Encodes and decodes documents. Blobs that they share with other documents are in rows of their own.
 struct DocumentStore {
     let session: SQLiteLedgerSession
 
@@ -12,10 +12,10 @@ struct DocumentStore {
     /// documents refer to each other in a cycle, goes deeper.
     private static let deepest = 64
 
-    /// What is stored of a document.
+    /// The content to store for a document.
     func content(of evidence: Evidence) throws -> [UInt8] {
-        // Unknown inner tokens stay inline and are deleted with the document. The codec made before the transaction is
-        // used only if the tokens that it cut are all stored.
+        // Inner tokens that are not stored as documents stay in the content, and are deleted with it. The codec that
+        // was made before the transaction is used only if all tokens that it cut out are stored.
         let isStored = { session.documents.number(of: $0) != nil }
         let prepared = session.encoded[evidence.id].flatMap { $0.tokens.allSatisfy { isStored($0.bytes) } ? $0 : nil }
         guard let codec = prepared ?? DocumentCodec(evidence.document, evidence.jws, cutting: isStored) else {
@@ -30,7 +30,7 @@ struct DocumentStore {
     /// The number of a shared blob, which is inserted if it is new.
     private func number(of blob: DocumentCodec.Blob) throws -> Int64 {
         if let number = session.cache.sharedBlobs.number(of: blob.bytes) { return number }
-        let (bytes, digest) = (Array(blob.bytes), EvidenceID(blob.bytes).leading.stored)
+        let (bytes, digest) = (Array(blob.bytes), DocumentDigest(blob.bytes).leading.stored)
         let candidates = try session.all("SELECT id, content FROM sharedBlobs WHERE digest = ?", [digest]) {
             (number: try $0.next(Int64.self), content: try $0.next([UInt8].self))
         }
@@ -41,7 +41,7 @@ struct DocumentStore {
         return number
     }
 
-    /// Decodes a document from `content`, which is what the ledger stores of it.
+    /// Restores a document from its stored content.
     func document(_ content: [UInt8], depth: Int = 0) throws -> [UInt8] {
         guard depth <= Self.deepest else { throw Self.missing }
         return try DocumentCodec.decode(content) { place in
@@ -61,10 +61,10 @@ struct DocumentStore {
         return content
     }
 
-    private static var missing: LedgerStorageError { SQLiteErrors.damaged("A document in the ledger misses a part") }
+    private static var missing: LedgerStorageError { SQLiteErrors.damaged("A document in the ledger lacks a part") }
 }
 
-extension EvidenceID {
+extension DocumentDigest {
     /// Its first eight bytes.
     fileprivate var leading: Int64 { bytes.prefix(8).reduce(0) { $0 << 8 | Int64($1) } }
 }

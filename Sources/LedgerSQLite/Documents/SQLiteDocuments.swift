@@ -8,7 +8,7 @@ import PurchaseLedger
 // MARK: - Reading
 
 extension SQLiteLedgerSession {
-    /// An outer join: a document that refers to no scope is damage.
+    /// Outer joins: a document whose scope does not exist must be found, and is reported as damage.
     private static let rows = """
         SELECT number, signedDate, digest, bundleId, environment, kind, receivedAt, notificationType,
                notificationSubtype, notificationUUID, content
@@ -23,7 +23,7 @@ extension SQLiteLedgerSession {
 
     /// Whether a document is stored and can be read. If so, a document that contains it need not store it again.
     func isStored(_ name: Provenance) throws -> Bool {
-        // Answered by the index alone for a new document.
+        // For a new document the index alone answers this.
         guard let number = try number(of: name) else {
             freeNames.insert(name)
             return false
@@ -44,10 +44,10 @@ extension SQLiteLedgerSession {
     }
 
     private static func key(_ name: Provenance) -> [StoredValue] {
-        [name.signedDate.stored, .bytes(name.evidence.beginning)]
+        [name.signedDate.stored, .bytes(name.digest.beginning)]
     }
 
-    /// What `read` returns; `nil` if the file is damaged there.
+    /// The result of `read`; `nil` if what it reads is damaged.
     private static func unlessDamaged<Value>(_ read: () throws -> Value?) throws -> Value? {
         do {
             return try read()
@@ -56,7 +56,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// The document of a row, if its name proves that it is the one that was added.
+    /// The document of a row. Throws if its digest is not that of the document that was added.
     private func stored(_ row: DocumentRow) throws -> StoredDocument {
         let document: [UInt8]
         do {
@@ -64,13 +64,13 @@ extension SQLiteLedgerSession {
         } catch let error as LedgerStorageError where error.code == .damaged {
             throw SQLiteErrors.damaged("Document \(row.number) cannot be decoded: \(error.message)")
         }
-        let id = EvidenceID(document, row.kind)
+        let id = DocumentDigest(document, row.kind)
         guard id.beginning == row.digest else {
             throw SQLiteErrors.damaged("Document \(row.number) is not what was added")
         }
         return StoredDocument(
             id: id, kind: row.kind, scope: row.scope,
-            signedDate: Provenance(signedDate: row.signedDate, evidence: id).date, receivedAt: row.receivedAt,
+            signedDate: Provenance(signedDate: row.signedDate, digest: id).date, receivedAt: row.receivedAt,
             notification: row.notification, document: document)
     }
 
@@ -82,8 +82,8 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Walks back from the end of the table, since an index of notifications would be one more page to write for each.
-    /// The outer query has no order of its own: SQLite would sort all rows for it.
+    /// Reads the table from its end. An index of notifications would be one more page to write for each of them. The
+    /// outer query has no ORDER BY, for which SQLite would sort all rows.
     func lastNotification(among count: Int) throws -> Timestamp? {
         try first(
             """
@@ -97,7 +97,8 @@ extension SQLiteLedgerSession {
 // MARK: - Evidence for chains
 
 extension SQLiteLedgerSession {
-    /// Documents that are evidence for a chain: nearly all for one alone, in `documents`, the others in `mentions`.
+    /// The documents that are evidence for a chain. Nearly every document is evidence for one chain alone, which is in
+    /// `documents`. Otherwise `mentions` contains the chains that `documents` does not.
     private static let evidence = """
         SELECT number FROM documents WHERE chain = ?1 UNION SELECT document FROM mentions WHERE chain = ?1
         """
@@ -120,15 +121,16 @@ extension SQLiteLedgerSession {
         return references.isEmpty ? nil : references
     }
 
-    /// The name of a document. Of one that cannot be read only the beginning is known, which finds it as well.
+    /// The name of a document. If the document cannot be read, only the beginning of its digest is known, which is
+    /// enough to find it.
     private func name(ofDocument number: Int64) throws -> Provenance {
         let row = try first(Self.rows + " WHERE number = ?", [.integer(number)]) { try DocumentRow(&$0) }
         guard let row else { throw SQLiteErrors.damaged("Document \(number) is missing") }
         if let document = try Self.unlessDamaged({ try stored(row) }) { return document.name }
-        guard let id = EvidenceID(bytes: row.digest + [UInt8](repeating: 0, count: 16)) else {
+        guard let id = DocumentDigest(bytes: row.digest + [UInt8](repeating: 0, count: 16)) else {
             throw SQLiteErrors.damaged("Document \(number) has no name")
         }
-        return Provenance(signedDate: row.signedDate, evidence: id)
+        return Provenance(signedDate: row.signedDate, digest: id)
     }
 
     func moveEvidence(from old: ChainKey, to new: ChainKey) throws {
@@ -139,7 +141,8 @@ extension SQLiteLedgerSession {
         try run("DELETE FROM mentions WHERE chain = ?", [.integer(number)])
     }
 
-    /// Leaves what documents share: headers, certificates, and tokens that are documents too.
+    /// Erases the documents that are then evidence for no chain. What they shared stays: headers, certificates, and
+    /// tokens that are still evidence for another chain.
     func eraseEvidence(for keys: Set<ChainKey>) throws {
         var documents: Set<Int64> = []
         for key in keys {
@@ -169,7 +172,7 @@ extension SQLiteLedgerSession {
 
     func add(_ new: NewDocument) throws {
         let (evidence, chains) = (new.evidence, try new.chains.map(chainNumber))
-        // Nothing else writes meanwhile, so that a name that was free is free unless this decision took it.
+        // No other transaction writes meanwhile, so a name that was free is still free unless this decision took it.
         if freeNames.remove(evidence.provenance) == nil, let number = try number(of: evidence.provenance) {
             try repair(evidence, number)
             return try mention(chains, in: number)
@@ -196,10 +199,12 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Replaces the content of a stored document that cannot be read any more.
+    /// Replaces the content of a stored document if it cannot be read any more.
     private func repair(_ evidence: Evidence, _ number: Int64) throws {
         if let found = try Self.unlessDamaged({ try row(evidence.provenance).map { try stored($0) } }) {
-            guard found.id == evidence.id else { throw SQLiteErrors.damaged("Document \(number) has another's name") }
+            guard found.id == evidence.id else {
+                throw SQLiteErrors.damaged("Document \(number) has the name of another document")
+            }
             return
         }
         let content = try DocumentStore(session: self).content(of: evidence)
@@ -210,8 +215,8 @@ extension SQLiteLedgerSession {
 
 // MARK: - Rows
 
-extension EvidenceID {
-    /// The bytes by which the table of documents finds it.
+extension DocumentDigest {
+    /// The part of the digest that the table of documents contains.
     fileprivate var beginning: [UInt8] { Array(bytes.prefix(16)) }
 }
 

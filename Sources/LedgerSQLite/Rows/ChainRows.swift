@@ -3,12 +3,12 @@
 import AppStoreModel
 public import PurchaseLedger
 
-/// A chain as it is stored.
+/// A chain's record with the number of its row.
 struct StoredChain {
     let number: Int64
     var record: ChainRecord
 
-    /// `nil` if there is a row only since documents refer to it.
+    /// The record; `nil` if the row exists only because documents refer to it.
     var recordIfAny: ChainRecord? { record == ChainRecord(record.key) ? nil : record }
 
     /// Reads the chain's own row, with its owners, but not its facts.
@@ -32,7 +32,8 @@ extension ChainRecord: StoredFields {
     @usableFromInline package static let blank = ChainRecord(
         ChainKey("", in: LedgerScope(bundleId: "", environment: .production)))
 
-    /// All but the key, the next change, by which chains are indexed, and what is in other tables.
+    /// All fields except the key, those in other tables, and `nextChange`, which is written separately because it is
+    /// indexed.
     @usableFromInline
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("erasedAt", &erasedAt)
@@ -52,7 +53,7 @@ extension ChainRecord: StoredFields {
 extension ChainReport: StoredFields {
     @usableFromInline package static let blank = ChainReport(.blank, isSubscription: false)
 
-    /// All but the next change.
+    /// All fields except `nextChange`.
     @usableFromInline
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try state.fields(&coder)
@@ -80,9 +81,9 @@ extension ChainState: StoredFields {
 
 // MARK: - Lists
 
-// Lists that few chains have are JSON in one column; an empty one is null.
+// Lists that few chains have are JSON in one column. An empty list is null.
 
-/// Strings in order, so that the same set is the same text.
+/// Strings, which are sorted so that equal sets are equal texts.
 private struct StringList: Storable {
     let strings: Set<String>
 
@@ -119,7 +120,7 @@ struct TimestampList: Storable {
 }
 
 extension JSONValue {
-    /// - Returns: `nil` if it is no JSON; nothing of other JSON than an array.
+    /// The elements of a JSON array; none for null or for other JSON; `nil` if the value is not JSON.
     fileprivate static func array(_ stored: StoredValue) -> [JSONValue]? {
         guard case .text(let text) = stored else { return stored == .null ? [] : nil }
         return (try? JSONValue(parsing: text.utf8)).map { $0.array ?? [] }
@@ -127,12 +128,12 @@ extension JSONValue {
 }
 
 extension ChainRecord.Owner {
-    /// Reads `number reason`, separated by commas.
+    /// Reads pairs of the form `number reason`, separated by commas.
     fileprivate static func list(_ text: String, _ key: ChainKey) throws -> [ChainRecord.Owner] {
         try text.utf8.split(separator: UInt8(ascii: ",")).map { owner in
             let words = owner.split(separator: UInt8(ascii: " ")).map { String(Substring($0)) }
             guard words.count == 2, let number = Int64(words[0]), let reason = LinkReason(rawValue: words[1]) else {
-                throw SQLiteErrors.damaged("The ledger says that the owners of a chain are \(text)")
+                throw SQLiteErrors.damaged("The owners of a chain are not readable: \(text)")
             }
             return ChainRecord.Owner(Customer(number: number, bundleId: key.scope.bundleId), reason)
         }

@@ -12,7 +12,7 @@ extension SQLiteLedgerSession {
 
     private static let columnList = columns.joined(separator: ", ")
 
-    /// With the owners as `number reason`, separated by commas: a statement less for each chain.
+    /// The owners are pairs of the form `number reason`, separated by commas, which saves a statement for each chain.
     private static let chainColumns = """
         chains.id, \(columnList), nextChange,
         (SELECT times FROM ownerChanges WHERE chain = chains.id),
@@ -28,7 +28,7 @@ extension SQLiteLedgerSession {
         WHERE own.customer = ? AND scope = ?
         """
 
-    /// A chain that was loaded, or is now.
+    /// A chain; `nil` if it is not stored. It is read only if the decision has not loaded it.
     func storedChain(_ key: ChainKey) throws -> StoredChain? {
         if let chain = chains[key] { return chain }
         guard let scope = try scope(key.scope) else { return nil }
@@ -60,7 +60,7 @@ extension SQLiteLedgerSession {
         return chain
     }
 
-    /// Two chains may name one transaction, as when a subscription was migrated: that of the newest document counts.
+    /// The chain that the newest document names. Two chains may name one transaction, for example after a migration.
     private static let chainOfTransaction = """
         SELECT originalTransactionId FROM (
             SELECT originalTransactionId, signedDate, evidence
@@ -80,14 +80,15 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Outer joins: a row that refers to no scope, as after an edit by hand, is damage.
+    /// Outer joins: a row whose scope does not exist, for example after an edit by hand, must be found, and is reported
+    /// as damage.
     private static let keys = """
         SELECT chains.id, bundleId, environment, originalTransactionId
         FROM chains LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app
         """
 
     func dueChains(at now: Timestamp, limit: Int) throws -> [ChainKey] {
-        // Without such rows, so that they stop no other. A check names them.
+        // Leaves out rows without a scope, so that they do not block others. A check names them.
         let due = " WHERE nextChange <= ? AND scopes.id IS NOT NULL ORDER BY nextChange LIMIT ?"
         return try all(Self.keys + due, [now.stored, max(0, limit).stored]) { try $0.numberedKey().item }
     }
@@ -102,7 +103,7 @@ extension SQLiteLedgerSession {
 }
 
 extension RowReader {
-    /// Reads a chain's number and what it is called.
+    /// Reads the number of a chain's row and its key.
     fileprivate mutating func numberedKey() throws -> TableScan<ChainKey>.Row {
         let (number, scope) = (try next(Int64.self), try scope())
         return (number, ChainKey(try next(), in: scope))
@@ -114,16 +115,16 @@ extension RowReader {
 extension SQLiteLedgerSession {
     private static let addChain = """
         INSERT INTO chains (\(columnList), nextChange, originalTransactionId, scope)
-        VALUES (\(places(columns.count + 3)))
+        VALUES (\(placeholders(columns.count + 3)))
         """
 
-    /// Two, since SQLite writes the index of what is due again even if its column stays the same.
+    /// Leaves out `nextChange`: SQLite writes its index again even if the value stays the same.
     private static let updateChain = """
-        UPDATE chains SET (\(columnList)) = (\(places(columns.count))) WHERE id = ?
+        UPDATE chains SET (\(columnList)) = (\(placeholders(columns.count))) WHERE id = ?
         """
 
     private static let updateChainWithDue = """
-        UPDATE chains SET (\(columnList), nextChange) = (\(places(columns.count + 1))) WHERE id = ?
+        UPDATE chains SET (\(columnList), nextChange) = (\(placeholders(columns.count + 1))) WHERE id = ?
         """
 
     /// Writes what differs from the record that was loaded.
@@ -158,7 +159,7 @@ extension SQLiteLedgerSession {
         return (old, stored.number)
     }
 
-    /// `place` is the order in which they became owners.
+    /// Replaces the owners of a chain. `place` is the order in which they became owners.
     private func put(_ owners: [ChainRecord.Owner], of chain: Int64, old: [ChainRecord.Owner]) throws {
         if !old.isEmpty { try run("DELETE FROM links WHERE chain = ?", [.integer(chain)]) }
         for owner in owners {

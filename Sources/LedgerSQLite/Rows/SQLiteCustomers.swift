@@ -22,7 +22,7 @@ extension SQLiteLedgerSession {
         return try customer(Self.customerByID, [.text(id.id), .integer(app)], of: id.bundleId)
     }
 
-    /// A customer that was loaded, or is now.
+    /// A customer; `nil` if it is not stored. It is read only if the decision has not loaded it.
     func storedCustomer(_ customer: Customer) throws -> CustomerRecord? {
         if let record = customers[customer] { return record }
         let found = try self.customer(Self.customerByNumber, [.integer(customer.number)], of: customer.bundleId)
@@ -41,7 +41,7 @@ extension SQLiteLedgerSession {
         return record
     }
 
-    /// A number for each id, greater than any customer ever had, since events go on naming erased customers.
+    /// A number for each id, greater than that of any customer so far, since events keep naming erased customers.
     func newNumbers(for ids: Set<CustomerID>) throws -> [CustomerID: Int64] {
         guard !ids.isEmpty else { return [:] }
         let last = try first(

@@ -3,8 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-// What documents say about transactions. `statements` has a row for each transaction and source. `residue` has such
-// rows, without names, for documents that were erased.
+// What documents say about transactions. `statements` has a row for each transaction and kind of document. `residue`
+// has such rows for documents that were erased, without account, offer and price.
 
 extension SQLiteLedgerSession {
     private static let columns = ColumnNames.names(TransactionStatement.self)
@@ -17,14 +17,14 @@ extension SQLiteLedgerSession {
         """
 
     private static let putStatement = """
-        INSERT OR REPLACE INTO statements (chain, isOriginal, \(columnList)) VALUES (\(places(columns.count + 2)))
+        INSERT OR REPLACE INTO statements (chain, isOriginal, \(columnList)) VALUES (\(placeholders(columns.count + 2)))
         """
 
     private static let putResidue = """
-        INSERT OR REPLACE INTO residue (chain, \(columnList)) VALUES (\(places(columns.count + 1)))
+        INSERT OR REPLACE INTO residue (chain, \(columnList)) VALUES (\(placeholders(columns.count + 1)))
         """
 
-    static func places(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
+    static func placeholders(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
 
     /// Merges the stored facts of a chain into it.
     func addFacts(to chain: inout Chain, _ number: Int64) throws {
@@ -38,7 +38,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Where facts are stored.
+    /// The tables of facts.
     enum FactTable: String {
         case statements
         case residue

@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Apps and scopes, to which tables refer by numbers. None of these is ever deleted, so that numbers are cached.
+// Apps and scopes, to which other tables refer by number. They are never deleted, so their numbers are cached.
 
 extension SQLiteLedgerSession {
     func app(_ bundleId: String) throws -> Int64? {
@@ -23,6 +23,7 @@ extension SQLiteLedgerSession {
         return number
     }
 
+    /// The number of an app, which is added if it is new.
     func addedApp(_ bundleId: String) throws -> Int64 {
         if let number = try app(bundleId) { return number }
         let number = try insert("INSERT INTO apps (bundleId) VALUES (?)", [.text(bundleId)])
@@ -30,6 +31,7 @@ extension SQLiteLedgerSession {
         return number
     }
 
+    /// The number of a scope, which is added if it is new.
     func addedScope(_ scope: LedgerScope) throws -> Int64 {
         if let number = try self.scope(scope) { return number }
         let app = try addedApp(scope.bundleId)

@@ -5,16 +5,16 @@ import GRDB
 import GRDBSQLite
 import PurchaseLedger
 
-/// Runs statements, each of which is prepared once per connection.
+/// Runs SQL statements. Each is prepared once per connection.
 ///
-/// GRDB prepares and caches the statements. They are bound and read with SQLite's own functions: GRDB's take any type,
-/// and trap or convert if a row holds another.
+/// GRDB prepares and caches the statements. SQLite's own functions bind parameters and read columns, because GRDB's
+/// functions trap or convert if a column has another type.
 protocol StatementRunner {
     var connection: Database { get }
 }
 
 extension StatementRunner {
-    /// The rows that a query finds. `read` must run no statement.
+    /// The rows that a query finds. `read` must run no other statement.
     func all<Value>(
         _ sql: String, _ parameters: [StoredValue], _ read: (inout RowReader) throws -> Value
     ) throws -> [Value] {
@@ -26,7 +26,7 @@ extension StatementRunner {
         return values
     }
 
-    /// The row that a query finds; `nil` if there is none.
+    /// The first row that a query finds; `nil` if there is none.
     func first<Value>(
         _ sql: String, _ parameters: [StoredValue], _ read: (inout RowReader) throws -> Value
     ) throws -> Value? {
@@ -74,13 +74,13 @@ extension StatementRunner {
 // MARK: - Values
 
 extension StoredValue {
-    /// SQLite copies texts and blobs.
+    /// Binds a parameter. SQLite copies texts and blobs.
     fileprivate func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
         let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
         switch self {
         case .null: return sqlite3_bind_null(statement, index)
         case .integer(let value): return sqlite3_bind_int64(statement, index, value)
-        // Without an address SQLite would bind NULL.
+        // SQLite would bind NULL for an empty text without an address.
         case .text(let text) where text.isEmpty: return sqlite3_bind_text(statement, index, "", 0, copied)
         case .text(let text):
             return StoredText.withBytes(of: text) {
@@ -94,7 +94,7 @@ extension StoredValue {
         }
     }
 
-    /// A column of the present row; `nil` for a number that is not whole.
+    /// A column of the current row; `nil` for a floating-point number.
     fileprivate init?(_ statement: OpaquePointer, _ index: Int32) {
         switch sqlite3_column_type(statement, index) {
         case SQLITE_NULL: self = .null
@@ -112,7 +112,7 @@ extension StoredValue {
     }
 }
 
-/// Reads the columns of a row from left to right. Throws if one holds something else.
+/// Reads the columns of a row from left to right. Throws if a column has another type than expected.
 struct RowReader: FieldCoder {
     private let statement: OpaquePointer
     private var index: Int32 = 0
@@ -124,7 +124,7 @@ struct RowReader: FieldCoder {
     mutating func next<Value: Storable>(_: Value.Type = Value.self) throws -> Value {
         defer { index += 1 }
         guard let value = StoredValue(statement, index).flatMap(Value.init) else {
-            throw SQLiteErrors.damaged("A row of the ledger holds something else than was written")
+            throw SQLiteErrors.damaged("A row of the ledger has a value that was not written")
         }
         return value
     }
@@ -140,7 +140,7 @@ struct RowReader: FieldCoder {
         group = try fields(of: .blank)
     }
 
-    /// Reads a value's fields in place of its own.
+    /// Returns `value` with the fields that are read from the row.
     mutating func fields<Fields: StoredFields>(of value: Fields) throws -> Fields {
         var fields = value
         try fields.fields(&self)
@@ -148,31 +148,31 @@ struct RowReader: FieldCoder {
     }
 }
 
-/// SQLite's texts end at a NUL, so that two texts which begin alike could be taken for one: NUL is written as U+0001
-/// `0`, and U+0001 as U+0001 `1`.
+/// Escapes NUL, at which SQLite ends a text: otherwise two texts with the same beginning could be taken for one. NUL is
+/// written as U+0001 `0`, and U+0001 as U+0001 `1`.
 private enum StoredText {
-    private static let mark: UInt8 = 1
+    private static let escape: UInt8 = 1
 
     static func withBytes<Result>(of text: String, _ body: (UnsafeBufferPointer<CChar>) -> Result) -> Result {
         var text = text
         return text.withUTF8 { plain in
-            guard plain.contains(where: { $0 <= mark }) else { return plain.withMemoryRebound(to: CChar.self, body) }
-            let escaped = plain.flatMap { $0 <= mark ? [mark, UInt8(ascii: "0") + $0] : [$0] }
+            guard plain.contains(where: { $0 <= escape }) else { return plain.withMemoryRebound(to: CChar.self, body) }
+            let escaped = plain.flatMap { $0 <= escape ? [escape, UInt8(ascii: "0") + $0] : [$0] }
             return escaped.withUnsafeBufferPointer { $0.withMemoryRebound(to: CChar.self, body) }
         }
     }
 
     static func unescape(_ text: UnsafeBufferPointer<UInt8>) -> String {
-        guard text.contains(mark) else { return String(decoding: text, as: UTF8.self) }
+        guard text.contains(escape) else { return String(decoding: text, as: UTF8.self) }
         var bytes: [UInt8] = []
-        var isMarked = false
+        var isEscaped = false
         for byte in text {
-            if isMarked {
-                bytes.append(byte == UInt8(ascii: "0") ? 0 : mark)
-            } else if byte != mark {
+            if isEscaped {
+                bytes.append(byte == UInt8(ascii: "0") ? 0 : escape)
+            } else if byte != escape {
                 bytes.append(byte)
             }
-            isMarked = !isMarked && byte == mark
+            isEscaped = !isEscaped && byte == escape
         }
         return String(decoding: bytes, as: UTF8.self)
     }

@@ -2,14 +2,14 @@
 
 package import GRDB
 
-/// The tables of a ledger, as numbered steps.
+/// The tables of a ledger, made by numbered migrations.
 ///
-/// A step is never changed: what changes is a new step. A new field of a fact is a new column of `statements` and
-/// `residue`, or of `chains`, and is listed in ``StoredFields``.
+/// A migration is never changed; a change of the tables is a new migration. A new field of a fact is a new column of
+/// `statements` and `residue`, or of `chains`, and is listed in ``StoredFields``.
 package enum Schema {
     package static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration("016 tables", merging: Self.firstSteps) { connection, applied in
+        migrator.registerMigration("016 tables", merging: Self.earlierMigrations) { connection, applied in
             if applied.isEmpty {
                 try connection.execute(sql: tables)
             } else {
@@ -19,27 +19,29 @@ package enum Schema {
         return migrator
     }
 
-    /// The steps by which files of an earlier version were made.
-    private static let firstSteps: Set = [
+    /// The migrations that made the files of an earlier version.
+    private static let earlierMigrations: Set = [
         "001 evidence", "002 facts", "003 customers", "004 events", "005 API keys", "006 proof",
     ]
 
     /// - Parameter orNone: Whether a database without any tables is accepted.
     /// - Throws: `LedgerStorageError`: `damaged` if it is no ledger, or of a version that cannot be read.
     static func requireLedger(_ connection: Database, orNone: Bool = false) throws {
-        let (applied, steps) = (try migrator.appliedIdentifiers(connection), Set(migrator.migrations))
-        guard applied.isDisjoint(with: steps.union(firstSteps)) else { return try requireVersion(applied, steps) }
-        // All that there is if the creation of a ledger was interrupted before its first step.
+        let (applied, migrations) = (try migrator.appliedIdentifiers(connection), Set(migrator.migrations))
+        guard applied.isDisjoint(with: migrations.union(earlierMigrations)) else {
+            return try requireVersion(applied, migrations)
+        }
+        // A ledger has only GRDB's own table if its creation was interrupted before the first migration.
         let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name <> 'grdb_migrations'"
         guard orNone, try Int.fetchOne(connection, sql: tables) == 0 else {
             throw SQLiteErrors.damaged("This is a database, but no ledger")
         }
     }
 
-    private static func requireVersion(_ applied: Set<String>, _ steps: Set<String>) throws {
-        guard applied != firstSteps, !applied.isSubset(of: steps) else { return }
-        // Steps begin with a number of three digits.
-        guard let last = applied.max(), let known = steps.max(), last < known else {
+    private static func requireVersion(_ applied: Set<String>, _ migrations: Set<String>) throws {
+        guard applied != earlierMigrations, !applied.isSubset(of: migrations) else { return }
+        // Names of migrations begin with a number of three digits.
+        guard let last = applied.max(), let known = migrations.max(), last < known else {
             throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
         }
         throw SQLiteErrors.damaged(
@@ -54,8 +56,8 @@ extension Schema {
         [apps, chains, documents, facts, customers, events, others, periods].joined(separator: "\n")
     }
 
-    /// Each app has its own sequence of events. `erasedEvents` is the last sequence that was erased. `sharedSequence`
-    /// is the last that all apps of an earlier version shared, which cursors of any app may name.
+    /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. In an earlier
+    /// version all apps shared one sequence. `sharedSequence` is its last number, which a cursor of any app may have.
     private static let apps = """
         CREATE TABLE apps (
             id INTEGER PRIMARY KEY,
@@ -73,9 +75,9 @@ extension Schema {
         ) STRICT;
         """
 
-    /// A chain's row holds its newest renewal info and what was published of it last, since each notification of a
-    /// subscription changes both: in tables of their own they would be two more pages to write. What few chains have is
-    /// JSON (`predecessors`, `publishedRevoked`), or in a table of its own (`times`, also JSON).
+    /// A chain's row contains its newest renewal info and what was published about it last. Each notification of a
+    /// subscription changes both, and separate tables would be two more pages to write. Data that few chains have is
+    /// JSON in a column (`predecessors`, `publishedRevoked`), or in a table of its own (`times`, also JSON).
     private static let chains = """
         CREATE TABLE chains (
             id INTEGER PRIMARY KEY,
@@ -116,15 +118,16 @@ extension Schema {
         ) STRICT;
         """
 
-    /// Documents without the blobs that they share with others. See ``DocumentStore``.
+    /// Documents without the blobs that they share with others, see ``DocumentStore``.
     ///
-    /// A document is found by its provenance, of whose digest the first 16 bytes are kept: no two documents of one
-    /// instant have these in common, and the content is compared. By digest alone each new one would change another
-    /// page of a large index; by date the new ones are at its end. So the date that is read from a document is part of
-    /// its name: another reading of it would not find what is there. Blobs are few, and found by the first eight bytes
-    /// of their digest.
+    /// A document is found by its signing date and the first 16 bytes of its digest. No two documents of one instant
+    /// have these bytes in common; the whole digest is compared when the content is read. With the date first, new
+    /// documents are at the end of the index. By digest alone, each would change another page of a large index. The
+    /// date is therefore part of a document's name: if a later version read another date from the same document, it
+    /// would not find the stored one. Blobs are few, and found by the first eight bytes of their digest.
     ///
-    /// Nearly every document speaks of one chain or of none. Those that speak of more are in `mentions`.
+    /// Nearly every document is about one chain or none. If there are several, `mentions` contains those that `chain`
+    /// does not.
     private static let documents = """
         CREATE TABLE sharedBlobs (
             id INTEGER PRIMARY KEY,
@@ -157,9 +160,9 @@ extension Schema {
         CREATE INDEX mentionsByDocument ON mentions (document);
         """
 
-    /// What one document says of one transaction is one row, beside the others of its chain, so that a chain is read in
-    /// one piece. The original transaction's id is the chain's, and is found by that. `residue` has the same, without
-    /// names, of documents that were erased.
+    /// `statements` has a row for each transaction and kind of document. The rows of a chain are next to each other, so
+    /// that they are read together. A chain's original transaction has the id of the chain, and is found by the index
+    /// of `chains`. `residue` has the same rows for documents that were erased, without account, offer and price.
     private static var facts: String {
         """
         CREATE TABLE statements (
@@ -201,9 +204,9 @@ extension Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    /// A customer's number is never given again, since events go on naming it: hence AUTOINCREMENT. `place` is the
-    /// order in which ids and links were added. What a customer has is answered by the index alone, as every question
-    /// for entitlements asks it.
+    /// A customer's number is never reused, since events keep naming it: hence AUTOINCREMENT. `place` is the order in
+    /// which ids and links were added. The index `linksByCustomer` alone answers which chains a customer has, which
+    /// every request for entitlements asks.
     private static let customers = """
         CREATE TABLE customers (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -230,7 +233,7 @@ extension Schema {
         CREATE INDEX linksByCustomer ON links (customer, place, chain);
         """
 
-    /// Events name customers that may have been deleted since, so that `customer` is no reference.
+    /// Events name customers that may have been deleted since, so `customer` is not a foreign key.
     private static let events = """
         CREATE TABLE events (
             app INTEGER NOT NULL REFERENCES apps,
@@ -256,8 +259,8 @@ extension Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    /// Of an API key the secret itself is not stored. `place` is the order in which keys were put. The row of `proof`
-    /// is written to find out whether anything can be.
+    /// The secret of an API key is not stored. `place` is the order in which keys were stored. The row of `proof` is
+    /// written to find out whether writing is possible.
     private static let others = """
         CREATE TABLE apiKeys (
             place INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -276,9 +279,10 @@ extension Schema {
         ) STRICT;
         """
 
-    /// For people with a `sqlite3` shell; docs/ledger.md promises its columns. A row for each transaction: what the
-    /// newest document says of it, of two of the same instant the signed transaction. As in `TransactionFact.current`,
-    /// if that is a receipt, the signed transaction says what receipts have no words for.
+    /// For people with a `sqlite3` shell. docs/ledger.md documents its columns, which must stay. The view has a row for
+    /// each transaction, from its newest statement; if a receipt and a signed transaction have the same date, from the
+    /// signed transaction. As in `TransactionFact.current`, the signed transaction supplies the fields that a newer
+    /// receipt lacks.
     private static let periods = """
         CREATE VIEW periods AS
         SELECT

@@ -2,10 +2,10 @@
 
 import GRDB
 
-// Brings a file of the first six steps to the tables of today.
+// Migrates a file of the earlier version, which has six migrations, to the present tables.
 
 extension Schema {
-    /// Copies the columns that both have from the old tables to today's, and fills in the new ones.
+    /// Copies the columns that both versions have from the old tables to the new ones, and computes the new columns.
     static func upgrade(_ connection: Database) throws {
         try connection.execute(sql: renames)
         let names = """
@@ -29,8 +29,8 @@ extension Schema {
         for name in tables { try connection.execute(sql: "DROP TABLE old_\(name)") }
     }
 
-    /// Events keep their numbers, which all apps shared. Evidence for chains that were erased is evidence for the
-    /// others only.
+    /// Events keep their sequence numbers, which all apps shared. Documents stop being evidence for chains that were
+    /// erased.
     private static let renames = """
         ALTER TABLE pieces RENAME TO sharedBlobs;
         ALTER TABLE chains RENAME COLUMN forgottenAt TO erasedAt;
@@ -47,14 +47,15 @@ extension Schema {
         DELETE FROM mentions WHERE chain IN (SELECT id FROM chains WHERE erasedAt IS NOT NULL);
         """
 
-    /// `quittance rebuild` fills in what documents say. Until then
+    /// Estimates the new columns. `quittance rebuild` computes them from the documents. Until then
     ///
     /// - a customer exists in its own right if an event reports a claim, if it has several ids, which only an alias
-    ///   makes, or if its id is no account that a purchase names now;
-    /// - a transaction counts as known since its purchase, and renewal info that was signed with a transaction is about
-    ///   that one, so that renewal info stays about the newest period.
+    ///   makes, or if no purchase names its id as its account now;
+    /// - a transaction counts as known since its purchase;
+    /// - renewal info is about the transaction that was signed at the same instant. Therefore renewal info about the
+    ///   newest period stays about that period.
     ///
-    /// Numbers of rows that were deleted are not given again.
+    /// The numbers of deleted rows are not reused.
     private static let newColumns = """
         UPDATE apps SET sharedSequence = coalesce((SELECT max(sequence) FROM events), 0);
 

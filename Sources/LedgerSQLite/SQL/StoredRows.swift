@@ -2,13 +2,13 @@
 
 import PurchaseLedger
 
-// A list of stored fields as parameters of a statement, and as names of columns.
+// Turns lists of stored fields into parameters of SQL statements and into column names.
 
-/// Collects the parameters of a statement.
+/// Collects the parameters of an SQL statement.
 struct ParameterWriter: FieldCoder {
     private(set) var parameters: [StoredValue] = []
 
-    /// A parameter for each field; each of them null if there are no fields.
+    /// A parameter for each field. All are null if `fields` is `nil`.
     static func parameters<Group: StoredFields>(of fields: Group?) throws -> [StoredValue] {
         var (writer, fields) = (ParameterWriter(), fields)
         writer.parameters.reserveCapacity(32)
@@ -32,7 +32,7 @@ struct ColumnNames: FieldCoder {
 
     static func names<Group: StoredFields>(_: Group.Type) -> [String] {
         var (columns, blank) = (ColumnNames(), Group.blank)
-        // No name can fail.
+        // Collecting names never throws.
         try? blank.fields(&columns)
         return columns.names
     }
@@ -45,7 +45,7 @@ struct ColumnNames: FieldCoder {
     }
 }
 
-/// Counts columns, without which a group that is not there cannot be passed over.
+/// Counts the columns of a group, to skip them if the group is absent.
 struct FieldCounter: FieldCoder {
     private var count = 0
 

@@ -2,24 +2,24 @@
 
 import PurchaseLedger
 
-/// Reads all rows of a table in the order of their numbers, also if the file is damaged.
+/// Reads all rows of a table in the order of their numbers, even if the file is damaged.
 ///
-/// Rows that cannot be read together are looked up number by number. A scan ends on any damage, since each page goes on
-/// behind a greater number than the last.
+/// If rows cannot be read together, looks them up number by number. A scan of a damaged file ends too, since each page
+/// begins at a greater number than the last.
 struct TableScan<Item: Sendable> {
     typealias Row = (number: Int64, item: Item)
 
-    /// How many numbers are looked up one by one. A page of the file has fewer rows.
+    /// The most numbers that are looked up one by one. A page of the file has fewer rows.
     private static var lookups: Int64 { 1000 }
 
     private let rows: (_ after: Int64, _ limit: Int) throws -> [Row]
     private var page = ScanPage<Item>(items: [], next: nil)
-    /// The number of the last row that was read or passed over.
+    /// The number of the last row that was read or skipped.
     private var last: Int64
 
-    /// The rows behind a cursor, which is the number of the row before.
+    /// The rows after a cursor, which is the number of the last row that was read or skipped.
     ///
-    /// - Parameter rows: Reads rows behind a number, the lowest first.
+    /// - Parameter rows: Reads the rows after a number, the lowest number first.
     /// - Throws: `LedgerStorageError` other than `damaged`.
     static func page(
         after cursor: ScanCursor?, limit: Int, _ rows: (_ after: Int64, _ limit: Int) throws -> [Row]
@@ -32,14 +32,14 @@ struct TableScan<Item: Sendable> {
         }
     }
 
-    /// - Returns: Whether there is nothing behind.
+    /// - Returns: Whether the scan is at its end.
     private mutating func read(_ limit: Int) throws -> Bool {
         if let found = try undamaged(limit) {
             page.items = found.map(\.item)
             last = found.last?.number ?? last
             return found.count < limit
         }
-        // The lookups meet the same damage again, unless rows were only out of order.
+        // The lookups report the same damage again, unless rows were only out of order.
         let damage = page.damage
         page.damage = []
         defer { if page.damage.isEmpty { page.damage = damage } }
@@ -53,9 +53,9 @@ struct TableScan<Item: Sendable> {
         return try page.items.isEmpty && passGap()
     }
 
-    /// Goes on to the next row that can be read.
+    /// Skips to the next row that can be read.
     ///
-    /// - Returns: Whether there is none.
+    /// - Returns: Whether there is no such row.
     private mutating func passGap() throws -> Bool {
         var step: Int64 = 1
         while last < .max {
@@ -70,7 +70,8 @@ struct TableScan<Item: Sendable> {
         return true
     }
 
-    /// The rows behind the last one; `nil` if they are damaged. In a damaged file numbers need not be in order.
+    /// The rows after `last`; `nil` if they are damaged. In a damaged file, rows need not be in the order of their
+    /// numbers.
     private mutating func undamaged(_ limit: Int) throws -> [Row]? {
         do {
             let found = try rows(last, limit)
@@ -95,7 +96,7 @@ extension TableScan {
 }
 
 extension Int64 {
-    /// The sum, but not more than the greatest number.
+    /// The sum, or the greatest number if the sum overflows.
     fileprivate func advanced(upTo step: Int64) -> Int64 {
         let (sum, overflow) = addingReportingOverflow(step)
         return overflow ? .max : sum

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What an app does to its customers: it adds ids, and deletes customers.
+// The changes that an app makes to its customers: it adds ids, merges customers and deletes them.
 
 import AppStoreModel
 
@@ -27,8 +27,8 @@ extension LedgerDraft {
         return true
     }
 
-    /// Gives all ids and chains of `other` to a customer, after its own, and removes `other`. If both own a chain, a
-    /// claim prevails.
+    /// Moves all ids and chains of `other` to a customer, after its own, and removes `other`. If both own a chain, and
+    /// one owns it by a claim, the claim remains the reason.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
         let chains = chains(of: other.customer)
         remove(other)
@@ -51,10 +51,10 @@ extension LedgerDraft {
 public struct DeletionReport: Hashable, Sendable {
     /// The purchases that the customer owned, in all environments.
     public var purchases: Int
-    /// The documents that were erased with them.
+    /// The documents about these purchases that were erased.
     public var erasedDocuments: Int
-    /// The documents about them that stay because they are about purchases of others too. Zero if the ledger keeps
-    /// evidence.
+    /// The documents about these purchases that stay because they are about other customers' purchases too. Zero if the
+    /// ledger keeps evidence.
     public var keptDocuments: Int
 
     public init(purchases: Int, erasedDocuments: Int = 0, keptDocuments: Int = 0) {
@@ -65,7 +65,7 @@ public struct DeletionReport: Hashable, Sendable {
 }
 
 extension LedgerDraft {
-    /// Erases a customer and, unless the ledger keeps evidence, the chains that no one else owns.
+    /// Erases a customer and, unless the ledger keeps evidence, the chains that no other customer owns.
     ///
     /// - Returns: `nil` if the customer is not known.
     mutating func erase(_ id: CustomerID, in scope: LedgerScope) -> DeletionReport? {
@@ -81,7 +81,7 @@ extension LedgerDraft {
             }
             unlink(&record, from: customer.customer)
             guard !rules.keepsEvidence else {
-                // A consumable that was used stays used for the next owner.
+                // If the chain gets another owner, the residue shows that a consumable may have been credited before.
                 record.chain.residue = record.chain.residueOfErasure
                 put(record)
                 continue

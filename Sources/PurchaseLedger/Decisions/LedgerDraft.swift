@@ -4,15 +4,16 @@ import AppStoreModel
 
 /// A decision in progress: the loaded records with the changes decided so far.
 ///
-/// A draft is a value without storage or clock. If it needs something that was not loaded, it notes that and continues
-/// with nothing; then ``decision(_:)`` asks to load it, and the whole decision is made again.
+/// A draft is a value without storage or clock. If a decision needs a record that was not loaded, the draft notes that
+/// and continues as if there were none. Then ``decision(_:)`` asks to load the record, and the whole decision is made
+/// again.
 struct LedgerDraft {
     let rules: LedgerRules
     let now: Timestamp
     private let loaded: LedgerSnapshot
     /// ``loaded`` with the changes decided so far.
     private var state: LedgerSnapshot
-    /// What was decided, except records: ``decision(_:)`` adds those that differ from the loaded ones.
+    /// What was decided, except changed records: ``decision(_:)`` adds those that differ from the loaded ones.
     var changes = LedgerChanges()
     private var missing = LedgerQuery()
 
@@ -76,7 +77,7 @@ extension LedgerDraft {
     /// The loaded chains that a customer owns, ordered by key.
     func chains(of customer: Customer) -> [ChainRecord] { state.chains(of: customer) }
 
-    /// Replaces a chain by a tombstone with the residue that must stay known.
+    /// Replaces the record of a chain by a tombstone, which keeps only the residue.
     mutating func erase(_ record: ChainRecord) {
         var erased = ChainRecord(record.key)
         erased.chain.residue = record.chain.residueOfErasure
@@ -139,7 +140,7 @@ extension LedgerDraft {
         append(event, about: &record)
     }
 
-    /// Takes a chain from a customer.
+    /// Removes a customer from the owners of a chain.
     mutating func unlink(_ record: inout ChainRecord, from customer: Customer) {
         guard record.isOwned(by: customer) else { return }
         record.owners.removeAll { $0.customer == customer }
@@ -177,7 +178,7 @@ extension LedgerDraft {
     ///   - instant: The instant at which the chain is evaluated.
     ///   - effectiveAt: When the change took effect.
     mutating func publish(_ record: inout ChainRecord, asOf instant: Timestamp, effectiveAt: Timestamp) {
-        // Renewal info alone does not say what was bought. There is nothing to publish, and no reason to look again.
+        // Renewal info alone does not say what was bought. There is nothing to publish, and no change to wait for.
         guard !record.chain.transactions.isEmpty else {
             record.report?.nextChange = nil
             return
@@ -194,7 +195,7 @@ extension LedgerDraft {
         }
     }
 
-    /// Publishes what a chain is now.
+    /// Publishes how the present state of a chain differs from what was published last.
     mutating func publishNow(_ key: ChainKey) {
         var record = record(key)
         publish(&record, asOf: now, effectiveAt: now)
@@ -208,7 +209,7 @@ extension LedgerDraft {
         put(record)
     }
 
-    /// Publishes the changes that time brought to a chain up to now, one after another.
+    /// Publishes the changes of a chain that are due by now, one after another.
     ///
     /// - Parameter end: Changes at or after this instant are left out.
     mutating func publishDue(_ record: inout ChainRecord, before end: Timestamp = .distantFuture) {
@@ -216,7 +217,7 @@ extension LedgerDraft {
         noteCatalogue(of: record)
         while let instant = record.report?.nextChange, instant <= now, instant < end {
             publish(&record, asOf: instant, effectiveAt: instant)
-            // Each instant is later than the one before it. If it were not, this would never end.
+            // `nextChange` must become later each time, or this loop would never end.
             if let next = record.report?.nextChange, next <= instant { record.report?.nextChange = nil }
         }
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A subscription to which the App Store gave another original transaction id, as the notification MIGRATION announces.
+// Subscriptions to which the App Store gave another original transaction id, as the notification MIGRATION announces.
 //
 // A signed transaction then names the earlier id (`previousOriginalTransactionId`), which proves that both chains are
-// one. All facts of the old chain move to the new one, whichever document arrives first. The old record keeps the new
-// id and its tombstone.
+// one. All facts of the old chain move to the new one, whichever document arrives first. The old record keeps only the
+// new id, its tombstone and the time of its last event.
 
 import AppStoreModel
 
@@ -18,9 +18,9 @@ extension LedgerDraft {
         return self.record(ChainKey(successor, in: record.key.scope)).key
     }
 
-    /// Migrates the chains that a document proves to be earlier names of others.
+    /// Migrates each chain that is an earlier name of another one, as a document proves.
     ///
-    /// - Returns: The chains that now have their facts.
+    /// - Returns: The chains that took over the facts.
     mutating func migrate(_ document: Evidence) -> Set<ChainKey> {
         guard !document.predecessors.isEmpty else { return [] }
         var migrated: Set<ChainKey> = []
@@ -44,7 +44,7 @@ extension LedgerDraft {
         for owner in before.owners { link(&after, to: owner.customer, owner.reason) }
         publishMigration(&before, to: new)
         put(before)
-        // All earlier names lead to the newest one directly.
+        // All earlier records lead to the newest one directly.
         for name in before.chain.predecessors.union([old.originalTransactionId]) {
             let known = record(ChainKey(name, in: old.scope))
             var moved = ChainRecord(known.key)

@@ -2,15 +2,15 @@
 
 public import AppStoreModel
 
-/// Documents to record, and the customer who presents them.
+/// Documents to record, and the customer that presents them.
 struct Recording: Sendable {
     var documents: [Evidence]
-    /// The customer who presents the documents; `nil` if they come from the App Store.
+    /// The customer that presents the documents; `nil` if they come from the App Store.
     var claimant: CustomerID?
     /// Whether claims may change the owner of a chain only a few times a day.
     var limitsClaims = false
 
-    /// What the documents may touch.
+    /// The records that the documents may change.
     var query: LedgerQuery {
         var query = LedgerQuery()
         query.arriving = documents.flatMap { $0.parts + [$0] }
@@ -28,15 +28,16 @@ struct Recording: Sendable {
     }
 }
 
-/// What became of recorded documents.
+/// The result of recording documents.
 public struct RecordResult: Hashable, Sendable {
     /// How many documents were not stored yet.
     public var new = 0
     /// How many were stored already, byte for byte.
     public var known = 0
-    /// The purchases that stay with another customer by the claim policy.
+    /// The purchases that the claimant did not get, because of the claim policy or too many claims.
     public var kept: Set<ChainKey> = []
-    /// Those of ``kept`` whose owner claims changed too often within a day, and when the same claim may succeed.
+    /// Those of ``kept`` whose owner changed too often within a day, each with the time from which the same claim may
+    /// succeed.
     public var tooManyClaims: [ChainKey: Timestamp] = [:]
 }
 
@@ -63,7 +64,7 @@ extension LedgerDraft {
         for document in recording.documents {
             let migrated = migrate(document)
             let keys = applicable(document, isClaimed: recording.claimant != nil)
-            // Nothing is left of a document if all of its chains were erased since it was signed.
+            // A document applies to nothing if all of its chains were erased since it was signed.
             let isErased = keys.isEmpty && !document.chains.isEmpty
             let isNew = !isErased && !isStored(document)
             if isNew { result.new += 1 } else { result.known += 1 }
@@ -80,8 +81,8 @@ extension LedgerDraft {
         return result
     }
 
-    /// The chains that a document still applies to. Chains erased after it was signed are excluded unless a customer
-    /// presents it. Of what it says about those, only residue is kept.
+    /// The chains that a document still applies to. Chains that were erased after it was signed are excluded unless a
+    /// customer presents it. What it says about excluded chains is kept as residue at most.
     private mutating func applicable(_ document: Evidence, isClaimed: Bool) -> [ChainKey] {
         var (keys, known) = ([ChainKey](), Set<ChainKey>())
         for named in document.chains {
@@ -94,7 +95,7 @@ extension LedgerDraft {
                 keepResidue(of: document, in: key)
                 continue
             }
-            // The document ends the erasure.
+            // A newer or presented document restores the chain.
             if present.erasedAt != nil {
                 present.erasedAt = nil
                 put(present)
@@ -104,7 +105,7 @@ extension LedgerDraft {
         return keys
     }
 
-    /// Keeps, of a late document about an erased chain, what it says about transactions that must not be credited
+    /// Merges a late document into the residue of an erased chain, limited to transactions that must not be credited
     /// again.
     private mutating func keepResidue(of document: Evidence, in key: ChainKey) {
         let known = record(key)
@@ -124,15 +125,15 @@ extension LedgerDraft {
         let signed = min(document.signedDate ?? now, now)
         publishDue(&record, before: signed)
         document.merge(into: &record.chain)
-        // All documents together decide who owns a purchase, so that their order does not matter.
+        // All documents of the recording together decide who owns a purchase, so that their order does not matter.
         var whole = record.chain
         if claimant != nil {
             for other in recording.documents where other.scope == key.scope { other.merge(into: &whole) }
         }
-        // Owners are linked first, so that a change is published to the customer it now concerns.
+        // Owners are linked first, so that a change is published to the new owner.
         linkByToken(&record, whole)
         if let claimant { claim(&record, whole, for: claimant, isLimited: recording.limitsClaims, &result) }
-        // A change by time after the signing is published after the document, as of its own instant.
+        // A change that became due after the signing is published after the document, as of its own instant.
         if let due = record.report?.nextChange, signed < due, due <= now {
             publish(&record, asOf: Timestamp(milliseconds: due.milliseconds - 1), effectiveAt: signed)
             publishDue(&record)
@@ -142,7 +143,7 @@ extension LedgerDraft {
         put(record)
     }
 
-    /// Publishes a notification about no purchase, or of an unknown type, so that none is dropped unseen.
+    /// Publishes an event for a notification that is about no purchase or of an unknown type, so that consumers see it.
     private mutating func publish(_ document: Evidence) {
         guard let notification = document.notification,
             document.statements.isEmpty || NotificationTypeV2(rawValue: notification.type) == nil
@@ -157,12 +158,11 @@ extension LedgerDraft {
 // MARK: - Owners
 
 extension LedgerDraft {
-    /// Links a chain to the customer whose id is the `appAccountToken` of its latest purchase, and to none if it has no
-    /// token.
+    /// Links a chain to the customer that the documents' account token names, and to no customer if there is no token.
     ///
     /// - Parameter chain: The facts that decide about the owner.
     private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {
-        // An accepted claim stays.
+        // An accepted claim takes precedence over a token.
         guard !record.owners.contains(where: { $0.reason == .claim }) else { return }
         let customer = chain.account.flatMap { findOrAddCustomer($0) }
         guard record.owners.map(\.customer) != [customer].compactMap(\.self) else { return }

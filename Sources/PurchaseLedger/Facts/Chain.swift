@@ -6,30 +6,30 @@ import AppStoreModel
 public struct Chain: Hashable, Sendable {
     /// The app, environment and original transaction id.
     public let key: ChainKey
-    // Compared first: nearly every notification changes it.
+    // Before `transactions`, because `==` compares members in order and nearly every notification changes this one.
     /// The newest renewal info; `nil` if none has arrived.
     public private(set) var renewal: RenewalFact?
-    /// By transaction id.
+    /// What is known about each transaction, by its id.
     public private(set) var transactions: [String: TransactionFact] = [:]
     /// The original transaction ids of the chains that were migrated to this one. Facts about them are facts about this
     /// chain.
     public var predecessors: Set<String> = []
-    /// By transaction id, without names: facts whose documents were erased. Answers do not show them. If a document of
-    /// the purchase is presented again, what they revoke stays revoked.
+    /// Facts whose documents were erased, by transaction id, without account, offer and price. Answers do not contain
+    /// them. A transaction that they revoke stays revoked if an older document about it is presented again.
     public package(set) var residue: [String: TransactionFact] = [:]
 
     public init(_ key: ChainKey) {
         self.key = key
     }
 
-    /// Merges a statement about one of its transactions. Statements about other chains are ignored.
+    /// Merges a statement about one of the chain's transactions. Ignores statements about other chains.
     public mutating func merge(_ statement: TransactionStatement) {
         guard let statement = own(statement) else { return }
         let key = TransactionKey(statement.transactionId, in: key.scope)
         transactions[statement.transactionId, default: TransactionFact(key)].merge(statement)
     }
 
-    /// Merges renewal info. That of other subscriptions is ignored.
+    /// Merges renewal info. Ignores that of other subscriptions.
     public mutating func merge(_ fact: RenewalFact) {
         guard isNamed(fact.originalTransactionId) else { return }
         var fact = fact
@@ -37,11 +37,11 @@ public struct Chain: Hashable, Sendable {
         renewal = renewal?.merged(with: fact) ?? fact
     }
 
-    /// Merges a statement of a document that was erased, or that was signed before the chain was erased.
+    /// Merges into the residue a statement whose document was erased, or was signed before the chain was erased.
     package mutating func mergeResidue(_ statement: TransactionStatement) {
         guard let statement = own(statement) else { return }
         let key = TransactionKey(statement.transactionId, in: key.scope)
-        residue[statement.transactionId, default: TransactionFact(key)].merge(statement.withoutNames)
+        residue[statement.transactionId, default: TransactionFact(key)].merge(statement.asResidue)
     }
 
     /// Merges all facts of a chain that was migrated to this one.
@@ -57,7 +57,7 @@ public struct Chain: Hashable, Sendable {
         originalTransactionId == key.originalTransactionId || predecessors.contains(originalTransactionId)
     }
 
-    /// A statement about this chain, under the chain's present id.
+    /// The statement with the chain's present id; `nil` if it is about another chain.
     private func own(_ statement: TransactionStatement) -> TransactionStatement? {
         guard isNamed(statement.originalTransactionId) else { return nil }
         var statement = statement
@@ -69,7 +69,7 @@ public struct Chain: Hashable, Sendable {
 // MARK: - What is known
 
 extension Chain {
-    /// The present statement about one transaction.
+    /// The present statement about a transaction. Residue can revoke it or mark it as upgraded.
     public func current(_ fact: TransactionFact) -> TransactionStatement? {
         guard var statement = fact.current else { return nil }
         guard !residue.isEmpty, let judged = judged(fact).current else { return statement }
@@ -78,19 +78,19 @@ extension Chain {
         return statement
     }
 
-    /// A fact together with the residue of its erased documents.
+    /// A fact merged with the residue of the same transaction.
     private func judged(_ fact: TransactionFact) -> TransactionFact {
         guard var judged = residue[fact.key.transactionId] else { return fact }
         for statement in fact.statements { judged.merge(statement) }
         return judged
     }
 
-    /// The present statements about all transactions, in no order.
+    /// The present statements about all transactions, in no particular order.
     struct Statements {
         var all: [TransactionStatement] = []
-        /// The ids of those that only a receipt calls cancelled.
+        /// The ids of transactions that only a receipt reports as cancelled.
         var cancelledByReceiptAlone: Set<String> = []
-        /// The ids of those of which only residue is left.
+        /// The ids of transactions of which only residue is left.
         var erased: Set<String> = []
     }
 
@@ -114,8 +114,9 @@ extension Chain {
         return statements
     }
 
-    /// The account that the latest purchase with a token names, otherwise the renewal info's; `nil` if none does. An
-    /// earlier period that is signed again, as for its refund, does not move the purchase. Receipts name no account.
+    /// The account that the documents name: the token of the latest purchase that has one, otherwise that of the
+    /// renewal info; `nil` if neither has one. The purchase date decides, not the signing date: an earlier period that
+    /// is signed again, for example after its refund, does not change the account. Receipts contain no token.
     var account: CustomerID? {
         let facts = transactions.values
         var latest: (place: (Timestamp, Provenance), token: String)?

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A customer of one app, under the number that the ledger assigned. The app's own ids for one person are aliases of
-/// it.
+/// A customer of one app, identified by a number that the ledger assigned. The app may have several ids for the same
+/// customer.
 public struct Customer: Hashable, Sendable {
-    /// The number that the storage gave to the customer.
+    /// The number that the storage assigned.
     public var number: Int64
-    /// The app to which the id belongs.
+    /// The customer's app.
     public var bundleId: String
 
     public init(number: Int64, bundleId: String) {
@@ -18,10 +18,10 @@ public struct Customer: Hashable, Sendable {
 public struct CustomerID: Hashable, Sendable {
     /// The app to which the id belongs.
     public var bundleId: String
-    /// Normalized, see `String.normalizedCustomerID`.
+    /// The id, normalized by `String.normalizedCustomerID`.
     public var id: String
 
-    /// - Parameter id: In any form.
+    /// - Parameter id: The app's id, not yet normalized.
     public init(_ id: String, of bundleId: String) {
         self.bundleId = bundleId
         self.id = id.normalizedCustomerID
@@ -29,8 +29,8 @@ public struct CustomerID: Hashable, Sendable {
 }
 
 extension String {
-    /// A customer's id as the ledger compares it. A UUID, the form of an `appAccountToken`, is in small letters; other
-    /// ids stay as they are.
+    /// The form in which the ledger compares customer ids. A UUID, such as an `appAccountToken`, becomes lowercase.
+    /// Other ids stay unchanged.
     package var normalizedCustomerID: String {
         guard utf8.count == 36 else { return self }
         var (digits, isLowercase) = (0, true)
@@ -45,7 +45,7 @@ extension String {
         return digits == 32 && !isLowercase ? lowercased() : self
     }
 
-    /// The `appAccountToken` of a document; `nil` if it is empty, which names no account.
+    /// The normalized `appAccountToken` of a document; `nil` if the token is empty and so names no account.
     var normalizedAccountToken: String? { isEmpty ? nil : normalizedCustomerID }
 }
 
@@ -61,17 +61,17 @@ public enum LinkReason: String, CaseIterable, Sendable {
 ///
 /// One Apple Account may be used with several accounts of an app, and one account on many devices.
 public enum ClaimPolicy: String, CaseIterable, Sendable {
-    /// As ``transfer``, except for a purchase whose newest `appAccountToken` names another customer that exists in its
-    /// own right (``CustomerRecord/isEstablished``). That purchase stays with its owner. The customer that the token
-    /// names gets it by presenting it.
+    /// As ``transfer``, with one exception. If the newest `appAccountToken` of the purchase names another customer that
+    /// exists in its own right (``CustomerRecord/isEstablished``), the purchase stays with its owner. The customer that
+    /// the token names gets the purchase by presenting it.
     case accountTokenWins
-    /// Ownership moves to the customer who presents the purchase.
+    /// Ownership moves to the customer that presents the purchase.
     case transfer
-    /// As ``transfer`` if the purchase entitles its owner to nothing now. Otherwise it stays.
+    /// Ownership moves only if the purchase entitles its owner to nothing now.
     case transferIfInactive
     /// The purchase stays with its owner.
     case keep
-    /// The customer who presents the purchase becomes another owner.
+    /// The customer that presents the purchase becomes another owner.
     case share
 }
 

@@ -5,7 +5,7 @@ public import AppStoreTrust
 package import Crypto
 public import ReceiptCoding
 
-/// A signed document that a verifier accepted, with what it says. The ledger stores `Verified.document` byte for
+/// A signed document that a verifier accepted, and the facts in it. The ledger stores `Verified.document` byte for
 /// byte.
 ///
 /// Its public initializers require a `Verified` value, so that nothing unverified gets into a ledger.
@@ -20,7 +20,7 @@ public struct Evidence: Hashable, Sendable {
     }
 
     /// The digest that names the document.
-    public let id: EvidenceID
+    public let id: DocumentDigest
     /// What kind of document it is.
     public let kind: Kind
     /// The app and environment that the document names.
@@ -29,28 +29,29 @@ public struct Evidence: Hashable, Sendable {
     public let signedDate: Timestamp?
     /// A token as it arrived, or a receipt in canonical form.
     public let document: [UInt8]
-    /// What it says about transactions.
+    /// What the document says about transactions.
     public let statements: [TransactionStatement]
-    /// What it says about renewals.
+    /// What the document says about renewals.
     public let renewals: [RenewalFact]
-    /// The signed documents inside a notification. Each is verified by itself and is evidence of its own.
+    /// The signed documents inside a notification. Each is verified separately, and is evidence of its own.
     public let parts: [Evidence]
-    /// The `notificationUUID`, type and subtype of a notification, known or not.
+    /// The UUID, type and subtype of a notification; `nil` for other documents.
     public let notification: Notification?
 
-    /// The name under which it is stored, and to which its facts refer.
+    /// The name under which the document is stored. Its facts refer to it by this name.
     public var provenance: Provenance { Provenance(id, signed: signedDate) }
 
-    /// By original transaction id: the subscription's id before a migration (`previousOriginalTransactionId`).
+    /// The earlier id of each subscription that was migrated (`previousOriginalTransactionId`), by its present original
+    /// transaction id.
     let predecessors: [String: String]
 
-    /// The chains that it is about, each once, ordered by id.
+    /// The chains that the document is about, each once, ordered by id.
     public let chains: [ChainKey]
 
-    /// The accounts that it names, each once, ordered by id.
+    /// The accounts that the document names, each once, ordered by id.
     let accounts: [CustomerID]
 
-    /// How a notification calls itself.
+    /// The UUID, type and subtype of a notification. The type may be unknown to this version.
     public struct Notification: Hashable, Sendable {
         /// `notificationUUID`: the same in each delivery.
         public var uuid: String?
@@ -66,13 +67,13 @@ public struct Evidence: Hashable, Sendable {
         }
     }
 
-    /// The parts of a token, so that a storage need not parse it again.
+    /// A token in its parsed form, so that a storage need not parse it again; `nil` for a receipt.
     package let jws: JWS?
 
-    /// Makes evidence without a proof, for the initializers below and for tests of storages.
+    /// Makes evidence without requiring a `Verified` value: for the initializers below and for tests of storages.
     ///
     /// - Parameters:
-    ///   - token: What verifying a token computed.
+    ///   - token: The parsed token and its digest, if the verifier has computed them.
     ///   - says: Returns the facts in the document, given its name.
     package init(
         _ kind: Kind, _ document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil, _ scope: LedgerScope,
@@ -80,11 +81,11 @@ public struct Evidence: Hashable, Sendable {
         predecessors: [String: String] = [:],
         says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
-        let id = token.map { EvidenceID(digest: $0.digest) } ?? EvidenceID(document, kind)
+        let id = token.map { DocumentDigest(digest: $0.digest) } ?? DocumentDigest(document, kind)
         self.id = id
         self.kind = kind
         self.scope = scope
-        // The beginning of time stands for no date, see ``Provenance``.
+        // `distantPast` stands for an unknown date, see ``Provenance``.
         self.signedDate = signedDate == .distantPast ? nil : signedDate
         self.document = document
         jws = token?.jws
@@ -100,7 +101,9 @@ public struct Evidence: Hashable, Sendable {
 }
 
 extension Evidence {
-    /// - Returns: `nil` if the transaction names no app, as in the initializers below.
+    /// A signed transaction.
+    ///
+    /// - Returns: `nil` if the transaction names no app. The same holds for the initializers below.
     public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
         guard let scope = transaction.scope else { return nil }
         let (payload, own) = (transaction.payload, transaction.payload.originalTransactionId)
@@ -117,8 +120,10 @@ extension Evidence {
         }
     }
 
-    /// - Parameter transaction: A transaction of the same subscription, which binds the renewal info to an app.
-    /// - Returns: `nil` unless both are of one subscription and environment.
+    /// Renewal info, bound to an app by a transaction.
+    ///
+    /// - Parameter transaction: A transaction of the same subscription. It names the app, which renewal info does not.
+    /// - Returns: `nil` unless both are about one subscription in one environment.
     public init?(
         _ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>,
         boundBy transaction: Verified<JWSTransactionDecodedPayload>
@@ -141,7 +146,7 @@ extension Evidence {
         ) { _ in ([], []) }
     }
 
-    /// A notification. What a part says counts from when that part was signed.
+    /// A notification with its parts. The facts in each part have the signing date of that part.
     public init?(_ notification: VerifiedNotification) {
         let envelope = notification.notification
         guard let scope = envelope.scope else { return nil }
@@ -171,12 +176,12 @@ extension Evidence {
     }
 }
 
-extension EvidenceID {
+extension DocumentDigest {
     /// The SHA-256 of the signed bytes of a document: a token up to its last dot, a receipt's payload.
     ///
-    /// An attacker can rewrite the rest: a receipt's container, the second form of a token's signature. If the digest
-    /// covered it, one document could be stored many times. Receipts that earlier versions stored with their whole
-    /// container have the same digest.
+    /// An attacker can change the rest without invalidating the signature: a receipt's container, and a token's
+    /// signature, which has a second valid form. If the digest covered the rest, one document could be stored many
+    /// times. Receipts that earlier versions stored with their whole container have the same digest.
     public init(_ document: [UInt8], _ kind: Evidence.Kind) {
         switch kind {
         case .receipt:

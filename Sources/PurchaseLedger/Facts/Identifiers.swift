@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The names of apps, purchases and documents in a ledger.
+// The keys of apps, purchases and documents in a ledger.
 
 public import AppStoreModel
 
-/// An app in one environment. Facts of two environments never meet: a sandbox purchase entitles to nothing in
+/// An app in one environment. Facts of two environments are never combined: a sandbox purchase entitles to nothing in
 /// production.
 public struct LedgerScope: Hashable, Sendable {
     /// The app.
@@ -18,7 +18,7 @@ public struct LedgerScope: Hashable, Sendable {
     }
 }
 
-/// One purchase, renewal or restore.
+/// The key of one transaction: a purchase, renewal or restore.
 public struct TransactionKey: Hashable, Sendable {
     /// The app and environment.
     public var scope: LedgerScope
@@ -31,8 +31,8 @@ public struct TransactionKey: Hashable, Sendable {
     }
 }
 
-/// All transactions of one purchase, by Apple's `originalTransactionId`: a subscription with its renewals, or one
-/// product bought once.
+/// The key of a chain: all transactions with the same `originalTransactionId`. A chain is a subscription with its
+/// renewals, or one product bought once.
 public struct ChainKey: Hashable, Sendable {
     /// The app and environment.
     public var scope: LedgerScope
@@ -55,7 +55,7 @@ extension ChainKey: Comparable {
 }
 
 /// The digest that names a document in the ledger: SHA-256 of its signed bytes.
-public struct EvidenceID: Hashable, Sendable {
+public struct DocumentDigest: Hashable, Sendable {
     /// The SHA-256 digest: 32 bytes.
     public let bytes: [UInt8]
 
@@ -74,19 +74,19 @@ public struct EvidenceID: Hashable, Sendable {
         bytes = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
     }
 
-    /// Hashes all bytes at once. An array hashes them one by one.
+    /// Hashes all bytes at once. The synthesized method would hash them one by one.
     public func hash(into hasher: inout Hasher) {
         bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
     }
 }
 
-extension EvidenceID: Comparable {
-    public static func < (left: EvidenceID, right: EvidenceID) -> Bool {
+extension DocumentDigest: Comparable {
+    public static func < (left: DocumentDigest, right: DocumentDigest) -> Bool {
         left.bytes.lexicographicallyPrecedes(right.bytes)
     }
 }
 
-extension EvidenceID: CustomStringConvertible {
+extension DocumentDigest: CustomStringConvertible {
     /// The digest in hexadecimal.
     public var description: String {
         let digits = Array("0123456789abcdef")
@@ -96,30 +96,30 @@ extension EvidenceID: CustomStringConvertible {
 
 /// The document that a fact comes from, and when that document was signed.
 ///
-/// Of two documents about one thing the later one holds. Two of the same instant are ordered by their digests, so that
-/// the order of arrival never matters.
+/// Of two documents about the same thing, the one that was signed later counts. Documents signed at the same instant
+/// are ordered by their digests, so that the order of arrival never matters.
 public struct Provenance: Hashable, Sendable {
     /// When the App Store signed the document.
     public var signedDate: Timestamp
     /// The digest that names the document.
-    public var evidence: EvidenceID
+    public var digest: DocumentDigest
 
-    public init(signedDate: Timestamp, evidence: EvidenceID) {
+    public init(signedDate: Timestamp, digest: DocumentDigest) {
         self.signedDate = signedDate
-        self.evidence = evidence
+        self.digest = digest
     }
 }
 
 extension Provenance {
     /// - Parameter date: `nil` if the document does not say when it was signed. Then it is older than all others.
-    package init(_ evidence: EvidenceID, signed date: Timestamp?) {
-        self.init(signedDate: date ?? .distantPast, evidence: evidence)
+    package init(_ digest: DocumentDigest, signed date: Timestamp?) {
+        self.init(signedDate: date ?? .distantPast, digest: digest)
     }
 
-    /// To read another into.
-    @usableFromInline package static let blank = Provenance(signedDate: .distantPast, evidence: EvidenceID([]))
+    /// A value to read stored fields into.
+    @usableFromInline package static let blank = Provenance(signedDate: .distantPast, digest: DocumentDigest([]))
 
-    /// ``signedDate``, or `nil` where the document does not say when it was signed.
+    /// ``signedDate``, or `nil` if the document does not say when it was signed.
     package var date: Timestamp? { signedDate == .distantPast ? nil : signedDate }
 
     /// Reads what ``description`` writes.
@@ -128,10 +128,10 @@ extension Provenance {
     public init?(_ text: String) {
         // A date before 1970 begins with a hyphen too.
         guard let hyphen = text.lastIndex(of: "-"),
-            let evidence = EvidenceID(hexadecimal: String(text[hyphen...].dropFirst()))
+            let digest = DocumentDigest(hexadecimal: String(text[hyphen...].dropFirst()))
         else { return nil }
         let date = String(text[..<hyphen])
-        self.init(signedDate: .distantPast, evidence: evidence)
+        self.init(signedDate: .distantPast, digest: digest)
         guard date != Self.undated else { return }
         // One document has one name: no leading zeros or plus signs.
         guard let milliseconds = Int64(date), "\(milliseconds)" == date else { return nil }
@@ -142,14 +142,13 @@ extension Provenance {
 }
 
 extension Provenance: CustomStringConvertible {
-    /// When the document was signed, in milliseconds, and its digest in hexadecimal: `1749923628492-9f86…`. The date
-    /// comes first so that an index finds the document among those of the same time.
-    public var description: String { "\(date.map { "\($0.milliseconds)" } ?? Self.undated)-\(evidence)" }
+    /// When the document was signed, in milliseconds, and its digest in hexadecimal: `1749923628492-9f86…`.
+    public var description: String { "\(date.map { "\($0.milliseconds)" } ?? Self.undated)-\(digest)" }
 }
 
 extension Provenance: Comparable {
     public static func < (left: Provenance, right: Provenance) -> Bool {
-        (left.signedDate, left.evidence) < (right.signedDate, right.evidence)
+        (left.signedDate, left.digest) < (right.signedDate, right.digest)
     }
 }
 
@@ -161,7 +160,7 @@ extension Timestamp {
     static let distantFuture = Timestamp(milliseconds: .max)
 }
 
-extension EvidenceID: Storable {
+extension DocumentDigest: Storable {
     @inlinable
     package init?(_ stored: StoredValue) {
         guard case .bytes(let value) = stored else { return nil }

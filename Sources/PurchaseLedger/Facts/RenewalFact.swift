@@ -2,11 +2,11 @@
 
 public import AppStoreModel
 
-/// What the newest renewal info of a subscription says, if it decides anything.
+/// What renewal info says about a subscription: the fields that rules use.
 public struct RenewalFact: Hashable, Sendable {
-    /// The document that says so.
+    /// The document, and when it was signed.
     public var provenance: Provenance
-    /// The subscription: the transaction id of its first purchase.
+    /// The subscription, by the transaction id of its first purchase.
     public var originalTransactionId: String
     /// The product of the current period.
     public var productId: String?
@@ -14,27 +14,27 @@ public struct RenewalFact: Hashable, Sendable {
     public var autoRenewProductId: String?
     /// Whether renewal is on: `autoRenewStatus`.
     public var willRenew: Bool?
-    /// Why the subscription ended or will end; `nil` while it is healthy.
+    /// Why the subscription ended or will end; `nil` if the document does not say.
     public var expirationIntent: Open<ExpirationIntent>?
     /// Whether the App Store still tries to charge for a failed renewal.
     public var isInBillingRetry: Bool
     /// The end of the billing grace period; `nil` without one.
     public var gracePeriodExpiresDate: Timestamp?
-    /// The customer's answer to a price increase; `nil` without one.
+    /// The customer's answer to a price increase; `nil` if there is no increase.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
-    /// The UUID that the next renewal will carry; `nil` if the app gave none.
+    /// The `appAccountToken` that the next renewal will have; `nil` if the app gave none.
     public var appAccountToken: String?
-    /// The end of the newest period at the time of signing, even if that is past.
+    /// The end of the newest period at the time of signing. It may have been in the past then.
     public var renewalDate: Timestamp?
 
-    /// A fact without the fields that renewal info may lack.
+    /// Makes a fact without the optional fields.
     public init(provenance: Provenance, originalTransactionId: String) {
         self.provenance = provenance
         self.originalTransactionId = originalTransactionId
         isInBillingRetry = false
     }
 
-    /// Reads the fields that decide something from a payload.
+    /// Reads a fact from a payload.
     ///
     /// - Returns: `nil` if the payload names no subscription, so that nothing binds it to an app.
     public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance) {
@@ -51,7 +51,7 @@ public struct RenewalFact: Hashable, Sendable {
         renewalDate = payload.renewalDate
     }
 
-    /// The newer of two.
+    /// The newer of the two facts.
     public func merged(with other: RenewalFact) -> RenewalFact {
         provenance > other.provenance ? self : other
     }
@@ -60,12 +60,12 @@ public struct RenewalFact: Hashable, Sendable {
 extension RenewalFact: StoredFields {
     @usableFromInline package static let blank = RenewalFact(provenance: .blank, originalTransactionId: "")
 
-    /// Lists all but the original transaction's id, which is the chain's. A chain is stored together with its renewal
-    /// info: hence the names.
+    /// All fields except `originalTransactionId`, which the chain's key contains. The names are distinct from those of
+    /// a chain's own fields, because both are stored in one row.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("renewalSignedDate", &provenance.signedDate)
-        try coder.field("renewalEvidence", &provenance.evidence)
+        try coder.field("renewalEvidence", &provenance.digest)
         try coder.field("renewalProductId", &productId)
         try coder.field("autoRenewProductId", &autoRenewProductId)
         try coder.field("autoRenewStatus", &willRenew)
@@ -79,8 +79,8 @@ extension RenewalFact: StoredFields {
 }
 
 extension RenewalFact {
-    /// Whether this is about the end of a period: it names that end, or it was signed when the period had begun and was
-    /// known. Otherwise it is about an earlier period.
+    /// Whether this is about what follows a period: `renewalDate` is the end of the period, or this was signed after
+    /// the period had begun and a document had named it. Otherwise it is about an earlier period.
     func isAbout(_ period: TransactionStatement) -> Bool {
         if let renewalDate, renewalDate.second == period.end.second { return true }
         guard let knownSince = period.knownSince else { return false }

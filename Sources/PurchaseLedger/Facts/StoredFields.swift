@@ -2,10 +2,10 @@
 
 public import AppStoreModel
 
-// Facts list their stored fields once, and storages read, write and name them by that list. All of this is inlinable,
-// so that another module compiles a list for its own coder.
+// Each type of fact lists its stored fields once. Storages use the list to read the fields, to write them and to name
+// their columns. All of this is inlinable, so that another module can specialize a list for its own coder.
 
-/// What storages keep in one place.
+/// A value that a storage keeps in one place, for example a column of a row.
 @usableFromInline
 package enum StoredValue: Equatable, Sendable {
     case null
@@ -14,22 +14,22 @@ package enum StoredValue: Equatable, Sendable {
     case bytes([UInt8])
 }
 
-/// A type whose values are each kept in one place.
+/// A type that is stored as one value.
 @usableFromInline
 package protocol Storable {
-    /// - Returns: `nil` if `stored` is no value of this type.
+    /// - Returns: `nil` if `stored` is not a value of this type.
     init?(_ stored: StoredValue)
 
     var stored: StoredValue { get }
 }
 
-/// Values that are stored together, one field after another.
+/// A type that is stored as several fields, one after another.
 @usableFromInline
 package protocol StoredFields {
     /// A value to read fields into.
     static var blank: Self { get }
 
-    /// Lists the fields: the coder reads or replaces each.
+    /// Passes each field to the coder, which reads or replaces it.
     mutating func fields(_ coder: inout some FieldCoder) throws
 }
 
@@ -38,7 +38,7 @@ package protocol StoredFields {
 package protocol FieldCoder {
     mutating func field<Value: Storable>(_ name: StaticString, _ value: inout Value) throws
 
-    /// Codes fields of which the first is null if there are none.
+    /// Codes the fields of an optional value. The value is `nil` if its first field is null.
     mutating func group<Group: StoredFields>(_ group: inout Group?) throws
 }
 
@@ -104,7 +104,7 @@ extension Timestamp: Storable {
     @inlinable package var stored: StoredValue { .integer(milliseconds) }
 }
 
-// Words, which are stored as the App Store or the ledger spells them.
+// Enumerations are stored by their raw values.
 
 extension Storable where Self: RawRepresentable, RawValue: Storable {
     @inlinable

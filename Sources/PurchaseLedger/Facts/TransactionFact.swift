@@ -10,9 +10,9 @@ public import AppStoreModel
 public struct TransactionFact: Hashable, Sendable {
     /// The transaction in its scope.
     public let key: TransactionKey
-    /// The newest signed transaction (JWS).
+    /// The newest statement of a signed transaction (JWS).
     public private(set) var signed: TransactionStatement?
-    /// The newest app receipt or transaction receipt that has it.
+    /// The newest statement of a receipt: an app receipt or a transaction receipt.
     public private(set) var receipt: TransactionStatement?
 
     public init(_ key: TransactionKey, signed: TransactionStatement? = nil, receipt: TransactionStatement? = nil) {
@@ -21,7 +21,7 @@ public struct TransactionFact: Hashable, Sendable {
         self.receipt = receipt
     }
 
-    /// Merges what another document says. Of two from the same kind of document the newer one stays.
+    /// Merges what another document says. Of two statements from the same kind of document, the newer one stays.
     public mutating func merge(_ statement: TransactionStatement) {
         switch statement.source {
         case .signedTransaction: signed = newer(signed, statement)
@@ -36,11 +36,11 @@ public struct TransactionFact: Hashable, Sendable {
         return newer
     }
 
-    /// Those that there are.
+    /// ``signed`` and ``receipt``, as far as they exist.
     package var statements: [TransactionStatement] { [signed, receipt].compactMap(\.self) }
 
-    /// The rule: the newer of the two holds. If that is the receipt, the signed transaction still supplies what
-    /// receipts have no fields for: the group, the account, the ownership, an upgrade, the reason of a revocation.
+    /// The newer of the two statements. If that is the receipt's, the signed transaction supplies what receipts have no
+    /// fields for: the group, the account, the ownership, an upgrade, the reason of a revocation.
     package var current: TransactionStatement? {
         guard let receipt else { return signed }
         guard let signed else { return receipt }
@@ -50,7 +50,8 @@ public struct TransactionFact: Hashable, Sendable {
         return current
     }
 
-    /// Whether only a receipt says that this was taken back. Receipts have one field for a refund and for an upgrade.
+    /// Whether the present statement is a receipt's, and only the receipt reports that the transaction was cancelled.
+    /// Receipts have one field for a refund and for an upgrade.
     var isCancelledByReceiptAlone: Bool {
         guard let receipt, receipt.revocation != nil, signed?.revocation == nil else { return false }
         return current?.source == .receipt
@@ -63,24 +64,23 @@ func earliest(_ left: Timestamp?, _ right: Timestamp?) -> Timestamp? {
     return min(left, right)
 }
 
-/// What one document says about a transaction, if it decides anything.
+/// What one document says about a transaction: the fields that rules and reports use.
 public struct TransactionStatement: Hashable, Sendable {
-    /// The kind of document that says it.
+    /// The kinds of documents that make statements about transactions.
     public enum Source: Int, Storable, Sendable {
         case signedTransaction = 0
         case receipt = 1
     }
 
-    /// The kind of document that says so.
+    /// The kind of the document.
     public var source: Source
-    /// The document that says so.
+    /// The document, and when it was signed.
     public var provenance: Provenance
-    /// The earliest date at which a document of this kind with this transaction was signed; `nil` if none says its
-    /// date.
+    /// When the first document of this kind about the transaction was signed; `nil` if no such document has a date.
     public var knownSince: Timestamp?
     /// The transaction: a string of digits.
     public var transactionId: String
-    /// The first purchase of the chain: a string of digits.
+    /// The chain, by the transaction id of its first purchase: a string of digits.
     public var originalTransactionId: String
     /// The product, as named in App Store Connect.
     public var productId: String
@@ -90,31 +90,31 @@ public struct TransactionStatement: Hashable, Sendable {
     public var subscriptionGroup: String?
     /// When the customer was charged; `nil` if the document does not say.
     public var purchaseDate: Timestamp?
-    /// Auto-renewable subscriptions only.
+    /// When the period ends, for auto-renewable subscriptions only.
     public var expiresDate: Timestamp?
-    /// How many were bought: 1 or more.
+    /// How many were bought, usually 1. Never negative.
     public var quantity: Int
     /// Whether the customer upgraded to another subscription, which now counts instead.
     public var isUpgraded: Bool
-    /// The refund, or the loss of shared access; `nil` if it is valid.
+    /// The refund, or the loss of shared access; `nil` if there was neither.
     public var revocation: Revocation?
-    /// Whether the customer bought it or got it from a family member.
+    /// Whether the customer bought the product or got it from a family member.
     public var ownership: Open<InAppOwnershipType>?
-    /// A UUID in lower case.
+    /// The app's account for the purchase: a UUID in lowercase.
     public var appAccountToken: String?
-    /// The kind of offer that reduced the price; `nil` without one.
+    /// The kind of offer that reduced the price; `nil` if there was none.
     public var offerType: Open<OfferType>?
-    /// The purchase event of a subscription, the same on all devices.
+    /// The purchase event of a subscription: the same id on all devices.
     public var webOrderLineItemId: String?
-    /// Whether the customer bought it or the App Store renewed it. Receipts do not say which.
+    /// Whether the customer bought the product or the App Store renewed it. Receipts do not say which.
     public var transactionReason: Open<TransactionReason>?
 
-    /// In thousandths of ``currency``. It decides nothing; reports need it.
+    /// The price in thousandths of ``currency``. No rule uses it; reports do.
     public var price: Int64?
-    /// The currency of the price, by its code in ISO 4217.
+    /// The ISO 4217 code of the price's currency.
     public var currency: String?
 
-    /// A statement without the fields that documents may lack.
+    /// Makes a statement without the optional fields.
     public init(
         source: Source, provenance: Provenance, transactionId: String, originalTransactionId: String, productId: String
     ) {
@@ -128,7 +128,7 @@ public struct TransactionStatement: Hashable, Sendable {
         isUpgraded = false
     }
 
-    /// How a purchase was taken back.
+    /// A refund, or the loss of shared access.
     public struct Revocation: Hashable, Sendable {
         /// When it was refunded or access was lost.
         public var date: Timestamp
@@ -150,8 +150,8 @@ public struct TransactionStatement: Hashable, Sendable {
         }
     }
 
-    /// Whether it is a period of an auto-renewable subscription. Old receipts do not name the product's type, but there
-    /// only such subscriptions have an end.
+    /// Whether this is a period of an auto-renewable subscription. Old receipts do not contain the product's type. In
+    /// them, only such subscriptions have an expiration date.
     public var isSubscription: Bool {
         type.map { $0 == .autoRenewableSubscription } ?? (expiresDate != nil)
     }
@@ -163,14 +163,14 @@ extension TransactionStatement: StoredFields {
     @usableFromInline package static let blank = TransactionStatement(
         source: .signedTransaction, provenance: .blank, transactionId: "", originalTransactionId: "", productId: "")
 
-    /// Lists all but the original transaction's id, which is the chain's. A field that is added here needs a column in
-    /// the storage.
+    /// All fields except `originalTransactionId`, which the chain's key contains. A field that is added here needs a
+    /// column in the storage.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("transactionId", &transactionId)
         try coder.field("source", &source)
         try coder.field("signedDate", &provenance.signedDate)
-        try coder.field("evidence", &provenance.evidence)
+        try coder.field("evidence", &provenance.digest)
         try coder.field("productId", &productId)
         try coder.field("type", &type)
         try coder.field("subscriptionGroup", &subscriptionGroup)
@@ -205,18 +205,18 @@ extension TransactionStatement.Revocation: StoredFields {
 // MARK: - What documents say
 
 extension TransactionStatement {
-    /// The statement without what it says about the customer and the price.
-    var withoutNames: TransactionStatement {
+    /// The statement as residue keeps it: without account, offer and price.
+    var asResidue: TransactionStatement {
         var statement = self
         (statement.appAccountToken, statement.offerType) = (nil, nil)
         (statement.price, statement.currency) = (nil, nil)
         return statement
     }
 
-    /// Reads the fields that decide something from a payload.
+    /// Reads a statement from a payload.
     ///
     /// - Parameters:
-    ///   - payload: Of a signed transaction, or a receipt's purchase in its form.
+    ///   - payload: The payload of a signed transaction, or a purchase in a receipt, converted to the same form.
     ///   - source: The kind of document that the payload is from.
     ///   - provenance: The document that the payload is from. A payload without a signing date counts as signed at the
     ///     beginning of time.
@@ -246,7 +246,7 @@ extension TransactionStatement {
         currency = payload.currency
     }
 
-    /// A receipt's statement with the fields that only signed transactions have.
+    /// A receipt's statement, completed with fields of the signed transaction that the receipt lacks.
     fileprivate func completed(by signed: TransactionStatement) -> TransactionStatement {
         var statement = self
         statement.type = type ?? signed.type
@@ -261,7 +261,7 @@ extension TransactionStatement {
         statement.isUpgraded = signed.isUpgraded
         // A receipt gives an upgraded period a cancellation date as if it had been refunded.
         if signed.isUpgraded, signed.revocation == nil { statement.revocation = nil }
-        // Receipts do not report the refund of a consumable, so that one without it does not mean that there was none.
+        // Receipts do not report refunds of consumables, so a refund that the signed transaction reports stays.
         if let revoked = signed.revocation, revocation != nil || statement.type == .consumable {
             statement.revocation = revoked
         }

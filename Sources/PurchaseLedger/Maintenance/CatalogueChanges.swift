@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Another catalogue may change until when purchases can be used.
+// A change of the catalogue may change when purchases end, so all chains of the app are evaluated again.
 
 public import AppStoreModel
 
@@ -10,7 +10,7 @@ extension Ledger {
 
     /// Evaluates the chains of every app whose catalogue changed since the last call, and publishes what that changes.
     ///
-    /// If it is interrupted, the next call begins again.
+    /// If a call is interrupted, the next one evaluates all of these chains again.
     ///
     /// - Returns: How many chains were evaluated.
     /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. All others were evaluated, and the
@@ -46,6 +46,6 @@ extension Catalogue {
     fileprivate var timingDigest: [UInt8] {
         let durations = products.compactMapValues(\.duration).sorted { $0.key < $1.key }
         let words = durations.map { JSONValue.array([.string($0.key), .string("\($0.value)")]) }
-        return EvidenceID(Array(JSONValue.array([.string("\(staleLeeway)")] + words).compactText.utf8)).bytes
+        return DocumentDigest(Array(JSONValue.array([.string("\(staleLeeway)")] + words).compactText.utf8)).bytes
     }
 }

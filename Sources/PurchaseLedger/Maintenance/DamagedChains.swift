@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A chain that cannot be read must not stop the others.
+// A chain that cannot be read must not block the others.
 
 import AppStoreModel
 
 extension Ledger {
-    /// Runs `body` with some chains at once. If one of them is damaged, runs it with each half separately, and so on.
+    /// Runs `body` once with all of the chains. If one of them is damaged, runs it with each half of them instead,
+    /// recursively.
     ///
     /// - Returns: The damaged chains with their errors.
     /// - Throws: Errors of `body` other than `damaged`.
@@ -46,7 +47,7 @@ extension Ledger {
 }
 
 extension LedgerStorageError {
-    /// How many chains a message names. `quittance check` names all.
+    /// The most chains that a message names. `quittance check` names all.
     private static let namedChains = 5
 
     /// The error for chains that cannot be read.

@@ -6,9 +6,9 @@ import AppStoreModel
 public import AppStoreTrust
 
 extension Ledger {
-    /// A document in the ledger that was changed or does not verify, or a purchase that cannot be read.
+    /// A document that was changed or cannot be verified, or a purchase that cannot be read.
     public struct Fault: Hashable, Sendable {
-        /// `nil` if the name of the document cannot be read, and for a purchase.
+        /// The name of the document; `nil` for a purchase, or if the name cannot be read.
         public var document: Provenance?
         /// What is wrong, as a sentence.
         public var error: String
@@ -28,8 +28,8 @@ extension Ledger {
     /// Verifies every document again, and reads every purchase.
     ///
     /// - Parameters:
-    ///   - verifier: With the same roots, apps and environments as when the documents arrived. Whether certificates
-    ///     were revoked since is not checked.
+    ///   - verifier: A verifier with the same roots, apps and environments as when the documents arrived. This does not
+    ///     check whether certificates were revoked since.
     ///   - onDocuments: Called with the number of documents verified so far.
     /// - Returns: How many documents there are, and all faults.
     /// - Throws: ``LedgerStorageError`` other than `damaged`. Damage never stops it.
@@ -39,7 +39,7 @@ extension Ledger {
         var (cursor, count, faults) = (ScanCursor?.none, 0, [Fault]())
         repeat {
             let page = try await storage.scanDocuments(after: cursor, limit: Self.page)
-            // One damage may make many documents in a row unreadable.
+            // One damaged page may make many documents in a row unreadable.
             for damage in page.damage where faults.last?.error != damage { faults.append(Fault(error: damage)) }
             for case (let document, .failure(let fault)) in zip(
                 page.items, await Evidence.verify(page.items, by: verifier))
@@ -99,8 +99,8 @@ extension Evidence {
     private static func verify(
         _ stored: StoredDocument, by verifier: AppStoreVerifier
     ) async -> Result<Evidence?, DocumentFault> {
-        guard EvidenceID(stored.document, stored.kind) == stored.id else {
-            return .failure(DocumentFault(message: "Its bytes are not those of its name."))
+        guard DocumentDigest(stored.document, stored.kind) == stored.id else {
+            return .failure(DocumentFault(message: "Its bytes do not match its digest."))
         }
         do throws(VerificationError) {
             let (token, time) = (stored.document, stored.receivedAt)

@@ -9,44 +9,44 @@ extension Ledger {
     /// How many chains are read at once.
     private static let chainPage = 100
 
-    /// Derives the facts of every chain from its documents again, and compares them with the stored facts. Corrects and
-    /// publishes what differs. If nothing differs, nothing is written.
+    /// Derives the facts of every chain from its documents again, and compares them with the stored facts. If they
+    /// differ, corrects them and publishes what that changes. If none differ, writes nothing.
     ///
-    /// If documents about a chain arrive meanwhile, it derives that chain again.
+    /// If documents about a chain arrive meanwhile, derives that chain again.
     ///
     /// - Parameter verifier: As for ``check(by:onDocuments:)``.
     /// - Throws: ``LedgerStorageError``.
     public func rebuild(
         by verifier: AppStoreVerifier, at now: Timestamp, onDocuments: (_ count: Int) -> Void = { _ in }
     ) async throws -> RebuildReport {
-        var (rebuilt, reader) = (RebuildReport(), DocumentReader(storage, verifier))
+        var (report, reader) = (RebuildReport(), DocumentReader(storage, verifier))
         var differing: [ChainKey] = []
         var cursor: ScanCursor?
         repeat {
             let page = try await storage.scanChains(after: cursor, limit: Self.chainPage)
-            rebuilt.faults += page.damage.map { Fault(error: $0) }
+            report.faults += page.damage.map { Fault(error: $0) }
             for key in page.items {
                 do {
                     if try await derivation(of: key, from: &reader).differs { differing.append(key) }
                 } catch let error as LedgerStorageError where error.code == .damaged {
-                    rebuilt.faults.append(Fault(unreadable: key, error))
+                    report.faults.append(Fault(unreadable: key, error))
                 }
             }
             onDocuments(reader.count)
             cursor = page.next
         } while cursor != nil
-        (rebuilt.documents, rebuilt.faults) = (reader.count, rebuilt.faults + reader.faults)
-        guard rebuilt.faults.isEmpty else { return rebuilt }
-        for key in differing where try await correct(key, from: &reader, at: now) { rebuilt.differing.append(key) }
-        rebuilt.faults = reader.faults
-        return rebuilt
+        (report.documents, report.faults) = (reader.count, report.faults + reader.faults)
+        guard report.faults.isEmpty else { return report }
+        for key in differing where try await correct(key, from: &reader, at: now) { report.differing.append(key) }
+        report.faults = reader.faults
+        return report
     }
 
     /// A chain as derived from its documents.
     private struct Derivation {
         var documents: Set<Provenance>
         var derived: Chain
-        /// The documents that prove that another chain is an earlier name of this one.
+        /// The documents that prove that another chain was migrated to this one.
         var migrations: [Evidence]
         var differs: Bool
     }
@@ -77,7 +77,7 @@ extension Ledger {
             guard derivation.differs, reader.faults.isEmpty else { return false }
             let query = LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) }
             let isCorrected = try await commit(query, at: now) { draft in
-                // A document that arrived since may say more.
+                // A document that arrived since is not part of the derivation.
                 guard Set(draft.evidence(key).map(\.name)) == derivation.documents else { return false }
                 draft.correct(derivation.derived, derivation.migrations)
                 return true
@@ -85,16 +85,16 @@ extension Ledger {
             if isCorrected { return true }
         }
         throw LedgerStorageError(
-            .unavailable, "\(key.originalTransactionId) changed again and again meanwhile: run it again")
+            .unavailable, "\(key.originalTransactionId) keeps changing: run it again")
     }
 
-    /// How often to derive a chain that documents change meanwhile.
+    /// How often to derive one chain if documents about it keep arriving.
     private static let mostAttempts = 10
 }
 
 extension LedgerDraft {
-    /// Replaces the facts of a chain by derived ones, and publishes what that changes. Without the app's catalogue it
-    /// publishes nothing: a server with the catalogue evaluates the app's chains when it starts.
+    /// Replaces the facts of a chain by derived ones, and publishes what that changes. If the app's catalogue is
+    /// missing, publishes nothing: a server that has the catalogue evaluates the app's chains when it starts.
     fileprivate mutating func correct(_ derived: Chain, _ migrations: [Evidence]) {
         var record = record(derived.key)
         record.chain = derived
@@ -111,7 +111,7 @@ extension LedgerDraft {
     }
 }
 
-/// Reads documents and verifies them again, each about once.
+/// Reads and verifies documents. A cache keeps the last results, so that most documents are read once.
 private struct DocumentReader {
     /// How many documents to cache: a receipt is evidence for many chains in a row.
     private static let limit = 1000
@@ -126,7 +126,7 @@ private struct DocumentReader {
         (self.storage, self.verifier) = (storage, verifier)
     }
 
-    /// The evidence in documents. One that cannot be read or does not verify is a fault, and left out.
+    /// The evidence in documents. Leaves out a document that cannot be read or verified, and adds it to the faults.
     mutating func evidence(_ names: Set<Provenance>) async throws -> [Evidence] {
         if known.count > Self.limit { known.removeAll() }
         let unread = names.filter { known[$0] == nil }
@@ -156,8 +156,9 @@ private struct DocumentReader {
 public struct RebuildReport: Hashable, Sendable {
     /// How many documents were read.
     public var documents = 0
-    /// Documents that do not verify. If there are any, nothing was changed, since their facts would be lost.
+    /// Documents and chains that cannot be read or verified. If any was found before the first correction, nothing was
+    /// changed, since facts would be lost.
     public var faults: [Ledger.Fault] = []
-    /// The chains whose facts differed from the documents, and were corrected.
+    /// The chains whose facts differed from the documents and were corrected.
     public var differing: [ChainKey] = []
 }

@@ -4,11 +4,12 @@ package import AppStoreModel
 
 /// What an app's products grant. It comes from the configuration, because Apple's documents do not contain it.
 public struct Catalogue: Hashable, Sendable {
-    /// By product id.
+    /// The products, by id.
     public var products: [String: Product]
 
-    /// How long a subscription still counts if its renewal has not arrived. Apple charges up to a day before the end,
-    /// and its notifications are usually only minutes late. An hour bridges that and gives away little.
+    /// How long a subscription still entitles after its end if no document about its renewal has arrived. Apple charges
+    /// up to a day before the end, and its notifications are usually only minutes late. The default, an hour, covers
+    /// that delay and grants little unpaid access.
     public var staleLeeway: Duration
 
     public init(products: [String: Product] = [:], staleLeeway: Duration = .seconds(3600)) {
@@ -20,10 +21,10 @@ public struct Catalogue: Hashable, Sendable {
     public struct Product: Hashable, Sendable {
         /// The entitlements that it grants, by names that the app chose.
         public var entitlements: Set<String>
-        /// Its level in its subscription group, as in App Store Connect: 1 is the highest. A product without one ranks
-        /// last.
+        /// The product's level in its subscription group, as in App Store Connect: 1 is the highest. A product without
+        /// a level ranks last.
         public var level: Int?
-        /// How long a non-renewing subscription lasts, which Apple leaves to the app; `nil` for no end.
+        /// How long a non-renewing subscription lasts; `nil` for no end. Apple leaves this to the app.
         public var duration: Duration?
 
         public init(entitlements: Set<String>, level: Int? = nil, duration: Duration? = nil) {

@@ -2,15 +2,16 @@
 
 public import AppStoreModel
 
-/// What was published about a chain last, so that each change is published once, even after downtime.
+/// What was published about a chain last. Changes are computed relative to it, so that each is published once, even
+/// after downtime.
 public struct ChainReport: Hashable, Sendable {
     /// The state that was published last.
     public var state: ChainState
     /// Whether the chain is an auto-renewable subscription.
     public var isSubscription: Bool
-    /// The last paid period of a subscription, otherwise the last purchase.
+    /// The transaction of a subscription's last paid period; otherwise that of the last purchase.
     public var transactionId: String?
-    /// The end of the last paid period.
+    /// The end of a subscription's last paid period; otherwise `nil`.
     public var expiresDate: Timestamp?
     /// The ids of the revoked transactions.
     public var revoked: Set<String>
@@ -62,9 +63,9 @@ extension ChainReport {
         var productId: String?
     }
 
-    /// What changed since `old` was published, in an order in which it can have happened.
+    /// The changes since `old` was published, in an order in which they can have happened.
     ///
-    /// - Parameter old: `nil` if nothing was published.
+    /// - Parameter old: The report that was published last; `nil` if none was.
     func changes(since old: ChainReport?, _ chain: Chain) -> [Change] {
         let revocations = revocations(since: old, chain)
         var changes = revocations.filter { $0.kind == .refundReversed }
@@ -97,7 +98,7 @@ extension ChainReport {
         }
     }
 
-    /// Whether a subscription is new, or was paid for again.
+    /// The change if a subscription is new, or was paid for again.
     private func start(since old: ChainReport?) -> [Change] {
         guard let old, old.isSubscription else { return [change(.subscriptionStarted)] }
         let before = old.state.status
@@ -117,7 +118,7 @@ extension ChainReport {
         return changes
     }
 
-    /// Whether renewal was turned off or on. It is published as turned off even if it was unknown before.
+    /// The change if renewal was turned off or on. Renewal is published as turned off even if it was unknown before.
     private func renewal(since old: ChainReport) -> Change? {
         switch (old.state.willRenew, state.willRenew) {
         case (true, false): change(.subscriptionRenewalDisabled)
@@ -127,7 +128,8 @@ extension ChainReport {
         }
     }
 
-    /// The event for entering the status. An active subscription is published as started, renewed or recovered instead.
+    /// The event for entering the present status. An active subscription is published as started, renewed or recovered
+    /// instead.
     private var statusEvent: LedgerEvent.Kind? {
         switch state.status {
         case .billingGrace: .subscriptionGraceEntered

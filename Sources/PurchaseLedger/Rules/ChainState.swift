@@ -2,14 +2,14 @@
 
 public import AppStoreModel
 
-/// The state of one chain as events carry it: the same as answers give.
+/// The state of one chain in events. It equals the state in answers.
 public struct ChainState: Hashable, Sendable {
-    /// Of a subscription: as in answers. Of other purchases: `active`, `revoked` if all of it was refunded, or
-    /// `expired`.
+    /// The status of a subscription. For another purchase: `active`, `revoked` if all of it was refunded, or `expired`.
     public var status: SubscriptionState.Status
-    /// Of a subscription: the product of the governing period. Of other purchases: that of the last one.
+    /// The product of a subscription's governing period; otherwise that of the last purchase.
     public var productId: String?
-    /// When access ends; `nil` for no access and for no end. Of a subscription: `accessUntil` in answers.
+    /// When access ends; `nil` if there is no access, or if it does not end. For a subscription, this is
+    /// ``SubscriptionState/accessUntil``.
     public var until: Timestamp?
     /// Whether a subscription will renew; `nil` if unknown.
     public var willRenew: Bool?
@@ -33,11 +33,11 @@ extension ChainState {
         willRenew = subscription.willRenew
     }
 
-    /// The state of purchases that are no subscription.
+    /// The state of purchases other than subscriptions.
     init(_ history: PurchaseHistory, _ grants: [Grant]) {
         let isUsable = !grants.isEmpty || history.consumables.contains { $0.revokedQuantity < $0.quantity }
-        // Only a non-renewing subscription expires. A revoked id of any other purchase revokes all of it, even if
-        // another id stands.
+        // Only a non-renewing subscription expires. A non-consumable with several transaction ids is revoked if one of
+        // them is.
         let isOver = history.purchases.contains { $0.type == .nonRenewingSubscription && $0.revocation == nil }
         status = isUsable ? .active : isOver ? .expired : .revoked
         productId = history.purchases.last?.productId

@@ -2,8 +2,8 @@
 
 package import AppStoreModel
 
-/// A customer presents a purchase. The claim has everything that decides its outcome, so that the decision needs no
-/// storage.
+/// A purchase that a customer presents, with everything that decides who owns it from then on. The decision therefore
+/// needs no storage.
 package struct Claim {
     package var policy: ClaimPolicy
     package var claimant: Customer
@@ -33,7 +33,7 @@ package struct Claim {
         self.isEntitling = isEntitling
     }
 
-    /// What becomes of a claim.
+    /// The outcome of a claim.
     package enum Outcome: Hashable, Sendable {
         /// The claimant already owns the purchase.
         case unchanged
@@ -59,24 +59,25 @@ package struct Claim {
         return account.isEstablished && account.customer != claimant
     }
 
-    /// Whether accepting the claim changes the owner. An owner that exists only by an account token has nothing to
-    /// lose.
+    /// Whether accepting the claim changes the owners. Owners that exist only because an account token names them do
+    /// not count.
     package var changesOwner: Bool {
         guard case .accepted = outcome else { return false }
         return owners.contains(where: \.isEstablished)
     }
 
-    /// Whether ``OwnerChanges/limit`` applies. The account for which the purchase was signed can always get it back.
+    /// Whether ``OwnerChanges/limit`` applies. Under `accountTokenWins`, the customer that the account token names can
+    /// always get the purchase back.
     package var isLimited: Bool { !(policy == .accountTokenWins && account?.customer == claimant) }
 }
 
-/// When claims changed the owner of a purchase, at most the last ``limit`` times.
+/// The times at which claims changed the owner of a purchase: the last ``limit`` at most.
 package struct OwnerChanges {
-    /// The limit of changes. Two people who share a device and restore at every start cause a few a day. A script would
-    /// write thousands of events.
+    /// The limit on changes within ``period``. Two people who share a device and restore purchases at every start of
+    /// the app cause a few changes a day. Without a limit, a script could cause thousands of events.
     package static let limit = 10
 
-    /// The time to which ``limit`` applies.
+    /// The time span to which ``limit`` applies.
     package static let period = Duration.seconds(86_400)
 
     package private(set) var times: [Timestamp]
@@ -96,8 +97,8 @@ package struct OwnerChanges {
         times = (recent(at: now) + [now]).sorted().suffix(Self.limit)
     }
 
-    /// How much later than `now` a recorded time may be, since overlapping requests are recorded in any order. A time
-    /// beyond it comes from a wrong clock, and must not block the purchase until that time.
+    /// How far a recorded time may lie after `now`, because overlapping requests are recorded in any order. A later
+    /// time comes from a wrong clock, and is ignored so that it does not block the purchase.
     private static let overlap = Duration.seconds(3600)
 
     private func recent(at now: Timestamp) -> [Timestamp] {

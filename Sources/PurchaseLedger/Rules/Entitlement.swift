@@ -6,9 +6,9 @@ public import AppStoreModel
 public struct Entitlement: Hashable, Sendable {
     /// Why it is granted.
     public enum Reason: String, CaseIterable, Sendable {
-        /// A subscription's period that is paid for.
+        /// A subscription in a paid period.
         case subscription
-        /// A subscription in its grace period: the charge failed.
+        /// A subscription in its grace period, after a failed charge.
         case billingGrace
         /// A subscription whose renewal has not arrived, within the configured leeway.
         case stale
@@ -28,19 +28,19 @@ public struct Entitlement: Hashable, Sendable {
     public var originalTransactionId: String
     /// The instant at which it ends; `nil` for no end.
     public var until: Timestamp?
-    /// Whether the customer bought it or got it from a family member.
+    /// Whether the customer bought the product or got it from a family member.
     public var ownership: Open<InAppOwnershipType>?
 }
 
-/// A consumable. The app itself keeps count of its use.
+/// A purchase of a consumable. The app itself keeps count of what was used.
 public struct ConsumablePurchase: Hashable, Sendable {
-    /// The product that grants it.
+    /// The product that was bought.
     public var productId: String
-    /// The purchase, by which an app credits it once.
+    /// The transaction id, by which an app credits the purchase once.
     public var transactionId: String
     /// When the product was bought.
     public var purchaseDate: Timestamp?
-    /// How many were bought: 1 or more.
+    /// How many were bought. Never negative.
     public var quantity: Int
     /// How many of them were refunded, rounded down.
     public var revokedQuantity: Int

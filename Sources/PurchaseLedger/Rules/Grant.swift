@@ -8,14 +8,14 @@ struct Grant {
     var reason: Entitlement.Reason
     /// The instant at which it ends; `nil` for no end.
     var until: Timestamp?
-    /// The renewals that were charged ahead, the earliest first: their periods have not begun.
-    var next: [TransactionStatement] = []
+    /// The periods that were charged ahead and have not begun, the earliest first.
+    var prepaid: [TransactionStatement] = []
 
-    /// When the entitlement `name` ends: renewals that were charged ahead extend it if their product grants it too.
-    func until(_ name: String, _ catalogue: Catalogue) -> Timestamp? {
-        let granting = next.filter { catalogue.products[$0.productId]?.entitlements.contains(name) ?? false }
-        return granting.reduce(until) { until, period in
-            until.map { period.continues(after: $0) ? period.end : $0 }
+    /// When the entitlement `name` ends. Periods that were charged ahead extend it if their products grant it too.
+    func end(of name: String, _ catalogue: Catalogue) -> Timestamp? {
+        let granting = prepaid.filter { catalogue.products[$0.productId]?.entitlements.contains(name) ?? false }
+        return granting.reduce(until) { end, period in
+            end.map { period.continues(after: $0) ? period.end : $0 }
         }
     }
 }
@@ -37,8 +37,10 @@ extension PurchaseHistory {
         for index in purchases.indices where purchases[index].type == .nonRenewingSubscription {
             if let grant = Grant(nonRenewing: purchases[index], catalogue, at: now) { grants.append(grant) }
         }
-        if let lasting, lasting.revocation == nil { grants.append(Grant(statement: lasting, reason: .purchase)) }
-        // All purchases of a chain are in one subscription group, which receipts do not name.
+        if let nonConsumable, nonConsumable.revocation == nil {
+            grants.append(Grant(statement: nonConsumable, reason: .purchase))
+        }
+        // All subscription periods of a chain are in one group, which receipts do not name.
         let group = purchases.indices.lazy.compactMap { purchases[$0].subscriptionGroup }.first
         for index in grants.indices where grants[index].statement.subscriptionGroup == nil {
             grants[index].statement.subscriptionGroup = group
@@ -47,18 +49,19 @@ extension PurchaseHistory {
     }
 
     /// The grants of the periods that run at `now`, and of the grace period or `staleLeeway` after the governing
-    /// period. A period that has not begun extends these grants. It has a grant of its own only if it governs.
+    /// period. A period that has not begun extends these grants, and has a grant of its own only if it is the governing
+    /// one.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
-        var (grants, next): ([Grant], [TransactionStatement]) = ([], [])
+        var (grants, prepaid): ([Grant], [TransactionStatement]) = ([], [])
         for index in periods.indices where now < periods[index].end && periods[index].revocation == nil {
             let isAhead = now < periods[index].start
-            if isAhead { next.append(periods[index]) }
+            if isAhead { prepaid.append(periods[index]) }
             guard !isAhead || periods[index] == state.governing else { continue }
             grants.append(
                 Grant(statement: periods[index], reason: .subscription, until: periods[index].expiresDate))
         }
         if let grant = Grant(afterEndOf: state, catalogue, at: now) { grants.append(grant) }
-        for index in grants.indices { grants[index].next = next }
+        for index in grants.indices { grants[index].prepaid = prepaid }
         return grants
     }
 
@@ -97,7 +100,7 @@ extension Grant {
         }
     }
 
-    /// What a non-renewing subscription grants.
+    /// The grant of a non-renewing subscription; `nil` if it was revoked, has not begun or has ended.
     fileprivate init?(nonRenewing purchase: TransactionStatement, _ catalogue: Catalogue, at now: Timestamp) {
         guard purchase.revocation == nil, purchase.start <= now else { return nil }
         let end = purchase.nonRenewingEnd(catalogue)

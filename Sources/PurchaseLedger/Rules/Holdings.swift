@@ -4,26 +4,26 @@ public import AppStoreModel
 
 /// Everything that one customer has in one app and environment at one instant.
 public struct Holdings: Hashable, Sendable {
-    /// The best entitlement of each name, ordered by name.
+    /// The entitlements, at most one of each name, ordered by name.
     public var entitlements: [Entitlement] = []
-    /// By original transaction id.
+    /// The subscriptions, by original transaction id.
     public var subscriptions: [String: SubscriptionState] = [:]
     /// All consumables, including refunded ones.
     public var consumables: [ConsumablePurchase] = []
-    /// Products that are not in the catalogue. They grant no named entitlement, and count otherwise.
+    /// The customer's products that are not in the catalogue. They grant no entitlement.
     public var unknownProducts: Set<String> = []
     /// When this answer changes if no further fact arrives; `nil` for never.
     public var nextChange: Timestamp?
 }
 
 extension Holdings {
-    /// Decides what `chains`, all of one customer in one app and environment, amount to at `now`.
+    /// Computes the holdings at `now` from chains, all of one customer in one app and environment.
     public init(_ chains: some Sequence<Chain>, catalogue: Catalogue, at now: Timestamp) {
         let chains = chains.sorted { $0.key.originalTransactionId < $1.key.originalTransactionId }
         self.init(chains.map { ($0, $0.history(at: now)) }, catalogue, at: now)
     }
 
-    /// - Parameter chains: With their histories at `now`, ordered by original transaction id.
+    /// - Parameter chains: The chains with their histories at `now`, ordered by original transaction id.
     init(_ chains: [(Chain, PurchaseHistory)], _ catalogue: Catalogue, at now: Timestamp) {
         var grants = BestGrantPerGroup(catalogue)
         for (chain, history) in chains {
@@ -40,7 +40,7 @@ extension Holdings {
     }
 }
 
-/// The grants that count: the highest level of each subscription group, and everything that was bought once.
+/// The grants that count: the best one of each subscription group, and all others.
 private struct BestGrantPerGroup {
     private let catalogue: Catalogue
     private var groups: [String: Grant] = [:]
@@ -59,7 +59,7 @@ private struct BestGrantPerGroup {
         groups[group] = grant
     }
 
-    /// Compares levels, then as ``isLater(_:_:)``.
+    /// Compares the levels of the products, then as ``isLater(_:_:)``.
     private func isBetter(_ left: Grant, _ right: Grant) -> Bool {
         let ranks = (catalogue.rank(left.statement.productId), catalogue.rank(right.statement.productId))
         return ranks.0 == ranks.1 ? isLater(left, right) : ranks.0 < ranks.1
@@ -71,13 +71,13 @@ private struct BestGrantPerGroup {
         return (ends.0, left.statement.transactionId) > (ends.1, right.statement.transactionId)
     }
 
-    /// The entitlement of each name that lasts longest.
+    /// Of each name, the entitlement that lasts longest.
     var entitlements: [Entitlement] {
         var best: [String: Grant] = [:]
         for grant in others + groups.values {
             for name in catalogue.products[grant.statement.productId]?.entitlements ?? [] {
                 var named = grant
-                named.until = grant.until(name, catalogue)
+                named.until = grant.end(of: name, catalogue)
                 if let known = best[name], !isLater(named, known) { continue }
                 best[name] = named
             }

@@ -4,14 +4,14 @@ public import AppStoreModel
 
 /// A change, published once.
 ///
-/// A consumer that keeps the `after` of the last event of each chain has the state that answers give, once all changes
-/// up to that instant are published.
+/// A consumer can keep the `after` of each chain's last event. Once all changes up to an instant are published, these
+/// states equal those in answers at that instant.
 public struct LedgerEvent: Hashable, Sendable {
     /// The kinds of changes.
     public enum Kind: String, CaseIterable, Sendable {
         /// A new subscription.
         case subscriptionStarted = "subscription.started"
-        /// A later period.
+        /// A later period was paid for.
         case subscriptionRenewed = "subscription.renewed"
         /// The same period ends later.
         case subscriptionExtended = "subscription.extended"
@@ -19,7 +19,7 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionRecovered = "subscription.recovered"
         /// A change that no other event names: see `before` and `after`.
         case subscriptionUpdated = "subscription.updated"
-        /// Another product governs.
+        /// The governing period is of another product.
         case subscriptionProductChanged = "subscription.productChanged"
         /// The subscription will no longer renew.
         case subscriptionRenewalDisabled = "subscription.renewalDisabled"
@@ -34,16 +34,18 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionStale = "subscription.stale"
         /// The governing period was refunded or its sharing ended.
         case subscriptionRevoked = "subscription.revoked"
-        /// The App Store gave the subscription another original transaction id, the `detail`. All facts moved there.
+        /// The App Store gave the subscription another original transaction id, which is in `detail`. All facts moved
+        /// there.
         case subscriptionMigrated = "subscription.migrated"
-        /// A purchase that is no subscription.
+        /// A new purchase that is not a subscription.
         case purchased = "purchase.made"
         case refunded = "purchase.refunded"
         case refundReversed = "purchase.refundReversed"
-        /// Access ended, and no other event says so: by a non-renewing subscription, or by a stale one after its
-        /// leeway.
+        /// Access ended, and no other event says so: a non-renewing subscription ended, or the leeway of a stale
+        /// subscription.
         case accessEnded = "purchase.accessEnded"
-        /// A change that no other event names, such as another end of a non-renewing subscription by another catalogue.
+        /// A change that no other event names, such as another end of a non-renewing subscription after the catalogue
+        /// changed.
         case purchaseUpdated = "purchase.updated"
         /// A purchase got an owner.
         case linked = "purchase.linked"
@@ -56,17 +58,17 @@ public struct LedgerEvent: Hashable, Sendable {
         case notificationReceived = "notification.received"
     }
 
-    /// Its place among the app's events, assigned by the storage.
+    /// The event's position among those of its app, assigned by the storage.
     public var cursor: EventCursor?
     /// What changed.
     public var kind: Kind
     /// The app and environment.
     public var scope: LedgerScope
-    /// When the ledger noticed the change. It never goes back within one chain.
+    /// When the ledger recorded the change. Within one chain it never decreases.
     public var recordedAt: Timestamp
     /// When the change took effect: the instant of a change by time, otherwise when the App Store signed the document.
     public var effectiveAt: Timestamp
-    /// The customer it concerns.
+    /// The customer that the event concerns.
     public var customer: Customer?
     /// The chain that changed; `nil` if a customer changed.
     public var originalTransactionId: String?
@@ -76,9 +78,9 @@ public struct LedgerEvent: Hashable, Sendable {
     public var productId: String?
     /// Further information, such as the type of a notification.
     public var detail: String?
-    /// The state published before; `nil` if there was none, or the customer did not own the chain.
+    /// The state that was published before; `nil` if there was none, or if the customer did not own the chain.
     public var before: ChainState?
-    /// The present state; `nil` if the customer no longer owns the chain, or the event is about none.
+    /// The present state; `nil` if the customer no longer owns the chain, or if the event is not about a chain.
     public var after: ChainState?
 
     public init(
@@ -98,7 +100,7 @@ public struct LedgerEvent: Hashable, Sendable {
     }
 }
 
-/// A place in the events of one app, in the storage's own format.
+/// A position in the events of one app, in the storage's own format.
 public struct EventCursor: Hashable, Sendable, RawRepresentable {
     public var rawValue: String
 
@@ -121,7 +123,7 @@ public struct EventPage: Sendable {
     public var events: [LedgerEvent]
     /// The first id of each customer in the events, unless the customer was erased.
     public var customerIds: [Customer: String]
-    /// The place after the last event. Without events, the place of the request.
+    /// The position after the last event; if there are no events, the position of the request.
     public var next: EventCursor
 
     public init(events: [LedgerEvent], customerIds: [Customer: String], next: EventCursor) {

@@ -2,14 +2,14 @@
 
 import AppStoreModel
 
-/// The purchases of one chain, judged together: no transaction alone says what it counts for.
+/// The purchases of one chain, evaluated together: what a transaction counts for depends on the others.
 ///
 /// An upgrade ends a period at once, and the App Store does not sign that period again in its notifications. One
 /// purchase may have two transaction ids. Therefore transactions are merged into periods, the periods are ordered by
 /// purchase, and superseded periods are left out before anything is decided.
 ///
-/// The code reads statements in place, by index. A copy retains each of a statement's strings, and every answer runs
-/// this code.
+/// The code reads statements in place, by index. A copy would retain each of a statement's strings, and every answer
+/// runs this code.
 struct PurchaseHistory {
     /// All transactions, the earliest purchase first.
     let purchases: [TransactionStatement]
@@ -17,14 +17,16 @@ struct PurchaseHistory {
     let periods: [TransactionStatement]
     /// The period that was bought last, even if superseded; `nil` if the chain is no subscription.
     let lastPeriod: TransactionStatement?
-    /// A non-consumable. All such transactions of a chain are one purchase.
-    let lasting: TransactionStatement?
-    /// When each transaction began, in order, including residue: each may supersede another.
+    /// The non-consumable; `nil` if there is none. All such transactions of a chain are one purchase.
+    let nonConsumable: TransactionStatement?
+    /// When each transaction began, in order, including residue: at each of these instants another period may be
+    /// superseded.
     let starts: [Timestamp]
     /// Whether another purchase superseded any period.
     let hasSuperseded: Bool
 
-    /// - Parameter now: A purchase with a later date, as by a clock ahead of ours, supersedes nothing yet.
+    /// - Parameter now: A purchase with a later date, for example because the server's clock is slow, supersedes
+    ///   nothing yet.
     init(_ chain: Chain, at now: Timestamp) {
         var statements = chain.statements
         statements.all.sort { $0.isBought(before: $1) }
@@ -34,10 +36,11 @@ struct PurchaseHistory {
         for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {
             purchases[index].markUpgraded()
         }
-        // Residue is judged with the rest, but not shown.
-        let lasting = purchases.elements(where: \.isLasting)
-        self.lasting =
-            lasting.allSatisfy { erased.contains($0.transactionId) } ? nil : TransactionStatement(merging: lasting)
+        // Residue is evaluated with the rest, but is not part of the result.
+        let nonConsumables = purchases.elements(where: \.isNonConsumable)
+        nonConsumable =
+            nonConsumables.allSatisfy { erased.contains($0.transactionId) }
+            ? nil : TransactionStatement(merging: nonConsumables)
         hasSuperseded = timeline.hasSuperseded
         starts = purchases.indices.map { purchases[$0].start }
         self.purchases = erased.isEmpty ? purchases : purchases.elements { !erased.contains($0.transactionId) }
@@ -47,15 +50,15 @@ struct PurchaseHistory {
 }
 
 extension Chain {
-    /// Its transactions, judged together.
+    /// The purchases of the chain, evaluated together.
     func history(at now: Timestamp) -> PurchaseHistory { PurchaseHistory(self, at: now) }
 
-    /// The statements about all transactions, the earliest purchase first. A period that a receipt calls cancelled
+    /// The statements about all transactions, the earliest purchase first. A period that a receipt reports as cancelled
     /// because it was upgraded is marked as upgraded.
     public var purchases: [TransactionStatement] { history(at: .distantFuture).purchases }
 
-    /// What must stay known if the documents of the chain are erased: all facts without names, if they revoke anything
-    /// or count a consumable; otherwise nothing.
+    /// The residue to keep if the documents of the chain are erased. All facts become residue if the chain has residue
+    /// already, or if a transaction was revoked, upgraded or superseded, or is a consumable; otherwise none does.
     var residueOfErasure: [String: TransactionFact] {
         let history = history(at: .distantFuture)
         let needsResidue =
@@ -76,7 +79,8 @@ private struct Timeline {
         var transactions: [TransactionStatement] = []
         /// Whether it continues the period before it. A renewal supersedes nothing.
         var isRenewal = false
-        /// Whether it never entitles again, even if the purchase that superseded it is refunded or ends first.
+        /// Whether another purchase superseded it. Then it never entitles again, even if that purchase is refunded or
+        /// ends first.
         var isSuperseded = false
 
         /// Adds another transaction of the same period.
@@ -89,7 +93,7 @@ private struct Timeline {
             if let merged = TransactionStatement(merging: transactions) { period = merged }
         }
 
-        /// Whether only receipts call it cancelled. They do not distinguish a refund from an upgrade.
+        /// Whether only receipts report it as cancelled. They do not distinguish a refund from an upgrade.
         func isCancelled(byReceipts cancelled: Set<String>) -> Bool {
             guard period.revocation != nil else { return false }
             let revoked = (transactions.isEmpty ? [period] : transactions).filter { $0.revocation != nil }
@@ -105,12 +109,12 @@ private struct Timeline {
 
     private(set) var entries: [Entry] = []
     private(set) var hasSuperseded = false
-    /// The transactions that receipts call cancelled and that were upgraded.
+    /// The ids of transactions that receipts report as cancelled although they were upgraded.
     private(set) var upgraded: Set<String> = []
 
     /// The periods that were neither upgraded nor superseded.
     ///
-    /// - Parameter erased: Transactions that are not shown.
+    /// - Parameter erased: The ids of transactions to leave out.
     func periods(without erased: Set<String>) -> [TransactionStatement] {
         entries.indices.filter { !entries[$0].isSuperseded && !entries[$0].isErased(erased) }.map { entries[$0].period }
     }
@@ -120,8 +124,8 @@ private struct Timeline {
     }
 
     /// - Parameters:
-    ///   - purchases: The earliest first. Those that are no subscription are left out.
-    ///   - cancelled: Those that only receipts call cancelled.
+    ///   - purchases: All purchases, the earliest first. Only periods of subscriptions are used.
+    ///   - cancelled: The ids of transactions that only receipts report as cancelled.
     init(_ purchases: [TransactionStatement], cancelledByReceipt cancelled: Set<String>, at now: Timestamp) {
         findPeriods(in: purchases)
         findRenewals()
@@ -147,7 +151,8 @@ private struct Timeline {
         entries.sort { $0.period.isBought(before: $1.period) }
     }
 
-    /// Receipts and old payloads do not mark renewals. There a renewal is a period that begins when another one ends.
+    /// Receipts and old payloads do not mark renewals. For them, a period that begins when another one ends counts as a
+    /// renewal.
     private mutating func findRenewals() {
         var ends: Set<Int64>?
         for index in entries.indices {
@@ -161,8 +166,8 @@ private struct Timeline {
         }
     }
 
-    /// A purchase of another product supersedes the period that ran at that time. A renewal of that period, which may
-    /// have been charged ahead, ends with it.
+    /// A purchase of another product supersedes the period that ran at that time, and the renewals of that period,
+    /// which may have been charged ahead.
     private mutating func findSuperseded(at now: Timestamp) {
         for index in entries.indices {
             entries[index].isSuperseded =
@@ -173,7 +178,7 @@ private struct Timeline {
     }
 
     private mutating func supersedeRenewals() {
-        // By the second at which periods ended: whether all of them were superseded.
+        // For each second: whether all periods that ended in it were superseded.
         var areSuperseded: [Int64: Bool] = [:]
         for index in entries.indices {
             let (start, end) = (entries[index].period.start.second, entries[index].period.end.second)
@@ -182,7 +187,7 @@ private struct Timeline {
         }
     }
 
-    /// A receipt calls an upgraded period cancelled at the second of the purchase that took its place.
+    /// In a receipt, the cancellation date of an upgraded period is the second of the purchase that superseded it.
     private mutating func markUpgrades(of cancelled: Set<String>) {
         for index in entries.indices where entries[index].isCancelled(byReceipts: cancelled) {
             let second = entries[index].period.revocation?.date.second
@@ -192,7 +197,8 @@ private struct Timeline {
         }
     }
 
-    /// Whether another product was bought while a period ran, by a purchase that meets a condition.
+    /// Whether another product was bought while a period ran, by a purchase that meets a condition. Renewals do not
+    /// count.
     private func hasSuccessor(_ index: Int, where condition: (TransactionStatement) -> Bool) -> Bool {
         let (start, end) = (entries[index].period.start, entries[index].period.end)
         for other in entries.indices[(index + 1)...] {
@@ -218,8 +224,8 @@ extension Array<TransactionStatement> {
 }
 
 extension TransactionStatement {
-    /// Merges the transactions of one purchase, the earliest first: the newest statement under the first id and date.
-    /// If one of them was revoked, so was the purchase. `nil` if there are none.
+    /// Merges the transactions of one purchase, the earliest first, into the newest statement with the id and the date
+    /// of the first transaction. If one of them was revoked, the purchase was. `nil` if there are none.
     fileprivate init?(merging transactions: [TransactionStatement]) {
         guard let first = transactions.first, let newest = transactions.max(by: { $0.provenance < $1.provenance })
         else { return nil }
@@ -235,10 +241,10 @@ extension TransactionStatement {
         }
     }
 
-    /// When it began, or the beginning of time if unknown.
+    /// When it began; the beginning of time if unknown.
     var start: Timestamp { purchaseDate ?? .distantPast }
 
-    /// When it ends, or the end of time if unknown.
+    /// When it ends; the end of time if unknown.
     var end: Timestamp { expiresDate ?? .distantFuture }
 
     /// The order of purchases: by date, then by end, then by id.
@@ -248,8 +254,8 @@ extension TransactionStatement {
         return transactionId < other.transactionId
     }
 
-    /// Whether it is a non-consumable: none of the other types, since receipts name no type.
-    fileprivate var isLasting: Bool {
+    /// Whether it counts as a non-consumable: it is of none of the other types. Receipts do not name the type.
+    fileprivate var isNonConsumable: Bool {
         !isSubscription && type != .consumable && type != .nonRenewingSubscription
     }
 
@@ -260,7 +266,8 @@ extension TransactionStatement {
 }
 
 extension Timestamp {
-    /// The second it falls into. Dates of different documents are compared by it, since receipts have whole seconds.
+    /// The second it falls into. Dates of different documents are compared by second, since receipts have whole
+    /// seconds.
     var second: Int64 {
         let (second, rest) = milliseconds.quotientAndRemainder(dividingBy: 1000)
         return rest < 0 ? second - 1 : second

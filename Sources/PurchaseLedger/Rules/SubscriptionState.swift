@@ -46,13 +46,14 @@ public struct SubscriptionState: Hashable, Sendable {
     public var accessUntil: Timestamp?
     /// When this state changes if no further fact arrives; `nil` for never.
     public var nextChange: Timestamp?
-    /// Whether it will renew; `nil` if unknown, because no renewal info about the governing period has arrived.
+    /// Whether the subscription will renew; `nil` if unknown, because no renewal info about the governing period has
+    /// arrived.
     public var willRenew: Bool?
     /// The product of the next period.
     public var nextProductId: String?
-    /// Why it ended or will end.
+    /// Why the subscription ended or will end; `nil` if unknown.
     public var expirationIntent: Open<ExpirationIntent>?
-    /// The customer's answer to a price increase; `nil` without one.
+    /// The customer's answer to a price increase; `nil` if there is no increase.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
 
     /// Whether the App Store still tries to charge; `nil` if unknown.
@@ -74,8 +75,8 @@ public struct SubscriptionState: Hashable, Sendable {
 extension Chain {
     /// The state of the subscription at `now`; `nil` if the chain is no subscription.
     ///
-    /// The first that applies decides: the governing period was revoked, still runs, is in its grace period, is in
-    /// billing retry, or its end was announced. Otherwise the status is `stale`.
+    /// The first of these that applies to the governing period decides: it was revoked, still runs, is in its grace
+    /// period, is in billing retry, or its end was announced. Otherwise the status is `stale`.
     public func subscription(at now: Timestamp) -> SubscriptionState? {
         history(at: now).subscription(renewal, at: now)
     }
@@ -92,27 +93,27 @@ extension PurchaseHistory {
             state.nextProductId = renewal?.autoRenewProductId
             return state
         }
-        let about = renewal.flatMap { $0.isAbout(governing) ? $0 : nil }
-        var state = SubscriptionState(Self.status(of: governing, about, at: now), governing)
+        let applicable = renewal.flatMap { $0.isAbout(governing) ? $0 : nil }
+        var state = SubscriptionState(Self.status(of: governing, applicable, at: now), governing)
         switch state.status {
         case .active:
             state.lastPaid = lastPaid(after: governing)
             state.accessUntil = state.lastPaid.expiresDate
         case .billingGrace:
-            state.accessUntil = about?.gracePeriodExpiresDate
+            state.accessUntil = applicable?.gracePeriodExpiresDate
         case .expired, .billingRetry, .revoked, .stale, .upgraded:
             break
         }
-        state.nextChange = nextChange(of: state, about, at: now)
-        state.willRenew = about?.willRenew
+        state.nextChange = nextChange(of: state, applicable, at: now)
+        state.willRenew = applicable?.willRenew
         state.nextProductId = renewal?.autoRenewProductId
-        state.expirationIntent = about?.expirationIntent
-        state.priceIncreaseStatus = about?.priceIncreaseStatus
+        state.expirationIntent = applicable?.expirationIntent
+        state.priceIncreaseStatus = applicable?.priceIncreaseStatus
         return state
     }
 
-    /// The period bought last of those that have begun. If none has, the first one counts as running: a renewal that
-    /// was charged ahead proves that another period precedes it.
+    /// The period bought last of those that have begun. If none has, the first period governs: a renewal that was
+    /// charged ahead proves that another period precedes it.
     private func governing(at now: Timestamp) -> TransactionStatement? {
         periods.indices.last { periods[$0].start <= now }.map { periods[$0] } ?? periods.first
     }
@@ -149,7 +150,7 @@ extension PurchaseHistory {
 }
 
 extension TransactionStatement {
-    /// Whether this period continues a time that is paid for until `end`, without a gap.
+    /// Whether this period extends access that is paid for until `end`, without a gap.
     func continues(after end: Timestamp) -> Bool { start.second <= end.second && end < self.end }
 }
 

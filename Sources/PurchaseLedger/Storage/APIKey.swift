@@ -3,7 +3,7 @@
 public import AppStoreModel
 import Crypto
 
-/// An API key: what its holder may do, and for which app. Only a hash of the secret is stored.
+/// An API key: what its holder may do, and for which app. The key's secret is stored only as a hash.
 public struct APIKey: Hashable, Sendable {
     /// What the holder of a key may do.
     public enum Role: String, CaseIterable, Sendable {
@@ -20,7 +20,7 @@ public struct APIKey: Hashable, Sendable {
     public var name: String
     /// What the key may do.
     public var role: Role
-    /// The app that the key opens.
+    /// The app whose data the key gives access to.
     public var bundleId: String
     /// SHA-256 of the secret part. Its 220 random bits cannot be guessed, so that no slower hash is needed.
     public var secretHash: [UInt8]

@@ -2,26 +2,27 @@
 
 public import AppStoreModel
 
-/// What a decision changes, as whole values. A storage may write the members in any order, but keeps the order within
-/// lists.
+/// The changes that a decision makes. Each changed record is a whole value. A storage may write the members in any
+/// order, but keeps the order within lists.
 public struct LedgerChanges: Sendable {
-    /// Documents to store. The tokens in a notification come before it.
+    /// Documents to store. The tokens in a notification come before the notification.
     public var documents: [NewDocument] = []
-    /// Records of chains, new or in place of the stored ones.
+    /// Records of chains, to insert or to replace the stored ones.
     public var chains: [ChainRecord] = []
-    /// Records of customers, new or in place of the stored ones.
+    /// Records of customers, to insert or to replace the stored ones.
     public var customers: [CustomerRecord] = []
     /// Customers to erase together with their ids.
     public var erasedCustomers: Set<Customer> = []
     /// Chains whose documents become evidence for another chain.
     public var movedEvidence: [ChainKey: ChainKey] = [:]
-    /// Chains to cut off from their documents. A document that is then evidence for no chain is erased.
+    /// Chains that lose their documents. A document that is then evidence for no chain is erased.
     public var erasedChains: Set<ChainKey> = []
-    /// Events, in order.
+    /// Events to append, in order.
     public var events: [LedgerEvent] = []
-    /// API keys, new or in place of those with the same public part.
+    /// API keys, to insert or to replace those with the same public part.
     public var apiKeys: [APIKey] = []
-    /// By bundle id: the digest of the catalogue with which all chains of the app were evaluated. Empty for none.
+    /// The digest of the catalogue with which all chains of an app were evaluated, by bundle id. It is empty if there
+    /// was no catalogue.
     public var catalogues: [String: [UInt8]] = [:]
 
     public init() {}
@@ -35,7 +36,7 @@ public struct LedgerChanges: Sendable {
 
 /// A document to store.
 public struct NewDocument: Sendable {
-    /// The document and what it says.
+    /// The document and the facts in it.
     public var evidence: Evidence
     /// The chains that it is evidence for, in addition to earlier ones if it is stored already.
     public var chains: Set<ChainKey>

@@ -2,27 +2,27 @@
 
 public import AppStoreModel
 
-/// What a decision needs. A storage loads all of it at once.
+/// The records to load, for a decision or an answer. A storage loads all of them in one consistent state.
 public struct LedgerQuery: Hashable, Sendable {
     /// The chains to load.
     public var chains: Set<ChainKey> = []
-    /// Transactions, to load the chains that have them.
+    /// Transactions. The chains that contain them are loaded.
     public var transactions: Set<TransactionKey> = []
-    /// Customers, each by one of its ids.
+    /// The customers to load, each by one of its ids.
     public var customers: Set<CustomerID> = []
     /// The environments in which to load all chains of ``customers``.
     public var holdings: Set<Environment> = []
-    /// Whether to load the owners of all chains in the snapshot too.
+    /// Whether to load the owners of all chains in the snapshot.
     public var owners = false
-    /// Documents, to find out whether they are stored.
+    /// Documents to look up, without their content: whether they are stored.
     public var names: Set<Provenance> = []
     /// Documents that the decision may store, so that a storage can prepare them outside its transaction.
     public var arriving: [Evidence] = []
     /// Documents to load with their content.
     public var documents: Set<Provenance> = []
-    /// Chains, to load the names of all their documents.
+    /// Chains. The names of all their documents are loaded.
     public var evidence: Set<ChainKey> = []
-    /// Apps by bundle id, to load the digests of the catalogues with which their chains were evaluated last.
+    /// Bundle ids of apps. Their ``LedgerChanges/catalogues`` are loaded.
     public var catalogues: Set<String> = []
 
     public init() {}
@@ -50,28 +50,28 @@ public struct LedgerQuery: Hashable, Sendable {
     }
 }
 
-/// One consistent state of what a query named, as far as it is stored.
+/// The stored records that a query names, in one consistent state.
 public struct LedgerSnapshot: Sendable {
     /// The query that this answers.
     public var query: LedgerQuery
     /// The chains of the query that exist.
     public var chains: [ChainKey: ChainRecord] = [:]
-    /// The chain of each transaction. If documents name different chains, as after a migration, the newest document
-    /// decides.
+    /// The chain of each transaction. If documents name different chains, for example after a migration, the newest
+    /// document decides.
     public var transactions: [TransactionKey: ChainKey] = [:]
-    /// The customers that the query names.
+    /// The customer of each id in the query that has one.
     public var ids: [CustomerID: Customer] = [:]
     /// The customers of the query, and the owners of its chains.
     public var customers: [Customer: CustomerRecord] = [:]
-    /// For each id without a customer, if the snapshot is for a decision: an unused number for a customer with this id.
+    /// An unused number for each id in the query that has no customer. Only a snapshot for a decision has these.
     public var newNumbers: [CustomerID: Int64] = [:]
-    /// Those of `query.names` that are stored and can be read.
+    /// The documents of `query.names` that are stored and can be read.
     public var names: Set<Provenance> = []
-    /// The documents of the query that are stored.
+    /// The documents of `query.documents` that are stored.
     public var documents: [Provenance: StoredDocument] = [:]
-    /// The documents of the chains, if the query asks for them.
+    /// The documents of each chain in `query.evidence`.
     public var evidence: [ChainKey: [DocumentReference]] = [:]
-    /// By bundle id: the last committed ``LedgerChanges/catalogues``.
+    /// The ``LedgerChanges/catalogues`` that were committed last, by bundle id.
     public var catalogues: [String: [UInt8]] = [:]
 
     public init(_ query: LedgerQuery) {

@@ -13,9 +13,9 @@ public protocol LedgerStorage: Sendable {
 
     /// Loads what a query names, decides and commits.
     ///
-    /// Once this returns, all changes are durable. If it throws, none is. Between load and commit no other commit
-    /// changes what was loaded: the storage either prevents it, or loads and decides again. Therefore `decide` must
-    /// have no side effects: it may run several times, and only the changes of the last run count. If the task is
+    /// Once this returns, all changes are durable. If it throws, nothing was changed. Between load and commit no other
+    /// commit changes what was loaded: the storage either prevents it, or loads and decides again. Therefore `decide`
+    /// must have no side effects: it may run several times, and only the changes of the last run count. If the task is
     /// cancelled, this still reports whether the changes were committed.
     ///
     /// - Throws: Errors of `decide`, or ``LedgerStorageError``.
@@ -28,8 +28,8 @@ public protocol LedgerStorage: Sendable {
 
     /// The events of one app after a cursor, oldest first, at most `limit`.
     ///
-    /// No event ever appears before a cursor that was returned. Events of one chain keep the order in which they were
-    /// decided.
+    /// Once a cursor was returned, no new event appears before it. Events of one chain keep the order in which they
+    /// were decided.
     ///
     /// - Parameter cursor: `nil` for the beginning.
     /// - Throws: ``EventCursorError`` if the cursor is not of this ledger, or if events after it were erased.
@@ -52,13 +52,13 @@ public protocol LedgerStorage: Sendable {
     /// When the newest notification arrived; `nil` if there is none among the last `count` documents.
     func lastNotification(among count: Int) async throws -> Timestamp?
 
-    /// All API keys, the one stored last at the end.
+    /// All API keys, in the order in which they were stored. Storing a key again moves it to the end.
     func apiKeys() async throws -> [APIKey]
 
-    /// Writes something meaningless, to find out whether writing is possible.
+    /// Writes a placeholder, to find out whether writing is possible.
     func proveWritable() async throws
 
-    /// A warning for the operator although the storage works, as a sentence; `nil` if there is none.
+    /// A warning for the operator about a storage that still works, as a sentence; `nil` if there is none.
     var concern: String? { get }
 }
 
@@ -74,18 +74,18 @@ public typealias LedgerDecider<Output: Sendable> = @Sendable (LedgerSnapshot) th
 public enum LedgerDecision<Output: Sendable>: Sendable {
     /// Commit these changes, and return the output.
     case commit(LedgerChanges, Output)
-    /// Load this in addition, and decide again.
+    /// Load these records too, and decide again.
     case load(LedgerQuery)
 }
 
 extension LedgerDecision {
-    /// How often a decision may ask for more. One or two steps lead from what is loaded to everything it needs.
+    /// The limit on loads for one decision. One or two loads after the first lead to everything that a decision needs.
     private static var mostLoads: Int { 8 }
 
-    /// Loads, decides until the decision asks for no more, and commits. For storages that exclude other writers
-    /// meanwhile.
+    /// Loads and decides until the decision needs no further records, then commits. For storages that exclude other
+    /// writers during this call.
     ///
-    /// - Throws: Errors of `decide`, `load` and `commit`, or ``LedgerStorageError`` if the decision never ends.
+    /// - Throws: Errors of `decide`, `load` and `commit`, or ``LedgerStorageError`` if a decision needs too many loads.
     public static func run(
         _ query: LedgerQuery, _ decide: LedgerDecider<Output>, load: (LedgerQuery) throws -> LedgerSnapshot,
         commit: (LedgerChanges) throws -> Void
@@ -99,7 +99,7 @@ extension LedgerDecision {
                 return output
             }
         }
-        throw LedgerStorageError(.unavailable, "A decision asked for more and more")
+        throw LedgerStorageError(.unavailable, "A decision asked for more records too often")
     }
 }
 
@@ -131,7 +131,7 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(message)" }
 }
 
-/// A place in a scan, in the storage's own format.
+/// A position in a scan, in the storage's own format.
 public struct ScanCursor: Hashable, Sendable, RawRepresentable {
     public var rawValue: String
 
@@ -146,7 +146,7 @@ public struct ScanPage<Item: Sendable>: Sendable {
     public var items: [Item]
     /// What could not be read on this page, as sentences. The scan continues after it.
     public var damage: [String]
-    /// Where the scan continues; `nil` at its end.
+    /// The cursor of the next page; `nil` at the end of the scan.
     public var next: ScanCursor?
 
     public init(items: [Item], damage: [String] = [], next: ScanCursor?) {

@@ -5,7 +5,7 @@ import Synchronization
 
 /// A ledger in memory, for tests and simulations: it meets every requirement except durability.
 ///
-/// It has few indexes, so that it stays simple. Most operations take time in proportion to what is stored.
+/// To stay simple it has few indexes. Most operations take time in proportion to what is stored.
 public final class MemoryLedgerStorage: LedgerStorage {
     private let state = Mutex(State())
 
@@ -63,7 +63,7 @@ public final class MemoryLedgerStorage: LedgerStorage {
 }
 
 private struct State {
-    /// In the order of their arrival; `nil` if erased.
+    /// The documents in the order of their arrival; `nil` if erased.
     var documents: [Document?] = []
     var places: [Provenance: Int] = [:]
     var chains: [ChainKey: ChainRecord] = [:]
@@ -171,8 +171,8 @@ extension State {
         }
     }
 
-    /// Documents that are evidence for one chain are evidence for another one from now on. Without another one they are
-    /// erased unless they are evidence for more.
+    /// Makes the documents of one chain evidence for another one. If there is no other one, erases the documents that
+    /// are then evidence for no chain.
     private mutating func replaceEvidence(of old: ChainKey, with new: ChainKey?) {
         for place in documents.indices {
             guard documents[place]?.chains.remove(old) != nil else { continue }

@@ -11,17 +11,17 @@ public struct ChainRecord: Hashable, Sendable {
     public var report: ChainReport?
     /// The owners, in the order in which they were linked.
     public var owners: [Owner] = []
-    /// When claims changed the owner; see `OwnerChanges`.
+    /// The times at which claims changed the owner; see `OwnerChanges`.
     public var ownerChanges: [Timestamp] = []
-    /// The tombstone: when the chain was erased. A document that was signed before says nothing about the chain unless
-    /// a customer presents it. `nil` if the chain was not erased, or a document restored it.
+    /// The tombstone: when the chain was erased; `nil` if it was not erased, or a document restored it. A document that
+    /// was signed before then says nothing about the chain unless a customer presents it.
     public var erasedAt: Timestamp?
-    /// The original transaction id of the chain to which this one was migrated, and which has taken over its facts.
+    /// If the chain was migrated: the original transaction id of the chain that took over its facts.
     public var successor: String?
     /// When the last event about the chain was recorded. Events of one chain never go back in time.
     public var lastEventAt: Timestamp?
 
-    /// A customer who owns a chain.
+    /// A customer that owns a chain.
     public struct Owner: Hashable, Sendable {
         /// The owner.
         public var customer: Customer
@@ -53,7 +53,7 @@ public struct ChainRecord: Hashable, Sendable {
 public struct CustomerRecord: Hashable, Sendable {
     /// The customer.
     public let customer: Customer
-    /// The app's ids for the customer, in the order in which they were added. Normalized, see
+    /// The app's ids for the customer, in the order in which they were added, each normalized by
     /// `String.normalizedCustomerID`.
     public var ids: [String]
     /// Whether the customer exists in its own right: a claim or an alias has used one of its ids. Otherwise it exists
@@ -70,25 +70,25 @@ public struct CustomerRecord: Hashable, Sendable {
     var identifiers: Set<CustomerID> { Set(ids.map { CustomerID($0, of: customer.bundleId) }) }
 }
 
-/// A document as it is stored.
+/// A document from a storage.
 public struct StoredDocument: Hashable, Sendable {
-    /// The digest that names the document.
-    public var id: EvidenceID
+    /// The digest of the document.
+    public var id: DocumentDigest
     /// What kind of document it is.
     public var kind: Evidence.Kind
     /// The app and environment that the document names.
     public var scope: LedgerScope
-    /// `nil` if the document does not say when it was signed.
+    /// When the document was signed; `nil` if it does not say.
     public var signedDate: Timestamp?
     /// When the document arrived.
     public var receivedAt: Timestamp
-    /// Type and UUID; `nil` if it is no notification.
+    /// The type and UUID of a notification; `nil` for other documents.
     public var notification: Evidence.Notification?
     /// The document as it arrived, byte for byte.
     public var document: [UInt8]
 
     public init(
-        id: EvidenceID, kind: Evidence.Kind, scope: LedgerScope, signedDate: Timestamp?, receivedAt: Timestamp,
+        id: DocumentDigest, kind: Evidence.Kind, scope: LedgerScope, signedDate: Timestamp?, receivedAt: Timestamp,
         notification: Evidence.Notification?, document: [UInt8]
     ) {
         self.id = id
@@ -100,6 +100,6 @@ public struct StoredDocument: Hashable, Sendable {
         self.document = document
     }
 
-    /// The name under which it is stored.
+    /// The name under which the document is stored.
     public var name: Provenance { Provenance(id, signed: signedDate) }
 }

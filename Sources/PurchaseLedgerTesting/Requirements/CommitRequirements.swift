@@ -10,7 +10,7 @@ import Synchronization
 
 extension LedgerStorageContract {
     static let commits = [
-        Requirement("What is not stored is not in a snapshot") { trial in
+        Requirement("A snapshot of an empty ledger is empty") { trial in
             for handle in trial.handles { try trial.expectNothing(try await handle.load(everything)) }
         },
         Requirement("A commit returns the output of its decision, and either handle loads what it committed") { trial in
@@ -25,7 +25,7 @@ extension LedgerStorageContract {
                 try trial.expect(found.catalogues, is: ["com.example.one": [1, 0, 255]], "Catalogues")
             }
         },
-        Requirement("A commit whose decision throws changes nothing of anything") { trial in
+        Requirement("A commit whose decision throws changes nothing") { trial in
             struct Undo: Error {}
             for _ in 0..<2 {
                 do {
@@ -40,7 +40,7 @@ extension LedgerStorageContract {
             try trial.expect(try await trial.first.apiKeys(), is: [], "API keys")
             let events = try await trial.second.events(of: "com.example.one", after: nil, limit: 9).events
             try trial.expect(events, is: [], "Events")
-            // A retry must not find remains of it.
+            // A retry must not find anything that the failed commits wrote.
             _ = try await trial.commitEverything()
         },
         Requirement("A decision that asks for more runs again with all of it, and then its changes are committed") {
@@ -59,7 +59,7 @@ extension LedgerStorageContract {
             try trial.expect(Set(found.chains.keys), is: [Sample.key(1), Sample.key(2)], "Chains")
             try trial.expect(Array(found.customers.values), is: [anna], "Customers")
         },
-        Requirement("A commit of a task that is cancelled changes nothing if it throws, and all if it does not") {
+        Requirement("The commit of a cancelled task changes nothing if it throws, and everything if not") {
             trial in
             var counted = 0
             for number in 0..<20 {
@@ -70,7 +70,7 @@ extension LedgerStorageContract {
             }
             try trial.expect(try await trial.count(), is: counted, "The count")
         },
-        Requirement("Whether writing is possible can be tested as often as wanted, and changes nothing") { trial in
+        Requirement("proveWritable can be called repeatedly, and changes no record") { trial in
             for handle in trial.handles + trial.handles { try await handle.proveWritable() }
             try trial.expectNothing(try await trial.load { $0 = everything })
         },
@@ -141,9 +141,9 @@ extension LedgerStorageContract {
                     group.addTask { try await trial.count(number, trial.handles[number % 2]) }
                 }
                 let counts = try await group.reduce(into: Set<Int>()) { $0.insert($1) }
-                try trial.expect(counts, is: Set(1...100), "What each of 100 commits that add one counted")
+                try trial.expect(counts, is: Set(1...100), "The counts that 100 commits returned")
             }
-            try trial.expect(try await trial.count(), is: 100, "The sum of them")
+            try trial.expect(try await trial.count(), is: 100, "The final count")
         },
         Requirement("If many commits add one id at once, one customer gets it") { trial in
             let id = CustomerID("anna", of: "com.example.one")
@@ -180,7 +180,7 @@ extension LedgerStorageContract {
                 }
                 return try await group.reduce(into: []) { $0 += $1 }
             }
-            try trial.expect(Set(numbers).count, is: 50, "Different numbers of 50 customers")
+            try trial.expect(Set(numbers).count, is: 50, "Distinct numbers of 50 customers")
             let ids = Set((0..<5).map { CustomerID("new \($0)", of: "com.example.one") })
             let more = try await trial.second.commit(LedgerQuery { $0.customers = ids }) {
                 .commit(LedgerChanges(), $0.newNumbers)
@@ -188,11 +188,11 @@ extension LedgerStorageContract {
             try trial.expect(Set(more.keys), is: ids, "New ids with a number")
             try trial.expect(Set(more.values).subtracting(numbers).count, is: 5, "New numbers for five new ids")
         },
-        Requirement("A load sees one state while others write") { trial in
-            try await trial.together(0, trial.first)
+        Requirement("A load sees one consistent state while others write") { trial in
+            try await trial.writeEverywhere(0, trial.first)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for round in 1...50 {
-                    group.addTask { try await trial.together(Int64(round), trial.handles[round % 2]) }
+                    group.addTask { try await trial.writeEverywhere(Int64(round), trial.handles[round % 2]) }
                     group.addTask {
                         let found = try await trial.load(trial.handles[round / 2 % 2]) {
                             $0.chains = [Sample.key(1), Sample.key(2)]
@@ -212,7 +212,7 @@ extension LedgerStorageContract {
 extension Trial {
     /// Increments a count that is kept in a chain.
     ///
-    /// - Returns: The sum.
+    /// - Returns: The new count.
     @discardableResult
     fileprivate func count(_ number: Int, _ handle: any LedgerStorage) async throws -> Int {
         try await handle.commit(LedgerQuery { $0.chains = [Sample.key()] }) { snapshot in
@@ -227,12 +227,12 @@ extension Trial {
 
     fileprivate func count() async throws -> Int {
         let record = try await record(Sample.key())
-        try expect(record?.chain.transactions.count ?? 0, is: record?.ownerChanges.count ?? 0, "Transactions of all")
+        try expect(record?.chain.transactions.count ?? 0, is: record?.ownerChanges.count ?? 0, "Transactions")
         return record?.ownerChanges.count ?? 0
     }
 
     /// Writes one number into two chains and a catalogue.
-    fileprivate func together(_ number: Int64, _ handle: any LedgerStorage) async throws {
+    fileprivate func writeEverywhere(_ number: Int64, _ handle: any LedgerStorage) async throws {
         try await commit(handle) { changes in
             changes.chains = [1, 2].map { chain in
                 var record = Sample.chain(chain)

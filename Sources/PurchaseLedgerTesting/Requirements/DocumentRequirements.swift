@@ -61,7 +61,7 @@ extension LedgerStorageContract {
             try trial.expect(
                 (1...3).map { found.evidence[Sample.key($0)] ?? [] }, is: [[reference], [reference], []], "Evidence")
         },
-        Requirement("A token in a notification is a document of its own, byte for byte, wherever else it arrives") {
+        Requirement("A token in a notification is also a document of its own, byte for byte") {
             trial in
             let token = Sample.evidence(Sample.token(#"{"name":"inner"}"#), .transaction)
             let text = String(decoding: token.document, as: UTF8.self)
@@ -70,7 +70,7 @@ extension LedgerStorageContract {
                     Sample.token(#"{"name":\#(number),"data":{"signedTransactionInfo":"\#(text)"}}"#), .notification,
                     parts: [token], notification: Evidence.Notification(uuid: "\(number)", type: "A", subtype: nil))
             }
-            // Together with the token, after it, and without it.
+            // The first is stored together with the token, the second after it, the third once the token was erased.
             try await trial.commit {
                 $0.documents = [Sample.new(token, for: [1]), Sample.new(notifications[0], for: [1])]
             }
@@ -80,11 +80,11 @@ extension LedgerStorageContract {
             let names = Set(([token] + notifications).map(\.provenance))
             var found = try await trial.load { $0.documents = names }.documents
             let kept = Set(notifications.dropFirst().map(\.document))
-            try trial.expect(Set(found.values.map(\.document)), is: kept, "Those that were not erased")
+            try trial.expect(Set(found.values.map(\.document)), is: kept, "Documents that were not erased")
             try await trial.commit { $0.documents = [Sample.new(token, for: [2])] }
             found = try await trial.load { $0.documents = names }.documents
             try trial.expect(
-                Set(found.values.map(\.document)), is: kept.union([token.document]), "With the token again")
+                Set(found.values.map(\.document)), is: kept.union([token.document]), "Documents with the token again")
         },
         Requirement("The evidence for a chain is every document that was stored for it, with all chains of each") {
             trial in
@@ -100,9 +100,9 @@ extension LedgerStorageContract {
                 try trial.expect(references.count, is: expected.count, "Documents for \(number)")
             }
         },
-        Requirement("With a chain exactly those documents are erased that are evidence for no other chain") {
+        Requirement("Erasing a chain erases exactly its documents that are evidence for no other chain") {
             trial in
-            // Evidence for one erased chain, for an erased and another one, for two erased ones, and for none.
+            // Chains 1 and 3 are erased, 2 stays: documents of one, of an erased and the other, of both, and of none.
             let chains = [[1], [1, 2], [1, 3], [], [2], [3]]
             let documents = (0..<24).map { Sample.document($0, for: chains[$0 % 6]) }
             let names = Set(documents.map(\.evidence.provenance))
@@ -137,7 +137,7 @@ extension LedgerStorageContract {
                 Set(found.values.joined().flatMap(\.chains)), is: [Sample.key(2), Sample.key(3)], "Chains")
             try await trial.commit { $0.erasedChains = [Sample.key(2)] }
             let left = try await trial.scan(trial.first.scanDocuments, limit: 10) { _ in }
-            try trial.expect(left.count, is: 4, "Documents left: those of no chain, and of another besides")
+            try trial.expect(left.count, is: 4, "Documents left")
         },
         Requirement("The newest notification is found if it is among the last documents") { trial in
             let kinds: [Evidence.Kind] = [.notification, .notification, .transaction, .receipt]
@@ -166,8 +166,8 @@ extension LedgerStorageContract {
                     if page < 30 { try await trial.store(start..<start + 2) }
                 }
                 let counts = Dictionary(found.map { ($0.document, 1) }) { $0 + $1 }
-                try trial.expect(before.allSatisfy { counts[$0.document] == 1 }, "One is missing or comes twice")
-                try trial.expect(Set(before).isSubset(of: found), "One is not what was stored")
+                try trial.expect(before.allSatisfy { counts[$0.document] == 1 }, "A document is missing or comes twice")
+                try trial.expect(Set(before).isSubset(of: found), "A document is not what was stored")
             }
         },
         Requirement("A scan finds the remaining documents while others are erased") { trial in
@@ -180,7 +180,7 @@ extension LedgerStorageContract {
             }
             let left = (0..<5).map { Sample.document($0, for: []) } + (10..<20).map { Sample.document($0, for: []) }
             try trial.expect(
-                Set(left.map(\.evidence.document)).isSubset(of: found.map(\.document)), "One is missing")
+                Set(left.map(\.evidence.document)).isSubset(of: found.map(\.document)), "A document is missing")
             let after = try await trial.scan(trial.second.scanDocuments, limit: 3) { _ in }
             try trial.expect(after.count, is: left.count, "Documents in a scan after that")
         },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements about events, API keys and digests of catalogues.
+// The requirements about events, API keys and catalogue digests.
 
 import AppStoreModel
 import PurchaseLedger
@@ -23,7 +23,7 @@ extension LedgerStorageContract {
             try trial.expect(all.map(\.unplaced), is: expected, "Events")
             try trial.expect(
                 try await trial.page(of: "com.example.two", after: nil).events.map(\.unplaced), is: [other],
-                "Another app's")
+                "Another app's events")
             for (place, event) in all.enumerated() {
                 for limit in [0, 2, 100] {
                     let page = try await trial.page(after: event.cursor, limit: limit)
@@ -33,7 +33,7 @@ extension LedgerStorageContract {
                 }
             }
         },
-        Requirement("A cursor at the end stays valid, even of an app without events") { trial in
+        Requirement("A cursor at the end stays valid, even for an app without events") { trial in
             for bundleId in ["com.example.one", "com.example.two"] {
                 let start = try await trial.page(of: bundleId, after: nil)
                 try trial.expect(start.events, is: [], "Events")
@@ -52,7 +52,7 @@ extension LedgerStorageContract {
                 }
             }
         },
-        Requirement("While others write, a follower sees every event once, and events of one chain in order") {
+        Requirement("While others write, a reader sees every event once, and events of one chain in order") {
             trial in
             let writing = Writing()
             try await withThrowingTaskGroup(of: [LedgerEvent].self) { group in
@@ -79,7 +79,7 @@ extension LedgerStorageContract {
                 let found = try await trial.second.eraseEvents(before: Sample.time(Int64(before)), limit: limit)
                 try trial.expect(found, is: erased, "How many were erased before \(before), at most \(limit)")
                 let expected = Array(all.suffix(left))
-                try trial.expect(try await trial.page(after: nil).events, is: expected, "Those that are left")
+                try trial.expect(try await trial.page(after: nil).events, is: expected, "Events that are left")
                 for (place, event) in all.enumerated() {
                     if place + 1 >= all.count - left {
                         let rest = try await trial.page(after: event.cursor).events
@@ -95,9 +95,9 @@ extension LedgerStorageContract {
             try await trial.commit { $0.events = [Sample.event("new", at: 100)] }
             let new = try await trial.page(after: all.last?.cursor).events
             try trial.expect(new.map(\.detail), is: ["new"], "Events after all were erased")
-            try trial.expect(!all.map(\.cursor).contains(new.first?.cursor), "A cursor stands for two places")
+            try trial.expect(!all.map(\.cursor).contains(new.first?.cursor), "One cursor stands for two positions")
         },
-        Requirement("Any other text is an invalid cursor") { trial in
+        Requirement("Any text that is not a cursor of the ledger is refused as invalid") { trial in
             try await trial.commit { $0.events = [Sample.event("one")] }
             for text in Sample.awkward + ["-1", "one", "9223372036854775807", "9223372036854775808", "1 "] {
                 let error = try await trial.error(after: EventCursor(rawValue: text))
@@ -118,9 +118,10 @@ extension LedgerStorageContract {
             anna.ids += bert.ids
             try await trial.commit(erasing: [bert, cora]) { $0.customers = [anna] }
             let page = try await trial.page(after: nil)
-            try trial.expect(page.customerIds, is: [anna.customer: "anna"], "First ids of those that are left")
+            try trial.expect(page.customerIds, is: [anna.customer: "anna"], "First ids of the customers that are left")
             bert = try await trial.customer("cora")
-            try trial.expect(page.events.map(\.customer).contains(bert.customer), is: false, "A number is another's")
+            let isReused = page.events.map(\.customer).contains(bert.customer)
+            try trial.expect(isReused, is: false, "Whether the number of an erased customer is assigned again")
         },
     ]
 }
@@ -171,7 +172,7 @@ extension Trial {
         }
     }
 
-    /// The events that a follower reads until all are written.
+    /// The events that a reader gets, page by page, until all are written.
     fileprivate func follow(_ handle: any LedgerStorage, _ writing: Writing) async throws -> [LedgerEvent] {
         var (events, cursor) = ([LedgerEvent](), EventCursor?.none)
         while true {

@@ -49,7 +49,7 @@ extension LedgerStorageContract {
                 try trial.expect(found, is: [expected.key: expected], "The chain in \(scope)")
             }
         },
-        Requirement("A transaction leads to the chain that its newest document names") { trial in
+        Requirement("A transaction belongs to the chain that its newest document names") { trial in
             let receipt = {
                 var record = Sample.chain(3, transaction: "0")
                 record.chain.merge(Sample.statement("x", of: 3, signed: 6, source: .receipt))
@@ -86,7 +86,7 @@ extension LedgerStorageContract {
                 $0.chains = [Sample.chain(3), Sample.chain(3, in: Sample.sandbox, next: Sample.time(9))]
             }
             let due = try await trial.first.dueChains(at: Sample.time(2), limit: 9)
-            try trial.expect(due, is: [Sample.key(5)], "Due after one was put off, and one was dropped")
+            try trial.expect(due, is: [Sample.key(5)], "Due after one was postponed, and one has no next change")
         },
     ]
 }
@@ -129,7 +129,7 @@ extension LedgerStorageContract {
                 try trial.expect(found.customer(CustomerID(id, of: "com.example.one")), is: anna, "By \(id)")
             }
         },
-        Requirement("The chains of customers are loaded by environment, and none is missed") { trial in
+        Requirement("All chains of a customer in an environment are loaded") { trial in
             let (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert"))
             func expect(_ customer: CustomerRecord, _ environment: Environment, _ chains: [ChainRecord]) async throws {
                 for handle in trial.handles {
@@ -138,7 +138,7 @@ extension LedgerStorageContract {
                         $0.holdings = [environment]
                     }
                     try trial.expect(
-                        found.chains(of: customer.customer), is: chains, "\(customer.ids)' chains in \(environment)")
+                        found.chains(of: customer.customer), is: chains, "Chains of \(customer.ids) in \(environment)")
                 }
             }
             var chains = [1, 2, 3].map { Sample.chain($0, owners: [anna]) }
@@ -174,9 +174,9 @@ extension LedgerStorageContract {
                 $0.customers = [CustomerID("1", of: "com.example.one")]
                 ($0.holdings, $0.owners) = ([.production], true)
             }
-            try trial.expect(Set(held.customers.values), is: Set(customers[..<2]), "Owners of what a customer has")
+            try trial.expect(Set(held.customers.values), is: Set(customers[..<2]), "Owners of a customer's chains")
         },
-        Requirement("An erased customer leaves only its chains, and its ids are free for another one at once") {
+        Requirement("An erased customer leaves only its chains, and its ids can be used for another one at once") {
             trial in
             var (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert", "robert"))
             var chain = Sample.chain(owners: [bert])

@@ -14,13 +14,14 @@ enum Sample {
         "\u{0}", "a\u{0}b", "\u{1}0", "", "é\u{1f600}", "'; --\"\\,%_", String(repeating: "x", count: 70_000),
     ]
 
-    /// The key of a chain by a small number.
+    /// The key of a chain, made from a small number.
     static func key(_ number: Int = 1, in scope: LedgerScope = production) -> ChainKey {
         ChainKey("\(2_000_000_000 + number)", in: scope)
     }
 
     static func time(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: 1_700_000_000_000 + milliseconds) }
 
+    /// The earliest and the latest timestamp.
     static let ends = [Timestamp(milliseconds: .min), Timestamp(milliseconds: .max)]
 
     static func state(_ product: String = "product") -> ChainState {
@@ -87,13 +88,13 @@ extension Sample {
     private static let revocation = TransactionStatement.Revocation(
         date: time(3), reason: Open(rawValue: 17), type: Open(rawValue: "A_WORD"), percentage: -1)
 
-    /// A statement with a value in every member, none of them a known word.
+    /// A statement with a value in every member. Its enumerations have values that this version does not know.
     static func statement(
         _ id: String, of chain: Int = 1, signed: Int64 = 0, text: String = "text",
         source: TransactionStatement.Source = .signedTransaction
     ) -> TransactionStatement {
         var statement = TransactionStatement(
-            source: source, provenance: Provenance(signedDate: time(signed), evidence: EvidenceID([1, 2, 3])),
+            source: source, provenance: Provenance(signedDate: time(signed), digest: DocumentDigest([1, 2, 3])),
             transactionId: id, originalTransactionId: key(chain).originalTransactionId, productId: text)
         statement.knownSince = time(signed - 1)
         statement.type = Open(rawValue: text)
@@ -113,13 +114,13 @@ extension Sample {
 
     /// A statement without optional members.
     private static let bare = TransactionStatement(
-        source: .signedTransaction, provenance: Provenance(signedDate: ends[0], evidence: EvidenceID([])),
+        source: .signedTransaction, provenance: Provenance(signedDate: ends[0], digest: DocumentDigest([])),
         transactionId: "bare", originalTransactionId: key().originalTransactionId, productId: "")
 
     /// Renewal info with a value in every member.
     static var renewal: RenewalFact {
         var renewal = RenewalFact(
-            provenance: Provenance(signedDate: ends[0], evidence: EvidenceID([4])),
+            provenance: Provenance(signedDate: ends[0], digest: DocumentDigest([4])),
             originalTransactionId: key().originalTransactionId)
         (renewal.productId, renewal.autoRenewProductId, renewal.appAccountToken) = ("", awkward[1], awkward[4])
         renewal.willRenew = false

@@ -5,7 +5,8 @@ import PurchaseLedger
 
 /// The JSON of a customer in one environment.
 ///
-/// All answers have camelCase names and times in whole milliseconds. `docs/api.md` explains each member.
+/// All responses except those of verifyReceipt have camelCase names and times in whole milliseconds. `docs/api.md`
+/// explains each member.
 struct CustomerBody: Encodable, Sendable {
     /// The id in the request.
     var id: String
@@ -20,7 +21,8 @@ struct CustomerBody: Encodable, Sendable {
     var consumables: [ConsumableBody]
     var unknownProducts: [String]
 
-    /// - Parameter role: For a client key, the customer's other ids and the names of documents are left out.
+    /// - Parameter role: The role of the API key. A client key gets neither the customer's other ids nor the names of
+    ///   documents.
     init(
         _ id: String, _ answer: Ledger.CustomerAnswer, in scope: LedgerScope, at now: Timestamp, for role: APIKey.Role
     ) {
@@ -61,7 +63,7 @@ struct EntitlementBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of the question whether a customer has an entitlement.
+/// The JSON that says whether a customer has an entitlement.
 struct EntitlementCheckBody: Encodable, Sendable {
     var name: String
     var isActive: Bool
@@ -87,7 +89,8 @@ struct ConsumableBody: Encodable, Sendable {
     var revokedQuantity: Int
     var transferred: Bool
 
-    /// - Parameter isTransferred: Whether a claim took it from another customer, who may have used it.
+    /// - Parameter isTransferred: Whether this customer claimed the purchase from another customer, who may have used
+    ///   it already.
     init(_ purchase: ConsumablePurchase, isTransferred: Bool) {
         productId = purchase.productId
         transactionId = purchase.transactionId

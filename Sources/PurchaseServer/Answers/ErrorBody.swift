@@ -10,7 +10,7 @@ struct ErrorBody: Encodable, Sendable {
         var code: String
         var message: String
         var retryable: Bool
-        /// The cursor behind which the remaining events begin, for the code `cursorExpired` only.
+        /// The cursor after which the remaining events begin; only for the code `cursorExpired`.
         var oldest: String?
     }
 

@@ -14,7 +14,7 @@ import PurchaseLedger
 struct ErrorResponder {
     let logger: Logger
 
-    /// The response for an error, whose code is noted for the log line of the request.
+    /// Returns the response for an error, and notes the error's code for the log line of the request.
     func response(to error: any Error, of notes: RequestNotes, route: String) -> Response {
         let refusal = refusal(of: error, notes, route)
         notes.add { notes in

@@ -32,7 +32,7 @@ struct FullReceiptAnswer: Sendable {
         var chains = try await ledger.chains(chains(of: receipt.payload.inAppPurchases))
         let newest = chains.values.flatMap(\.receipts).max() ?? documents.sent
         try await documents.load([newest], from: ledger)
-        // Only the newest receipt has the purchases made since.
+        // The newest receipt may have purchases that the receipt in the request lacks.
         let latest = documents.purchases(in: newest)
         let more = self.chains(of: Array(latest.values)).filter { chains[$0] == nil }
         chains.merge(try await ledger.chains(more)) { $1 }
@@ -43,9 +43,10 @@ struct FullReceiptAnswer: Sendable {
         var response = response
         response.latestReceiptInfo = rows.flatMap { $0.transactions(documents) }
         response.pendingRenewalInfo = rows.compactMap { $0.renewal(documents) }
-        // The receipt in the request is canonical; the stored one may not be, if an earlier version stored it.
-        let kept = newest == documents.sent ? nil : documents[newest]
-        response.latestReceipt = Base64.encode(kept ?? receipt.document)
+        // The verifier made the receipt in the request canonical. A stored one may not be, if an earlier version of
+        // the server stored it.
+        let stored = newest == documents.sent ? nil : documents[newest]
+        response.latestReceipt = Base64.encode(stored ?? receipt.document)
         return response
     }
 
@@ -86,8 +87,8 @@ private struct ChainRows {
         facts.compactMap { transaction($0, documents) }
     }
 
-    /// A transaction with the content of its newest documents: the signed transaction's, otherwise the receipt's, which
-    /// need not be the receipt in the request.
+    /// A transaction in the form of verifyReceipt. Its content comes from the newest signed transaction. If there is
+    /// none, it comes from the newest receipt with the transaction, which is not always the receipt in the request.
     private func transaction(_ fact: TransactionFact, _ documents: KnownDocuments) -> LatestReceiptInfo? {
         guard let current = chain.current(fact) else { return nil }
         var row: LatestReceiptInfo
@@ -98,7 +99,7 @@ private struct ChainRows {
         } else {
             return nil
         }
-        // If the receipt is the newer of the two, its dates hold.
+        // `current` comes from the newer of the signed transaction and the receipt, so its dates hold.
         row.expiresDate = current.expiresDate
         // A receipt has the date at which an upgraded period ended; a signed transaction has no member for it.
         row.cancellationDate =
@@ -119,11 +120,11 @@ private struct KnownDocuments {
     /// The name of the receipt in the request.
     let sent: Provenance
     private var documents: [Provenance: [UInt8]] = [:]
-    private var purchases: [EvidenceID: [String: InAppPurchase]]
+    private var purchases: [DocumentDigest: [String: InAppPurchase]]
 
     init(_ receipt: Verified<AppReceipt>) {
-        sent = Provenance(EvidenceID(receipt.document, .receipt), signed: receipt.signedDate)
-        purchases = [sent.evidence: Self.byId(receipt.payload)]
+        sent = Provenance(DocumentDigest(receipt.document, .receipt), signed: receipt.signedDate)
+        purchases = [sent.digest: Self.byId(receipt.payload)]
     }
 
     /// The bytes of a document; `nil` if it was not loaded or is not stored.
@@ -140,15 +141,15 @@ private struct KnownDocuments {
     private mutating func add(_ stored: [Provenance: StoredDocument]) {
         for (name, document) in stored {
             documents[name] = document.document
-            guard document.kind == .receipt, purchases[name.evidence] == nil else { continue }
+            guard document.kind == .receipt, purchases[name.digest] == nil else { continue }
             let payload = (try? SignedReceipt(decoding: document.document)).map(\.payload)
             let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
-            purchases[name.evidence] = receipt.map(Self.byId)
+            purchases[name.digest] = receipt.map(Self.byId)
         }
     }
 
     /// The purchases in a receipt, by transaction id; empty for other documents.
-    func purchases(in receipt: Provenance) -> [String: InAppPurchase] { purchases[receipt.evidence] ?? [:] }
+    func purchases(in receipt: Provenance) -> [String: InAppPurchase] { purchases[receipt.digest] ?? [:] }
 
     func transaction(_ name: Provenance) -> JWSTransactionDecodedPayload? { payload(name) }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A member that is `null` if there is no value, which says that there is known to be none.
+/// A member that is encoded as `null` if it has no value, and not omitted: the server knows that there is none.
 @propertyWrapper
 struct Nullable<Value: Encodable & Sendable>: Encodable, Sendable {
     var wrappedValue: Value?

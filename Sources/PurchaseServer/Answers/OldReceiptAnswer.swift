@@ -8,13 +8,13 @@ import PurchaseLedger
 /// the ledger, and 21006 if the subscription is over.
 ///
 /// An old receipt does not sign its environment, so a sandbox receipt can be made to look like one from production.
-/// Therefore the ledger decides: a transaction that it does not know from documents that sign their environment was
-/// never bought.
+/// Therefore the ledger decides: it must know the transaction from a document whose signature covers the environment.
+/// Otherwise the receipt is refused.
 struct OldReceiptAnswer: Sendable {
     let receipt: VerifiedTransactionReceipt
     let environment: Environment
 
-    /// Whether the receipt is for an auto-renewable subscription: only those have an expiry in old receipts.
+    /// Whether the receipt is for an auto-renewable subscription: only their old receipts have an expiry date.
     var isSubscription: Bool { receipt.payload.expiresDate != nil }
 
     /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` if the ledger knows the transaction
@@ -68,7 +68,7 @@ extension SubscriptionState {
 }
 
 extension TransactionReceiptInfo {
-    /// The content of a receipt for the newest renewal.
+    /// Creates a copy of a receipt's content with the values of the newest renewal.
     fileprivate init(_ receipt: TransactionReceiptInfo, renewedBy statement: TransactionStatement) {
         self = receipt
         transactionId = statement.transactionId
@@ -78,7 +78,7 @@ extension TransactionReceiptInfo {
         expiresDate = statement.expiresDate
         cancellationDate = statement.revocation?.date
         webOrderLineItemId = statement.webOrderLineItemId ?? webOrderLineItemId
-        // The Apple ID of another product is unknown.
+        // `itemId` is the Apple ID of the receipt's product. That of another product is unknown.
         if statement.productId != receipt.productId { itemId = nil }
     }
 }

@@ -88,7 +88,7 @@ struct PurchaseBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of the name of a document that proves something.
+/// The JSON of the name of a stored document, and of the date on which it was signed.
 struct SourceBody: Encodable, Sendable {
     var id: String
     var kind: String?

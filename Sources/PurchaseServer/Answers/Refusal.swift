@@ -17,10 +17,9 @@ struct Refusal: Error {
     var retryAfter: Int64?
     /// Why the document was refused, if that is the reason.
     var cause: VerificationError?
-    /// The cursor behind which the remaining events begin, if the events behind the cursor in the request were erased.
+    /// The cursor after which the remaining events begin, if the events after the cursor in the request were erased.
     var oldestCursor: EventCursor?
-    /// Whether the load by other requests is the reason. The log then has a warning once a minute, not for each
-    /// request.
+    /// Whether overload is the reason. The log then has at most one warning a minute, instead of one for each request.
     var isOverload = false
 
     static let noKey = Refusal(
@@ -51,8 +50,8 @@ extension Refusal {
             message: error.message, isRetryable: error.isRetryable, cause: error)
     }
 
-    /// The refusal of a genuine document that this version cannot read: 503, so that it is sent again to a newer
-    /// version.
+    /// The refusal of a genuine document that this version cannot read: 503, so that the sender retries and a newer
+    /// version can read it.
     static func unreadable(_ error: VerificationError) -> Refusal {
         Refusal(
             status: .serviceUnavailable, code: error.code.rawValue, message: error.message, isRetryable: true,
@@ -68,7 +67,7 @@ extension Refusal {
         case .expired(let oldest):
             self.init(
                 status: .gone, code: "cursorExpired",
-                message: "Events behind this cursor were erased. Those that are left begin behind oldest.",
+                message: "Events after this cursor were erased. The remaining events begin after oldest.",
                 oldestCursor: oldest)
         }
     }

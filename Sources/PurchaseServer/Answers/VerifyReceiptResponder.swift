@@ -9,11 +9,11 @@ import ReceiptCoding
 /// Answers verifyReceipt requests for one environment: from the receipt, and from the ledger if there is one.
 ///
 /// As with Apple's endpoint, a receipt of any app is answered, and the caller compares `bundle_id`. The ledger records
-/// and completes the receipts of its own apps only.
+/// only the receipts of its own apps, and only their responses contain data from the ledger.
 struct VerifyReceiptResponder: Sendable {
     private let environment: Environment
     private let service: LedgerService?
-    /// For any app.
+    /// Accepts receipts of any app.
     private let verifier: AppStoreVerifier
 
     init(_ environment: Environment, _ service: LedgerService?) {
@@ -57,7 +57,7 @@ struct VerifyReceiptResponder: Sendable {
         } catch is VerificationError {
             return Answer(.unauthenticReceipt)
         } catch {
-            // The fault is the server's, and says nothing about the receipt.
+            // The server failed, which says nothing about the receipt.
             RequestNotes.add { $0.failure = error }
             return Answer(error is LedgerStorageError ? .unavailable : .internalDataAccess)
         }
@@ -114,8 +114,8 @@ extension VerifyReceiptResponder {
     private static func status(of error: VerificationError, _ receipt: [UInt8]) -> VerifyReceiptStatus {
         switch error.code {
         case .malformed:
-            // Only a document that is not a receipt at all is malformed. The App Store does not make faults inside a
-            // receipt.
+            // Only a document that is not a receipt at all is malformed. The App Store signs no receipt with faults
+            // inside, so such a receipt is not authentic.
             return (try? SignedReceipt(decoding: receipt)) == nil ? .malformedReceipt : .unauthenticReceipt
         case .unreadable:
             // The receipt is authentic, so 21003 would be wrong: this version of the server cannot read it.

@@ -5,9 +5,9 @@ public import PurchaseLedger
 
 /// The configuration of one app.
 public struct AppConfiguration: Sendable {
-    /// The bundle id and the Apple ID, with which documents are compared.
+    /// The bundle id and the Apple ID that documents of the app must have.
     public var identity: AppIdentity
-    /// What the app's products entitle to.
+    /// The app's products and their entitlements.
     public var catalogue = Catalogue()
     /// The `password` that verifyReceipt requires for receipts with subscriptions; `nil` if it requires none.
     public var sharedSecret: String?
@@ -30,9 +30,9 @@ public struct AppConfiguration: Sendable {
         com.example.notes.
         """
 
-    /// Whether an app can have this bundle id. With an impossible one, such as one with a space at its end, the server
-    /// would refuse each of the app's documents.
-    package static func canBeBundleId(_ text: String) -> Bool {
+    /// Whether a bundle id follows ``bundleIdRule``. With one that does not, such as one that ends with a space, the
+    /// server would refuse all documents of the app.
+    package static func isValidBundleId(_ text: String) -> Bool {
         (1...longestBundleId).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in
                 switch byte {

@@ -28,7 +28,7 @@ struct ConfigurationFile {
     /// - Throws: ``ConfigurationError``, which names the invalid member and its line.
     init(parsing text: [UInt8], settings known: [String]) throws(ConfigurationError) {
         root = try ConfigurationMember(parsing: text)
-        try root.requireNames(Set(known + ["apps"]))
+        try root.requireMembers(in: Set(known + ["apps"]))
         for name in known { settings[name] = try root.setting(name) }
         for app in try root.array("apps") {
             let app = try AppConfiguration(app, others: apps)
@@ -42,12 +42,12 @@ struct ConfigurationFile {
 
 extension AppConfiguration {
     fileprivate init(_ app: ConfigurationMember, others: [AppConfiguration]) throws(ConfigurationError) {
-        try app.requireNames([
+        try app.requireMembers(in: [
             "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "refusedPurchases",
             "customerProof",
         ])
         guard let bundleId = try app.string("bundleId") else { throw app.error("bundleId is missing.") }
-        guard Self.canBeBundleId(bundleId) else {
+        guard Self.isValidBundleId(bundleId) else {
             throw app.member("bundleId", .string(bundleId)).error(Self.bundleIdRule)
         }
         guard !others.contains(where: { $0.identity.bundleId == bundleId }) else {
@@ -61,15 +61,15 @@ extension AppConfiguration {
             catalogue.products[product.name] = try Catalogue.Product(product)
         }
         sharedSecret = try app.string("sharedSecret")
-        refusedPurchases = try app.names("refusedPurchases", "Expected an original transaction id as a string.")
+        refusedPurchases = try app.strings("refusedPurchases", "Expected an original transaction id as a string.")
         customerProof = try app.object("customerProof").map(CustomerProof.init)
     }
 }
 
 extension Catalogue.Product {
     fileprivate init(_ product: ConfigurationMember) throws(ConfigurationError) {
-        try product.requireNames(["entitlements", "level", "durationDays"])
-        let names = try product.names("entitlements", "Expected the name of an entitlement.")
+        try product.requireMembers(in: ["entitlements", "level", "durationDays"])
+        let names = try product.strings("entitlements", "Expected the name of an entitlement.")
         let days = try product.number("durationDays", in: 1...36_500)
         self.init(
             entitlements: names, level: try product.number("level", in: 1...10_000).map(Int.init),
@@ -80,7 +80,7 @@ extension Catalogue.Product {
 extension CustomerProof {
     /// No error contains the secret.
     fileprivate init(_ proof: ConfigurationMember) throws(ConfigurationError) {
-        try proof.requireNames(["secret", "publicKey"])
+        try proof.requireMembers(in: ["secret", "publicKey"])
         switch (try proof.string("secret"), try proof.string("publicKey")) {
         case (let secret?, nil):
             guard let made = CustomerProof(secret: secret) else {

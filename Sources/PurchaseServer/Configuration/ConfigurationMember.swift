@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// A value in the configuration file, with its path. Errors name the path and the line.
+/// The configuration file, or one member or array element in it, with its path. Errors name the path and the line.
 struct ConfigurationMember {
     private let text: [UInt8]
     private let path: [Step]
@@ -32,6 +32,7 @@ struct ConfigurationMember {
         return name
     }
 
+    /// A member of this object. An error about it does not need its value.
     func member(_ name: String, _ value: JSONValue = .null) -> ConfigurationMember {
         ConfigurationMember(text: text, path: path + [.member(name)], value: value)
     }
@@ -75,13 +76,13 @@ extension ConfigurationMember {
     }
 
     /// - Parameter message: The error if an element is not a string or is empty.
-    func names(_ name: String, _ message: String) throws(ConfigurationError) -> Set<String> {
-        var names: Set<String> = []
+    func strings(_ name: String, _ message: String) throws(ConfigurationError) -> Set<String> {
+        var strings: Set<String> = []
         for element in try array(name) {
             guard let text = element.value.string, !text.isEmpty else { throw element.error(message) }
-            names.insert(text)
+            strings.insert(text)
         }
-        return names
+        return strings
     }
 
     func array(_ name: String) throws(ConfigurationError) -> [ConfigurationMember] {
@@ -92,7 +93,7 @@ extension ConfigurationMember {
         }
     }
 
-    /// A member that should be an object. `requireNames` on the result throws if it is not.
+    /// A member that should be an object. `requireMembers(in:)` on the result throws if it is not.
     func object(_ name: String) throws(ConfigurationError) -> ConfigurationMember? {
         guard let found = value[name] else { return nil }
         return member(name, found)
@@ -103,7 +104,8 @@ extension ConfigurationMember {
         return try object.distinctMembers().map { object.member($0.name, $0.value) }
     }
 
-    func requireNames(_ known: Set<String>) throws(ConfigurationError) {
+    /// - Throws: ``ConfigurationError`` if this is not an object, or if it has a member that is not in `known`.
+    func requireMembers(in known: Set<String>) throws(ConfigurationError) {
         for found in try distinctMembers() where !known.contains(found.name) {
             throw member(found.name, found.value).error(
                 "Unknown setting. The known ones are \(known.sorted().joined(separator: ", ")).")

@@ -2,7 +2,8 @@
 
 package import HTTPTypes
 
-/// The bounds on what clients may use of a server. `docs/configuration.md` names the setting of each.
+/// The bounds on the connections, the memory and the time that clients may use. `docs/configuration.md` names the
+/// setting of each.
 public struct ServerBounds: Sendable {
     /// The most connections open at once. Further ones wait until one is closed.
     public var connections = 1000
@@ -32,15 +33,15 @@ public struct ServerBounds: Sendable {
     // MARK: Not configured
 
     /// The most connections open at once to the port for health: several monitors and load balancers have a few each.
-    /// They need files and hardly any memory, and do not count toward ``connections``.
+    /// They need file descriptors and hardly any memory, and do not count toward ``connections``.
     package static let healthConnections = 50
 
-    /// How long shutdown waits for running requests: as long as one may take, and 5 seconds for the rest.
+    /// How long shutdown may take: as long as a running request may, and 5 seconds for everything else.
     package var shutdown: Duration { requestTimeout + .seconds(5) }
 
-    /// The bytes of a body or a response that do not count toward the budget, and the longest body that the thread of
-    /// its connection handles: all that the App Store sends, and most receipts. The worst body of this size takes some
-    /// milliseconds, for which the other connections of the thread wait.
+    /// The most bytes of a short body or response. Short ones do not count toward the budget, nor do as many bytes of a
+    /// long body. The thread of the connection handles short bodies itself: its other connections wait some
+    /// milliseconds for the worst one. The App Store sends nothing longer, and most receipts are shorter.
     package static let shortBody = 64 << 10
 
     /// The most bytes of a request's head. Ordinary ones have less than 1 KB.

@@ -17,7 +17,7 @@ public struct ServerConfiguration: Sendable {
     public var healthPort: Int?
     /// The address for ``healthPort``; ``hostname`` if `nil`.
     public var healthHostname: String?
-    /// The bounds on what clients may use.
+    /// The bounds on the connections, the memory and the time that clients may use.
     public var bounds = ServerBounds()
     /// The location of the ledger. Without a ledger, the server only verifies.
     public var database: LedgerLocation?

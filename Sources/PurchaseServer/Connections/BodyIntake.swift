@@ -47,7 +47,7 @@ package final class BodyIntake: Sendable {
             warning.log()
             throw refusal
         } catch is CancellationError {
-            // The client has disconnected, so no client reads this.
+            // The client has disconnected, so no client reads this error.
             throw HTTPError(.badRequest)
         }
     }
@@ -56,8 +56,7 @@ package final class BodyIntake: Sendable {
 extension Request {
     /// Reads the whole body.
     ///
-    /// - Parameter reserve: Called before more than ``ServerBounds/shortBody`` bytes are kept, with the number of
-    ///   further bytes.
+    /// - Parameter reserve: Called before bytes beyond ``ServerBounds/shortBody`` are kept, with their number.
     fileprivate func body(upTo limit: Int, _ reserve: (Int) throws -> Void) async throws -> [UInt8] {
         let length = headers[.contentLength].flatMap { Int($0) } ?? 0
         guard length <= limit else { throw HTTPError(.contentTooLarge) }

@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// Counts the bytes of long bodies and responses in memory, in all and for each client.
+/// Counts the bytes of long bodies and responses in memory, in total and for each client.
 final class ByteBudget: Sendable {
     private struct State {
         var taken = 0
@@ -16,7 +16,7 @@ final class ByteBudget: Sendable {
         self.limit = limit
     }
 
-    /// The bytes that are taken.
+    /// The bytes in memory now.
     var count: Int { state.withLock { $0.taken } }
 
     /// Reserves `count` bytes if they are free. One client gets at most a quarter, so that no single client takes all.
@@ -33,7 +33,7 @@ final class ByteBudget: Sendable {
         }
     }
 
-    /// Counts a response, which is never refused. While the budget is exceeded, long bodies are refused.
+    /// Counts a response, even beyond the limit, since responses are never refused. Above the limit, long bodies are.
     func charge(_ count: Int) { state.withLock { $0.taken += count } }
 
     func release(_ count: Int, of client: IPAddress?) {

@@ -41,9 +41,9 @@ final class ConnectionCounter: AvailableConnectionsDelegate {
 
     /// Counts a connection until ``leave(_:)``.
     ///
-    /// - Returns: False if its client has too many, and the connection does not count.
+    /// - Returns: False if its client has too many connections; this one is then not counted.
     func enter(_ peer: IPAddress?) -> Bool {
-        guard let client = counted(peer) else { return true }
+        guard let client = countedClient(peer) else { return true }
         let isAdmitted = state.withLock { state in
             let count = state.clients[client, default: 0]
             guard count < bounds.connectionsPerPeer else { return false }
@@ -54,16 +54,17 @@ final class ConnectionCounter: AvailableConnectionsDelegate {
         return isAdmitted
     }
 
-    /// Ends a connection that ``enter(_:)`` counted.
+    /// Stops counting a connection that ``enter(_:)`` counted.
     func leave(_ peer: IPAddress?) {
-        guard let client = counted(peer) else { return }
+        guard let client = countedClient(peer) else { return }
         state.withLock { state in
             let count = state.clients[client, default: 0] - 1
             state.clients[client] = count > 0 ? count : nil
         }
     }
 
-    private func counted(_ peer: IPAddress?) -> IPAddress? {
+    /// The client that a connection counts for; `nil` for a trusted proxy's connection.
+    private func countedClient(_ peer: IPAddress?) -> IPAddress? {
         peer.flatMap { bounds.trusts($0) ? nil : $0.client }
     }
 }

@@ -8,8 +8,9 @@ import NIOHTTPTypes
 /// Closes a connection if its client takes longer than ``ServerBounds`` allow, does not receive its response, or sends
 /// a body that is not read.
 ///
-/// The server takes one request of a connection at a time: if a client sends another before it has the response, the
-/// other is not read, and the connection ends with the response (RFC 9112 section 9.3.2 allows this).
+/// The server handles one request of a connection at a time. If a client sends another request before it has the
+/// response, the server does not read that request, and closes the connection after the response (RFC 9112 section
+/// 9.3.2 allows this).
 final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -19,7 +20,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     private enum Phase {
         /// Between requests, or within a head.
         case waiting
-        /// From a head until its response was received.
+        /// From the head of a request until its response was sent.
         case answering
         /// After the last response: the client has a second to read it.
         case closing
@@ -28,13 +29,13 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     private let bounds: ServerBounds
     private let budget: ByteBudget
     private var phase = Phase.waiting
-    /// When the phase must be over.
+    /// When the phase must end.
     private var deadline: NIODeadline
     /// When the body must have arrived; `nil` once it has, or after the deadline.
     private var bodyDeadline: NIODeadline?
     private var isBodyComplete = true
-    /// Whether the end of a short response was written, and may not have been sent yet. The connection stays open after
-    /// it.
+    /// Whether the end of a short response was written, but perhaps not sent yet. After such a response the connection
+    /// stays open.
     private var isEndWritten = false
     /// Whether the connection ends with this response.
     private var isLast = false
@@ -74,7 +75,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
             discardedBytes += bytes.readableBytes
             return
         default:
-            // Another request before the response: no more is read.
+            // The client sent another request before the response: read no more.
             isLast = true
             discardedBytes = ServerBounds.discardedBody
             return
@@ -91,7 +92,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         isLast = head.headerFields[.connection]?.lowercased() == "close"
     }
 
-    /// Reads on only if the bytes are needed.
+    /// Reads from the socket only if the bytes are needed.
     func read(context: ChannelHandlerContext) {
         let isReading =
             switch phase {
@@ -140,8 +141,9 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         finishShortAnswer(context)
     }
 
-    /// Checks whether a short response was sent, which the flush mostly does. If the kernel did not take all of it, the
-    /// next request and the deadlines check again. A promise for each response would cost far more.
+    /// Ends a request if its short response was sent. After a flush, it usually was. If the kernel did not take the
+    /// whole response, the next request or the next check of the deadlines tries again. A promise for each response
+    /// would cost far more.
     private func finishShortAnswer(_ context: ChannelHandlerContext) {
         guard isEndWritten, bufferedBytes(context) == 0 else { return }
         isEndWritten = false

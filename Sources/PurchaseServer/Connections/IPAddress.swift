@@ -3,8 +3,8 @@
 import Foundation
 package import NIOCore
 
-/// An IP address of a client or a proxy. IPv4 is kept in its mapped form (RFC 4291 section 2.5.5.2), so that a client
-/// is equal on IPv4 and IPv6 listeners.
+/// An IP address of a client or a proxy. IPv4 is stored in its mapped form (RFC 4291 section 2.5.5.2), so that a client
+/// has the same address on IPv4 and IPv6 listeners.
 public struct IPAddress: Hashable, Sendable {
     fileprivate var bits: UInt128
 
@@ -21,7 +21,7 @@ public struct IPAddress: Hashable, Sendable {
     }
 
     /// Parses an element of `X-Forwarded-For`: an address, with or without a port, such as `192.0.2.1:567` or
-    /// `[2001:db8::1]:567`; `nil` if it is neither.
+    /// `[2001:db8::1]:567`; `nil` if the text is not one.
     init?(forwarded text: String) {
         var (address, port) = (text[...], ":0"[...])
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
@@ -69,7 +69,7 @@ public struct IPNetwork: Hashable, Sendable {
         freeBits = address.width - prefix
     }
 
-    /// This machine.
+    /// The addresses of this machine itself.
     static let loopback = ["127.0.0.0/8", "::1"].compactMap { IPNetwork($0) }
 
     func contains(_ other: IPAddress) -> Bool {

@@ -3,10 +3,11 @@
 package import NIOCore
 import Synchronization
 
-/// Handles long bodies off the threads of connections, on one thread less than there are cores, by fair queueing.
+/// Handles long bodies by fair queueing, on one thread fewer than there are cores. These are not the threads of
+/// connections.
 ///
 /// The order is the one in which the bodies would finish if all shared the threads equally. A receipt therefore
-/// overtakes much longer bodies, and no body starves. The bodies of one client share one part.
+/// overtakes much longer bodies, and no body starves. All bodies of one client together get the share of one body.
 package final class LongBodyQueue: Sendable {
     fileprivate struct Waiting {
         var id: Int
@@ -37,7 +38,7 @@ package final class LongBodyQueue: Sendable {
         self.limit = limit
     }
 
-    /// Calls `body` when the turn of a body of `size` bytes comes.
+    /// Waits until it is the turn of a request body of `size` bytes, then calls `body`.
     ///
     /// - Parameter closed: Completes when the client disconnects, which removes its body from the queue.
     /// - Throws: ``Refusal/overloaded`` if the queue is full and this body would be the last; `CancellationError` if

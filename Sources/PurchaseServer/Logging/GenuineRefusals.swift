@@ -5,12 +5,12 @@ import AppStoreTrust
 import Logging
 import Synchronization
 
-/// Warns about genuine documents that the server refused. The cause is mostly the server's configuration, in which an
+/// Warns about genuine documents that the server refused. The cause is usually the server's configuration, in which an
 /// app or an environment is missing, or a version of the server that is too old.
 ///
 /// Anyone can send such a document repeatedly, so the number of warnings per minute is limited.
 final class GenuineRefusals: Sendable {
-    /// The most warnings in a minute. The first one after that has the number of those that were suppressed.
+    /// The most warnings in a minute. The next warning after it contains the number of suppressed ones.
     static let most = 10
 
     private struct State {

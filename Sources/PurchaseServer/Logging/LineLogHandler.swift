@@ -5,8 +5,8 @@ package import Logging
 
 /// The format of log lines.
 public enum LogFormat: String, CaseIterable, Sendable {
-    /// `time=2026-11-22T04:17:05.123Z level=info message=request status=200`. Values with spaces, quotes,
-    /// backslashes, `=` or other than printable ASCII characters are quoted.
+    /// `time=2026-11-22T04:17:05.123Z level=info message=request status=200`. A value is quoted if it is empty, or has
+    /// a space, a quote, a backslash, `=`, or a character that is not printable ASCII.
     case text
     /// `{"time":"2026-11-22T04:17:05.123Z","level":"info","message":"request","status":200}`.
     case json

@@ -18,16 +18,17 @@ final class RequestIDs: Sendable {
 
     /// The id in the header fields, or a new one.
     func id(_ headers: HTTPFields) -> String {
-        Self.given(headers) ?? prefix + String(count.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
+        Self.sentID(headers) ?? prefix + String(count.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
     }
 
-    /// `X-Request-Id`, or the trace id of `traceparent` (W3C Trace Context). Malformed values are ignored.
-    static func given(_ headers: HTTPFields) -> String? {
+    /// The id that the client sent: `X-Request-Id`, or the trace id of `traceparent` (W3C Trace Context). Malformed
+    /// values are ignored.
+    private static func sentID(_ headers: HTTPFields) -> String? {
         if let id = HTTPField.Name.requestID.flatMap({ headers[$0] }), isWellFormed(id) { return id }
         return HTTPField.Name.traceparent.flatMap { headers[$0] }.flatMap(trace)
     }
 
-    /// Whether an id has only letters, digits, hyphens, periods and underscores, as UUIDs and the ids of proxies have.
+    /// Whether an id has only letters, digits, hyphens, periods and underscores: UUIDs, and ids that proxies create.
     private static func isWellFormed(_ id: String) -> Bool {
         (1...longest).contains(id.utf8.count)
             && id.utf8.allSatisfy { byte in

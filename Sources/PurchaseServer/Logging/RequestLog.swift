@@ -31,8 +31,8 @@ public enum RequestLogPolicy: Hashable, Sendable {
     }
 }
 
-/// The state that all request logs of a server share, whichever of its ports a request arrives at.
-final class RequestCounts: Sendable {
+/// The state that the request logs of all ports of a server share.
+final class RequestLogState: Sendable {
     fileprivate let ids: RequestIDs
     fileprivate let refusals = GenuineRefusals()
     fileprivate let sampler = Sampler()
@@ -52,14 +52,14 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
     let logger: Logger
     let now: @Sendable () -> Timestamp
     let clock: any Clock<Duration>
-    let counts: RequestCounts
+    let state: RequestLogState
 
     private var errors: ErrorResponder { ErrorResponder(logger: logger) }
 
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
-        let notes = RequestNotes(id: counts.ids.id(request.headers))
+        let notes = RequestNotes(id: state.ids.id(request.headers))
         let duration = clock.stopwatch()
         var response = await RequestNotes.$current.withValue(notes) {
             do { return try await next(request, context) } catch {
@@ -70,7 +70,7 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         let all = notes.all
         if let failure = all.failure { errors.log(failure, of: notes, route: context.route) }
         if let refusal = all.refusal {
-            counts.refusals.warn(of: refusal, request: notes.id, route: context.route, at: now(), to: logger)
+            state.refusals.warn(of: refusal, request: notes.id, route: context.route, at: now(), to: logger)
         }
         let status = response.status.code
         if isLogged(failed: status >= 400 || all.verifyReceiptStatus ?? 0 != 0) {
@@ -83,7 +83,7 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         switch policy {
         case .all: true
         case .errors: failed
-        case .oneIn(let count): counts.sampler.isNext(of: count) || failed
+        case .oneIn(let count): state.sampler.selects(oneIn: count) || failed
         case .off: false
         }
     }
@@ -113,5 +113,5 @@ extension RequestContext {
 fileprivate final class Sampler: Sendable {
     private let count = Atomic<Int>(0)
 
-    func isNext(of all: Int) -> Bool { count.wrappingAdd(1, ordering: .relaxed).oldValue % all == 0 }
+    func selects(oneIn n: Int) -> Bool { count.wrappingAdd(1, ordering: .relaxed).oldValue % n == 0 }
 }

@@ -10,7 +10,7 @@ final class APIKeyCache: Sendable {
     /// How long an entry is valid, in milliseconds.
     private static let lifetime: Int64 = 1000
 
-    /// The most entries; then the cache starts again.
+    /// The most entries. A full cache is emptied.
     private static let limit = 1000
 
     private struct Entry {
@@ -20,7 +20,7 @@ final class APIKeyCache: Sendable {
 
     private let entries = Mutex<[String: Entry]>([:])
 
-    /// The key with this public part; `nil` if there is none, which is not cached.
+    /// The key with this public part; `nil` if there is none. That there is none is not cached.
     func key(_ id: String, in ledger: Ledger, at now: Timestamp) async throws -> APIKey? {
         if let entry = entries.withLock({ $0[id] }), Self.isValid(entry, at: now) { return entry.key }
         guard let key = try await ledger.apiKey(id) else { return nil }

@@ -10,7 +10,8 @@ import PurchaseLedger
 /// A customer token is a JSON Web Token (RFC 7519) that the app's backend creates for one signed-in customer, with the
 /// customer's id as `sub` and its expiry as `exp`. `docs/customer-proof.md` shows how to create one.
 public struct CustomerProof: Sendable {
-    /// The longest token in bytes: four for each byte of the longest customer id, and a long header.
+    /// The longest token in bytes. It has room for a long header, and for four bytes per byte of the longest customer
+    /// id.
     static let tokenLimit = 4096
 
     /// The longest time until a token expires. A token can be copied from a device, and there is no list of revoked
@@ -105,7 +106,7 @@ extension CustomerProof {
             throw .customerToken("customerTokenRequired", "This app's client keys need it.")
         }
         let subject = try subject(of: token, for: bundleId, at: now)
-        // Byte by byte, as storages find ids: Swift's == takes texts that look alike for equal.
+        // Compared byte by byte, as storages compare ids. Swift's == also accepts canonically equivalent strings.
         guard subject.normalizedCustomerID.utf8.elementsEqual(customer.normalizedCustomerID.utf8) else {
             throw .otherCustomer
         }
@@ -155,7 +156,7 @@ extension CustomerProof {
         guard header.alg == algorithm else { throw .invalidToken("Its alg is not \(algorithm).") }
         guard isValid(jws.signature, of: jws.signingInput) else { throw .invalidToken("Its signature is not valid.") }
         guard let claims = try? JSONValue(parsing: jws.payload), let members = claims.members,
-            // Readers differ about which of two equal names counts (RFC 7519 section 4).
+            // Parsers differ about which of two members with the same name counts (RFC 7519 section 4).
             Set(members.map(\.name)).count == members.count
         else { throw .invalidToken("Its payload is not a JSON object with distinct members.") }
         return claims

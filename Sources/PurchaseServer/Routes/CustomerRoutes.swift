@@ -49,13 +49,13 @@ struct CustomerRoutes: Sendable {
         let id = try request.customerId
         let submission = try Submission(parsing: body, role: request.role)
         let evidence = try await submission.verified(by: request.verifier, at: request.now)
-        // A server key may change owners without limit, to correct what client keys did.
+        // A server key may change owners without limit, to correct claims made with client keys.
         let recorded = try await request.ledger.record(
             evidence, claimedBy: id, limitsClaims: request.role == .client, at: request.now)
         return try await customer(request).map { SubmissionBody(recorded, $0) }
     }
 
-    /// Adds `{"alias": …}`, another id of the same customer.
+    /// Adds another id of the same customer. The body is `{"alias": …}`.
     private func addAlias(_ body: [UInt8], _ request: KeyedRequest) async throws -> CustomerBody? {
         let (id, alias) = (try request.customerId, (try? JSONValue(parsing: body))?["alias"]?.string ?? "")
         guard !alias.isEmpty, alias.utf8.count <= ServerBounds.customerID else {

@@ -19,7 +19,7 @@ struct EventRoutes: Sendable {
         guard let limit = Int(query["limit"] ?? "100") else {
             throw Refusal.invalid("limit must be a whole number of at most \(Self.pageLimit).")
         }
-        // A consumer that took this for a filter would deliver sandbox purchases.
+        // A backend that expected only production events would deliver goods for sandbox purchases.
         guard query["environment"] == nil else {
             throw Refusal.invalid(
                 "Omit environment: events are those of all environments, and each names its environment.")

@@ -7,7 +7,8 @@ import HTTPTypes
 import Hummingbird
 import PurchaseLedger
 
-/// Authenticates requests to the routes under `/v1`: by API key, and for client keys by customer proof.
+/// Authenticates requests to the routes under `/v1`: by API key, and for client keys also by customer token if the app
+/// requires one.
 struct KeyedRoutes: Sendable {
     let service: LedgerService
     let bodies: BodyIntake
@@ -17,7 +18,7 @@ struct KeyedRoutes: Sendable {
     ///
     /// - Parameters:
     ///   - role: The role that the key must have. A server key may do all that a client key may.
-    ///   - what: The subject of the error 404, for the case that `answer` returns `nil`.
+    ///   - what: The subject of the error message for status 404, which is sent if `answer` returns `nil`.
     func handler(
         needs role: APIKey.Role, _ what: String,
         _ answer: @escaping @Sendable (KeyedRequest) async throws -> (some Encodable & Sendable)?

@@ -6,7 +6,7 @@ import Hummingbird
 import PurchaseLedger
 import ReceiptCoding
 
-/// The routes for Apple's server notifications. They need no key, since notifications are signed. The response follows
+/// The routes for Apple's server notifications. They need no key, since notifications are signed. The server responds
 /// once the notification is on disk.
 struct NotificationRoutes: Sendable {
     /// The longest body of a version 2 notification, in bytes: genuine ones stay below 30 KB.

@@ -42,7 +42,7 @@ struct Submission: Sendable {
     /// - Throws: ``Refusal``, which names the first document that is refused.
     func verified(by verifier: AppStoreVerifier, at now: Timestamp) async throws -> [Evidence] {
         var evidence: [Evidence] = []
-        var (texts, names) = (Set<String>(), Set<EvidenceID>())
+        var (texts, names) = (Set<String>(), Set<DocumentDigest>())
         for (index, document) in documents.enumerated() where texts.insert(document).inserted {
             do {
                 let verified = try await verifier.verify(presented: document, at: now)

@@ -11,9 +11,9 @@ struct Backup: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Copy a ledger into one file. The server may run meanwhile.",
         discussion: """
-            The copy contains everything that the server confirmed before the command started. The command checks the \
-            copy and flushes it to disk before it gives it its name. Only you can read the file (0600), since it \
-            contains the hashes of API keys and your customers' purchases.
+            The copy contains everything that the server confirmed before the command started. The command writes a \
+            temporary file, checks it, flushes it to disk and then renames it to TARGET. Only you can read the file \
+            (0600), since it contains the hashes of API keys and your customers' purchases.
 
             To restore a backup: stop the server, move FILE, FILE-wal and FILE-shm away, copy the backup to FILE, run \
             quittance check, start the server. docs/ledger.md has the steps.
@@ -92,14 +92,14 @@ struct Backup: ParsableCommand {
     }
 }
 
-/// A file that gets its name once it is complete.
+/// A file with a temporary name, which gets its final name once it is complete.
 private struct PartialFile {
     struct Failure: Error, CustomStringConvertible {
         var description: String
 
-        /// Adds the error of the last system call.
-        init(_ what: String) {
-            description = "\(what): \(String(cString: strerror(errno)))"
+        /// Adds the error of the last system call to a message.
+        init(_ message: String) {
+            description = "\(message): \(String(cString: strerror(errno)))"
         }
     }
 

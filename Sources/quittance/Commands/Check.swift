@@ -11,7 +11,7 @@ struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a ledger: the file, and every document, signature and purchase in it.",
         discussion: """
-            The command does not change the file, and it copes with any damage.
+            The command does not change the file. It also works on a damaged one.
 
             Exit status: 0 the ledger is valid; 1 it has faults, which standard error lists; 2 wrong usage.
 
@@ -49,7 +49,7 @@ private func endingOnDamage(_ body: () async throws -> Void) async throws {
     }
 }
 
-/// `quittance rebuild`: derives the facts of a ledger from its documents again.
+/// `quittance rebuild`: derives the purchases in a ledger from its documents again.
 struct Rebuild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Derive all purchases in a ledger from the signed documents again, and correct differences.",
@@ -68,7 +68,7 @@ struct Rebuild: AsyncParsableCommand {
 
     func run() async throws {
         let composition = try options.composition()
-        try await requireWholeFile(composition)
+        try await requireUndamagedFile(composition)
         let storage = try composition.storage()
         try await endingOnDamage {
             let rebuilt = try await rebuild(composition, storage)
@@ -77,8 +77,8 @@ struct Rebuild: AsyncParsableCommand {
         }
     }
 
-    /// A rebuild would rely on the damaged parts of the file.
-    private func requireWholeFile(_ composition: Composition) async throws {
+    /// Refuses a damaged file, since a rebuild would rely on its damaged parts.
+    private func requireUndamagedFile(_ composition: Composition) async throws {
         let storage = try composition.storageForReading()
         let faults = try await storage.faults()
         try storage.close()

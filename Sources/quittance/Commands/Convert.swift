@@ -4,7 +4,7 @@ import AppStoreModel
 import ArgumentParser
 import ReceiptCoding
 
-/// `quittance convert`: translates documents between verifyReceipt's form and today's.
+/// `quittance convert`: converts documents between the form of verifyReceipt and that of signed transactions.
 struct Convert: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Convert a document between the form of verifyReceipt and that of signed transactions.",

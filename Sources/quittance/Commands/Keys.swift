@@ -37,7 +37,7 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "The app of the key. May be omitted if the configuration has only one.")
         var bundleId: String?
 
-        /// The longest name, in characters: it fits a line of the list.
+        /// The longest name, in characters: a key fits on one line of the list.
         private static let longestName = 100
 
         func validate() throws {
@@ -157,7 +157,7 @@ extension ServerConfiguration {
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
             throw ValidationError("Which app? Pass --bundle-id.")
         }
-        guard AppConfiguration.canBeBundleId(app) else {
+        guard AppConfiguration.isValidBundleId(app) else {
             throw ValidationError("--bundle-id “\(app.printable)”: \(AppConfiguration.bundleIdRule)")
         }
         guard known.isEmpty || known.contains(app) else {

@@ -74,7 +74,7 @@ struct Serve: AsyncParsableCommand {
             throw ValidationError("--environment takes production or sandbox: Apple signs for no other.")
         }
         guard (0...65535).contains(port ?? 0) else { throw ValidationError("--port takes a number from 0 to 65535.") }
-        if let wrong = bundleIds.first(where: { !AppConfiguration.canBeBundleId($0) }) {
+        if let wrong = bundleIds.first(where: { !AppConfiguration.isValidBundleId($0) }) {
             throw ValidationError("--bundle-id “\(wrong.printable)”: \(AppConfiguration.bundleIdRule)")
         }
     }
@@ -92,7 +92,7 @@ struct Serve: AsyncParsableCommand {
         if !configuration.roots.isEmpty {
             logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
         }
-        // Closing merges SQLite's log into the file, also after an error.
+        // Closing merges SQLite's write-ahead log into the file, so the ledger is closed after an error too.
         do {
             try await serve(composition, service, logger)
         } catch {
@@ -157,7 +157,7 @@ struct Serve: AsyncParsableCommand {
 
     private func welcome(_ address: String, _ configuration: ServerConfiguration) -> String {
         let first = """
-            Quittance listens on \(address). A first request, which is not a receipt:
+            Quittance listens on \(address). A first request, with text that is not a receipt:
 
               curl -s \(address)/verifyReceipt -d '{"receipt-data": "bm90IGEgcmVjZWlwdA=="}'
 

@@ -51,10 +51,10 @@ struct ServerOptions: ParsableArguments {
         return configuration
     }
 
-    /// The program with this configuration.
+    /// The parts of the program, built from this configuration.
     func composition() throws -> Composition { Composition(try configuration()) }
 }
 
-// The words of these enumerations are values of options.
+// The cases of these enumerations are values of options.
 extension APIKey.Role: ExpressibleByArgument {}
 extension ServerConfiguration.Revocation: ExpressibleByArgument {}

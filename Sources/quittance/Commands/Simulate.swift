@@ -100,7 +100,7 @@ struct Simulate: AsyncParsableCommand {
             guard let url, !Self.isURL(url) else { continue }
             throw ValidationError("--\(name) takes a URL such as http://127.0.0.1:8080/notifications/v2.")
         }
-        guard AppConfiguration.canBeBundleId(bundleId) else {
+        guard AppConfiguration.isValidBundleId(bundleId) else {
             throw ValidationError("--bundle-id “\(bundleId.printable)”: \(AppConfiguration.bundleIdRule)")
         }
         guard appAppleId > 0 else { throw ValidationError("--app-apple-id takes a number above 0.") }
@@ -138,12 +138,14 @@ struct Simulate: AsyncParsableCommand {
         let wall = SystemClock.now()
         var random = SystemRandomNumberGenerator()
         let key = if let seed { try StoreKey(seed: seed) } else { try StoreKey(using: &random) }
+        let isSeeded = seed != nil
         let seed = seed ?? random.next()
         let world = World(seed: seed, catalogue: try catalogue(), now: start ?? wall)
-        // A day before, so that all that the simulator signs is within.
-        let authority = try CertificateAuthority(from: world.now.advanced(by: .seconds(-86_400)))
+        // New certificates begin a day before, so that they are valid for all that the simulator signs.
+        let authority =
+            isSeeded ? try StoreAuthority.fixture() : try StoreAuthority(from: world.now.advanced(by: .seconds(-86_400)))
         var store = SimulatedStore(
-            world, try WorldSigner(authority), key, faults: kind ? .none : .unkind, seed: seed)
+            world, WorldSigner(authority), key, faults: kind ? .none : .unkind, seed: seed)
         store.notificationURLs[.production] = notify
         store.notificationURLs[.sandbox] = sandboxNotify
         return Simulator(store, roots: try SimulatorRoots(authority), speed: speed, at: wall)

@@ -147,7 +147,7 @@ private final class Checks: Sendable {
 }
 
 extension Environment {
-    /// Parses an option's value: Apple's word, in any case.
+    /// Parses an option's value: Apple's name of the environment, in upper or lower case.
     static func option(_ text: String) throws -> Environment {
         guard let environment = Environment(named: text) else {
             throw ValidationError("--environment takes production, sandbox, xcode or localTesting, not \(text).")

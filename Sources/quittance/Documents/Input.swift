@@ -44,7 +44,7 @@ extension Document {
         } catch {
             throw InputError(description: "The input looks like JSON but is not: \(error).")
         }
-        // The App Store Server API's response about a notification has more members than the notification.
+        // With `sendAttempts`, this is not a notification but the App Store Server API's response about one.
         if let payload = json["signedPayload"]?.string, payload.count(where: { $0 == "." }) == 2,
             json["sendAttempts"] == nil
         {
@@ -134,8 +134,8 @@ enum Input {
         guard !bytes[...].isBinary, (try? JSONValue(parsing: bytes)) == nil else { return [whole] }
         let lines = bytes.split(separator: 0x0a, omittingEmptySubsequences: false)
         let texts = lines.enumerated().filter { !$1.trimmingWhiteSpace.isEmpty }
-        // One document may have many lines, such as wrapped base64; then no line is a document by itself. Ten lines are
-        // checked, so that a few bad lines at the start do not hide a list.
+        // One document may have many lines, such as wrapped base64; then no line is a document by itself. The first ten
+        // lines are checked, so that a list is recognised even if it starts with a few invalid lines.
         guard texts.count > 1, texts.prefix(10).contains(where: { isComplete($1) }) else { return [whole] }
         return texts.map { Item(line: $0 + 1, document: recognize($1)) }
     }

@@ -4,9 +4,9 @@ import AppStoreModel
 
 /// The kind of a JSON object among Apple's payloads, requests and responses, with the members that this version knows.
 struct JSONDocument {
-    /// The kind for programs.
+    /// The kind in JSON output.
     let kind: String
-    /// The kind for people.
+    /// The kind in output for people.
     let title: String
     /// The document without the members that this version does not know.
     let known: JSONValue
@@ -63,7 +63,7 @@ struct JSONDocument {
         let title: String
         let known: @Sendable (JSONValue) -> JSONValue?
 
-        /// - Parameter title: The kind for people; Apple's own name by default.
+        /// - Parameter title: The kind in output for people; Apple's own name by default.
         init<Payload: Codable & SendableMetatype>(_ type: Payload.Type, _ title: String? = nil) {
             kind = "\(type)"
             self.title = title ?? "\(type)"
@@ -71,7 +71,7 @@ struct JSONDocument {
         }
     }
 
-    /// Of two kinds that know as many members, the first counts.
+    /// If two kinds know equally many members of a document, the first in this list counts.
     private static let candidates: [Candidate] = [
         Candidate(VerifyTransactionReceiptResponse.self, "verifyReceipt answer in the iOS 6 style"),
         Candidate(VerifyReceiptResponse.self, "verifyReceipt answer"),

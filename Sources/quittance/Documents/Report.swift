@@ -5,7 +5,8 @@ import ReceiptCoding
 
 /// Formats documents for people.
 enum Report {
-    /// - Parameter container: The container of the receipt, to show its digest and certificates too.
+    /// - Parameter container: The container of the receipt. If it is not `nil`, the report also has the digest, the
+    ///   number of certificates, and unknown attributes.
     static func receipt(_ receipt: AppReceipt, in container: SignedReceipt? = nil) -> String {
         let app = [receipt.bundleId, receipt.applicationVersion].compactMap { $0 }.joined(separator: " ")
         var rows = [
@@ -18,7 +19,7 @@ enum Report {
         if let container {
             rows.append(("digest", digest(container.signer.digestAlgorithm)))
             rows.append(("certificates", "\(container.certificates.count)"))
-            rows += receipt.otherAttributes.filter(\.saysSomething).map { ("attribute \($0.type)", hex($0.value)) }
+            rows += receipt.otherAttributes.filter(\.hasValue).map { ("attribute \($0.type)", hex($0.value)) }
         }
         rows.append(("purchases", "\(receipt.inAppPurchases.count)"))
         return "app receipt".styled(.bold) + "\n" + list(rows) + purchases(receipt.inAppPurchases)
@@ -52,7 +53,7 @@ enum Report {
         return "old transaction receipt".styled(.bold) + "\n" + list(rows)
     }
 
-    /// The members of an object, indented. Members that `known` lacks are marked; if it is `nil`, none is.
+    /// The members of an object, indented. Members that `known` lacks are marked; if `known` is `nil`, none are.
     private static func members(_ json: JSONValue, known: JSONValue?, currency: String?, indent: Int) -> String {
         guard let members = json.members else { return pad(indent) + value(json, "", currency) + "\n" }
         // The currency of a price is in the same object, or in one around it.
@@ -94,7 +95,7 @@ enum Report {
         return text
     }
 
-    /// The time of a member that Apple names like one, in either form.
+    /// The time in a member, if its name is one that Apple gives to times, in either form.
     private static func instant(_ json: JSONValue, _ name: String) -> Timestamp? {
         guard name.hasSuffix("Date") || name.hasSuffix("_ms") || name == "timestamp" || name == "expires_date" else {
             return nil

@@ -157,7 +157,7 @@ extension JSONWriter {
     fileprivate mutating func summary(of receipt: VerifiedTransactionReceipt) {
         member("kind", "transactionReceipt")
         name("environment")
-        null()  // It is not signed.
+        null()  // The environment is not signed.
         member("bundleId", receipt.bundleId)
         name("signedDate")
         if let date = receipt.purchaseDate { number(date.milliseconds) } else { null() }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// The signers of a simulated App Store over time: the App Store renews its signing certificates about every two years,
+/// and the simulated one every half year.
+///
+/// Their certificates have the form of Apple's, but another subject and an extension of their own. A verifier that
+/// trusts Apple's roots refuses them.
+public struct StoreAuthority: Sendable {
+    /// Signers of tokens, in the order in which they take turns.
+    package let tokens: [SigningChain]
+    /// Signers of app receipts, in the order in which they take turns.
+    package let receipts: [SigningChain]
+    /// The roots of tokens and of receipts, as DER.
+    public let roots: [[UInt8]]
+
+    init(tokens: [SigningChain], receipts: [SigningChain]) {
+        self.tokens = tokens
+        self.receipts = receipts
+        roots = [tokens, receipts].compactMap { $0.first?.certificates.last }
+    }
+
+    /// The signers of an authority, without renewal.
+    public init(_ authority: CertificateAuthority) throws {
+        self.init(tokens: [try SigningChain(authority.tokens)], receipts: [try SigningChain(authority.receipts)])
+    }
+
+    /// Creates signers with new keys. Their certificates are valid for some twenty years: Apple's end after two, but a
+    /// virtual clock runs farther.
+    ///
+    /// - Parameter start: The first instant at which they are valid.
+    public init(from start: Timestamp) throws {
+        let authority = try CertificateAuthority(from: start)
+        let tokens = authority.tokens.withLongLife
+        let receipts = authority.receipts.withLongLife
+        self.init(
+            tokens: [
+                try SigningChain(tokens), try SigningChain(tokens.withLeaf(of: .newP256())),
+                try SigningChain(tokens.withIntermediate(of: .newP384()).withLeaf(of: .newP256())),
+            ],
+            receipts: [
+                try SigningChain(receipts),
+                try SigningChain(receipts.withLeaf(of: .newRSA())),
+            ])
+    }
+
+    /// How long a signer is in use before the next one takes its turn: half a year.
+    private static let turn: Int64 = 182 * 86_400_000
+
+    /// The signer of tokens at a time.
+    package func tokens(at date: Timestamp) -> SigningChain { Self.signer(among: tokens, at: date) }
+
+    /// The signer of app receipts at a time.
+    package func receipts(at date: Timestamp) -> SigningChain { Self.signer(among: receipts, at: date) }
+
+    private static func signer(among chains: [SigningChain], at date: Timestamp) -> SigningChain {
+        chains[Int(max(0, date.milliseconds) / turn % Int64(chains.count))]
+    }
+}
+
+extension ChainPlan {
+    /// With a leaf that is valid as long as its intermediate.
+    fileprivate var withLongLife: ChainPlan {
+        var plan = self
+        plan.leaf.until = intermediate.until
+        return plan
+    }
+
+    /// With another leaf of the same intermediate.
+    fileprivate func withLeaf(of key: SigningKey) -> ChainPlan {
+        var plan = self
+        plan.leaf.key = key
+        return plan
+    }
+
+    /// With another intermediate of the same root.
+    fileprivate func withIntermediate(of key: SigningKey) -> ChainPlan {
+        var plan = self
+        plan.intermediate.subject += " 2"
+        plan.intermediate.key = key
+        plan.leaf.issuer = plan.intermediate.subject
+        plan.leaf.issuerKey = key
+        return plan
+    }
+}

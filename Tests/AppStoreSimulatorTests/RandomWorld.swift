@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import TestData
+
+/// A world in which random things happen to customers and families: the same ones for the same seed.
+struct RandomWorld {
+    static let start = Timestamp(milliseconds: 1_769_851_800_000)  // 2026-01-31T09:30:00Z
+
+    var world: World
+    private var random: SeededRandom
+    private var names: [String] = []
+
+    /// - Parameters:
+    ///   - customers: How many. Every fourth one is in the sandbox, and two of production are a family.
+    ///   - days: How long they live. Two years more pass after that, in which nothing but time acts.
+    init(seed: UInt64, customers: Int = 5, days: Int64 = 730, actions: Int = 40) throws {
+        world = World(seed: seed, catalogue: Self.catalogue(seed), now: Self.start)
+        random = SeededRandom(seed: seed)
+        names = (0..<customers).map { "customer \($0)" }
+        for (index, name) in names.enumerated() {
+            let storefront = Storefront.known[index % Storefront.known.count]
+            try world.addCustomer(
+                name, environment: index % 4 == 3 ? .sandbox : .production, storefront: storefront,
+                hasAccount: index % 3 != 2)
+        }
+        if customers > 2 { try world.makeFamily(of: [names[0], names[1]]) }
+        let steps = Int64(customers * actions)
+        for _ in 0..<steps {
+            pass(hours: Int64.random(in: 0...(2 * 24 * days / steps), using: &random))
+            act()
+        }
+        pass(hours: 24 * 400)
+    }
+
+    private mutating func pass(hours: Int64) {
+        world.advance(to: Timestamp(milliseconds: world.now.milliseconds + hours * 3_600_000))
+    }
+
+    private static func catalogue(_ seed: UInt64) -> StoreCatalogue {
+        var catalogue = StoreCatalogue(bundleId: "com.example", appAppleId: 1_500_000_001)
+        for (id, level, period, price) in [
+            ("gold.month", 1, Period(1, .month), 9990), ("gold.year", 1, Period(1, .year), 99_990),
+            ("silver.month", 2, Period(1, .month), 4990), ("silver.week", 2, Period(1, .week), 1990),
+        ] as [(String, Int, Period, Int64)] {
+            var product = StoreProduct(
+                id: id, type: .autoRenewableSubscription, price: StorePrice(milliunits: price))
+            product.isFamilyShareable = level == 1
+            product.plan = SubscriptionPlan(group: "21000001", level: level, period: period)
+            product.offers = offers(price)
+            catalogue.add(product)
+        }
+        if var year = catalogue["gold.year"] {
+            year.plan?.monthly = MonthlyPlan(
+                price: StorePrice(milliunits: 8990), commitmentPrice: StorePrice(milliunits: 107_880))
+            catalogue.add(year)
+        }
+        if var month = catalogue["silver.month"] {
+            month.plan?.introductoryOffer = StoreOffer(
+                type: .introductory, payment: .freeTrial, period: Period(1, .week),
+                price: StorePrice(milliunits: 0))
+            catalogue.add(month)
+        }
+        var coins = StoreProduct(id: "coins", type: .consumable, price: StorePrice(milliunits: 990))
+        coins.offers = [
+            StoreOffer(
+                type: .offerCode, id: "GIFT", payment: .oneTime, period: Period(1, .day),
+                price: StorePrice(milliunits: 0))
+        ]
+        catalogue.add(coins)
+        var book = StoreProduct(id: "book", type: .nonConsumable, price: StorePrice(milliunits: 2990))
+        book.isFamilyShareable = true
+        catalogue.add(book)
+        catalogue.add(StoreProduct(id: "season", type: .nonRenewingSubscription, price: StorePrice(milliunits: 7990)))
+        if seed % 3 != 0 { catalogue.graceDays = seed % 3 == 1 ? .sixteen : .three }
+        return catalogue
+    }
+
+    private static func offers(_ price: Int64) -> [StoreOffer] {
+        var goesOn = StoreOffer(
+            type: .promotional, id: "THREE", payment: .payAsYouGo, period: Period(1, .month),
+            price: StorePrice(milliunits: price / 2))
+        goesOn.count = 3
+        return [
+            goesOn,
+            StoreOffer(
+                type: .offerCode, id: "CODE", payment: .payUpFront, period: Period(2, .month),
+                price: StorePrice(milliunits: price / 3)),
+            StoreOffer(
+                type: .winBack, id: "BACK", payment: .freeTrial, period: Period(1, .month),
+                price: StorePrice(milliunits: 0)),
+        ]
+    }
+
+    /// One of the things that customers, developers and the App Store do, if it is possible.
+    private mutating func act() {
+        let name = names.randomElement(using: &random) ?? ""
+        let ids = world.subscriptions(of: name)
+        let id = ids.randomElement(using: &random) ?? ""
+        let all = world.history(of: name).map { $0.transaction.transactionId ?? "" }
+        let transaction = all.randomElement(using: &random) ?? ""
+        let newest = world.subscriptions[id]?.current.transactionId ?? transaction
+        let percentage = Bool.random(using: &random) ? 100_000 : 40_000
+        switch Int.random(in: 0..<42, using: &random) {
+        case 0..<8: _ = try? world.buy(product(), by: name)
+        case 8..<11:
+            let offer = ["THREE", "CODE", "BACK", "GIFT"].randomElement(using: &random)
+            _ = try? world.buy(product(), by: name, PurchaseOptions(offer: offer))
+        case 11: _ = try? world.buy("coins", by: name, PurchaseOptions(quantity: 3))
+        case 12: _ = try? world.buy("gold.year", by: name, PurchaseOptions(isMonthly: true))
+        case 13..<15: try? world.cancel(id)
+        case 15..<17: try? world.resume(id)
+        case 17..<19: try? world.breakBilling(of: name)
+        case 19..<22: try? world.fixBilling(of: name)
+        case 22: try? world.refund(transaction, Refund(percentage: percentage))
+        case 23: try? world.refund(newest, Refund(.appIssue, percentage: percentage))
+        case 24: try? world.reverseRefund(transaction)
+        case 25: try? world.reverseRefund(newest)
+        case 26: try? world.requestRefund(newest, .other, declines: Bool.random(using: &random))
+        case 27: try? world.declineRefund(world.refundRequests.keys.sorted().first ?? "")
+        case 28: try? world.refund(world.refundRequests.keys.sorted().first ?? "")
+        case 29: try? world.increasePrice(of: id, to: 12_990, needsConsent: Bool.random(using: &random))
+        case 30: try? world.consent(id)
+        case 31: try? world.extend(id, days: 20)
+        case 32: world.extendAll(of: "silver.month", days: 3, in: .production, request: "r-\(world.now.milliseconds)")
+        case 33: try? world.expire(id, Bool.random(using: &random) ? .other : .customerCancelled)
+        case 34: try? world.chargeAgain(id)
+        case 35:
+            let family = [names[0], names[1]]
+            do { try world.leaveFamily(names[0]) } catch { try? world.makeFamily(of: family) }
+        case 36:
+            let changes: [World.AdvancedCommerceChange] = [
+                .metadata(displayName: "Gold"), .price(8990), .migration(taxCode: "C003-00-1"),
+            ]
+            if let change = changes.randomElement(using: &random) { try? world.change(id, with: change) }
+        case 37: _ = try? world.createExternalPurchaseToken(for: name)
+        case 38: try? world.rescindConsent(of: name)
+        case 39: world.sendTestNotification(in: Bool.random(using: &random) ? .production : .sandbox)
+        case 40: try? world.requestRefund(transaction)
+        default: sell()
+        }
+    }
+
+    private mutating func product() -> String {
+        world.catalogue.products.randomElement(using: &random)?.id ?? ""
+    }
+
+    /// Takes a product off sale, or puts all on sale again.
+    private mutating func sell() {
+        let isForSale = Bool.random(using: &random)
+        for var product in world.catalogue.products where isForSale || product.id == "silver.week" {
+            product.isForSale = isForSale
+            world.catalogue.add(product)
+        }
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Crypto
+import Testing
+
+/// One seed gives the same documents in each process, on each day, in debug and in release.
+@Suite struct SameSeedTests {
+    /// SHA-256 of all documents of a year of a hundred customers, without ECDSA signatures, which are random.
+    ///
+    /// It changes with everything that the simulator signs differently. The test prints the new one.
+    static let golden = ""
+
+    @Test func `a year of a hundred customers gives the documents of another process`() throws {
+        let world = try RandomWorld(seed: 2026, customers: 100, days: 365, actions: 10).world
+        let signer = WorldSigner(try StoreAuthority.fixture())
+        var hash = SHA256()
+        for occurrence in world.occurrences {
+            let token = try signer.notification(occurrence, from: world.catalogue)
+            for part in try Self.unsignedParts(of: token) { hash.update(data: Array(part.utf8)) }
+        }
+        for name in world.customers.keys.sorted() {
+            let receipt = try #require(world.receipt(of: name))
+            hash.update(data: try signer.sign(receipt, at: world.now))
+            let app = try #require(world.appTransaction(of: name))
+            hash.update(data: Array(Self.withoutSignature(try signer.sign(app, at: world.now)).utf8))
+        }
+        let digest = hash.finalize().map { byte in
+            String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
+        }.joined()
+        #expect(digest == Self.golden, "If the simulator is meant to sign otherwise now, the new hash is \(digest)")
+    }
+
+    /// The payload of a notification without its tokens, and its tokens without their signatures.
+    private static func unsignedParts(of token: String) throws -> [String] {
+        let payload = try #require(Base64.decodeURL(Array(token.utf8).split(separator: UInt8(ascii: "."))[1]))
+        var decoded = try JSONValue(parsing: payload).decode(ResponseBodyV2DecodedPayload.self)
+        let tokens = [
+            decoded.data?.signedTransactionInfo, decoded.data?.signedRenewalInfo,
+            decoded.appData?.signedAppTransactionInfo,
+        ]
+        decoded.data?.signedTransactionInfo = nil
+        decoded.data?.signedRenewalInfo = nil
+        decoded.appData?.signedAppTransactionInfo = nil
+        return [try JSONValue(encoding: decoded).compactText] + tokens.compactMap { $0.map(withoutSignature) }
+    }
+
+    /// A token up to its last dot.
+    private static func withoutSignature(_ token: String) -> String {
+        token.split(separator: ".").dropLast().joined(separator: ".")
+    }
+}
