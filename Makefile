@@ -1,4 +1,5 @@
 # make run     installs what is missing, builds, and starts the server with Examples/quittance.json; or ARGUMENTS="--port 9000"
+# make demo    starts an App Store simulator and a server beside it, a day in a second
 # make test    runs all tests
 # make check   runs all that CI runs: tests in debug and release, the format, the consumer, the documentation
 # make docs    writes the documentation of the libraries to .build/docs
@@ -6,7 +7,7 @@
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run test test-release soak rulebook kill sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup
+.PHONY: run demo test test-release soak rulebook kill sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -16,6 +17,11 @@ TRANSACTIONS ?= 5000000
 run: setup
 	swift build -c release --product quittance
 	@exec "$$(swift build -c release --show-bin-path)/quittance" serve $(ARGUMENTS)
+
+# Everything is in a temporary folder. CONTROL=9100 SERVER=8090 and so on choose other ports.
+demo: setup
+	swift build -c release --product quittance
+	@exec scripts/demo "$$(swift build -c release --show-bin-path)/quittance"
 
 test: setup
 	swift test

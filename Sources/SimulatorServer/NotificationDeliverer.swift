@@ -35,17 +35,18 @@ package struct NotificationDeliverer: Service {
 
     private func deliver() async {
         do {
-            await send(try await host.takeDeliveries())
+            let (deliveries, atOnce) = try await host.takeDeliveries()
+            await send(deliveries, atOnce: atOnce)
         } catch {
             logger.error("Notifications could not be signed", metadata: ["error": .string("\(error)")])
         }
     }
 
-    /// Sends notifications, some at once. They begin in order; as in reality, none waits for the one before.
-    private func send(_ deliveries: [Outbox.Delivery]) async {
+    /// Sends notifications in order, each without waiting for the answer to all before it.
+    private func send(_ deliveries: [Outbox.Delivery], atOnce: Int) async {
         await withTaskGroup(of: Void.self) { group in
             for (index, delivery) in deliveries.enumerated() {
-                if index >= SimulatorBounds.deliveriesAtOnce { await group.next() }
+                if index >= atOnce { await group.next() }
                 guard let url = urls[delivery.environment] else { continue }
                 group.addTask { await send(delivery, to: url) }
             }

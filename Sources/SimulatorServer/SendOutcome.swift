@@ -17,7 +17,7 @@ extension SendAttemptResult {
     init(_ error: any Error, isSecure: Bool, hasHead: Bool) {
         switch error {
         case let error as HTTPClientError: self.init(error, hasHead: hasHead)
-        case is HTTPParserError: self = .invalidResponse
+        case let error as HTTPParserError: self = error == .invalidEOFState ? .prematureClose : .invalidResponse
         case is IOError, is NIOConnectionError, is ChannelError, is SocketAddressError: self = .socketIssue
         // The TLS library's errors are of several types. All others are listed above.
         default: self = isSecure && !hasHead ? .tlsIssue : .other

@@ -29,7 +29,7 @@ package enum SimulatorBounds {
     /// The most redirects of a notification that are followed, as a browser would.
     static let redirects = 20
 
-    /// The most notifications of an environment on their way at once.
+    /// The most notifications on their way at once.
     static let deliveriesAtOnce = 8
 
     /// How often the virtual clock moves and due notifications are sent, and so how late either may be.

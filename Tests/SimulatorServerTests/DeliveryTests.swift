@@ -25,7 +25,8 @@ import Testing
         ("NONSENSE\r\n\r\n", .invalidResponse),
     ])
     func `an answer has its result`(answer: String, expected: SendAttemptResult) async throws {
-        #expect(try await result(.closesAfter(answer)) == expected)
+        let found = try await result(.closesAfter(answer))
+        #expect(found == expected)
     }
 
     @Test func `a server without TLS is a TLS issue`() async throws {

@@ -49,7 +49,9 @@ import Testing
         try await RunningSimulator.run { [configuration] simulator in
             try configuration.requireSimulatorAlone(simulator.roots)
             for roots in [TrustRoots.apple, simulator.roots.union(.apple)] {
-                let error = #expect(throws: ConfigurationError.self) { try configuration.requireSimulatorAlone(roots) }
+                let error = #expect(throws: ConfigurationError.self) {
+                    try configuration.requireSimulatorAlone(roots)
+                }
                 #expect(error?.message.contains("trusts Apple's roots") == true)
             }
             try ServerConfiguration().requireSimulatorAlone(.apple)
