@@ -152,6 +152,16 @@ import X509
     /// The mark of the simulator.
     private static let added: Set<String> = ["2.25.3294784015283160907"]
 
+    @Test func `all signers have one root, byte by byte, and a new leaf keeps its intermediate`() throws {
+        let start = try #require(Timestamp(iso8601: "2026-01-01T00:00:00Z"))
+        for authority in [try StoreAuthority.fixture(), try StoreAuthority(from: start)] {
+            for chains in [authority.tokens, authority.receipts] {
+                #expect(Set(chains.map { $0.certificates[2] }).count == 1)
+            }
+            #expect(Set(authority.tokens.map { $0.certificates[1] }).count == 2)
+        }
+    }
+
     private static func compareExtensions(_ simulated: [[UInt8]], _ genuine: [[UInt8]]) throws {
         #expect(simulated.count == genuine.count)
         for (one, other) in zip(simulated, genuine) {
