@@ -20,8 +20,8 @@ public struct SimulatedStore: Sendable {
     public var faults: Faults
     /// Notifications, with the attempts to send them.
     public internal(set) var outbox = Outbox()
-    /// Transactions that the app's server finished.
-    public internal(set) var finished: Set<String> = []
+    /// Transactions that the app, or its server, finished.
+    public var finished: Set<String> { world.finished }
     /// Messages that keep customers who are about to cancel, by environment.
     var retention: [Environment: RetentionMessages] = [:]
     /// The answers to extensions of one subscription that succeeded, so that a repeated request extends it once.
