@@ -30,10 +30,10 @@ struct SimulatorHandout {
         let lines = members.map { "  \($0.name.padded(to: 12))\($0.value)" }.joined(separator: "\n")
         let files =
             folder.map { "The roots to trust, the API key and these values are in \($0)." }
-            ?? """
-            The roots to trust are at \(control)/roots.pem, the API key at \(control)/key.p8. \
-            --out FOLDER writes them to files.
-            """
+                ?? """
+                The roots to trust are at \(control)/roots.pem, the API key at \(control)/key.p8. \
+                --out FOLDER writes them to files.
+                """
         let notifications =
             notifies ? "" : "\nNo notifications are sent: --notify URL names the server that gets them.\n"
         return """

@@ -119,7 +119,8 @@ import Testing
 
     @Test(arguments: [
         ([:], 200), (["Host": "localhost:9000"], 200), (["Host": "[::1]:9000"], 200), (["Host": "evil.example"], 403),
-        (["Host": "127.0.0.1.evil.example:9000"], 403), (["Origin": "http://evil.example"], 403), (["Origin": "null"], 403),
+        (["Host": "127.0.0.1.evil.example:9000"], 403), (["Origin": "http://evil.example"], 403),
+        (["Origin": "null"], 403),
         (["Host": "localhost:9000", "Origin": "http://localhost:9000"], 200),
         (["Host": "localhost:9000", "Origin": "http://localhost:9001"], 403),
     ])

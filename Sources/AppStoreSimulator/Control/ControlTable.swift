@@ -111,14 +111,15 @@ extension ControlRoute {
         ControlRoute(
             "POST", "/customers/{name}/price", "Raises the price of the next renewal.",
             [
-                ("price", "in milliunits: 4990 is 4.99"), ("consent", "whether the customer must agree; true by default"),
+                ("price", "in milliunits: 4990 is 4.99"),
+                ("consent", "whether the customer must agree; true by default"),
                 subscription,
             ], { simulator, arguments, _ in try simulator.increasePrice(arguments) }),
         ControlRoute(
             "POST", "/customers/{name}/consent", "Agrees to the price that was asked for.", [subscription],
             { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.consent($1) } }),
         ControlRoute(
-            "POST", "/customers/{name}/expire", "Ends the subscription for a reason that Apple does not name.",
+            "POST", "/customers/{name}/expire", "Ends the subscription with its period, for a reason that Apple does not name.",
             [subscription],
             { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.expire($1) } }),
         ControlRoute(
@@ -129,7 +130,10 @@ extension ControlRoute {
     private static let refunds = [
         ControlRoute(
             "POST", "/customers/{name}/refund", "Refunds a transaction: the newest one of the only purchase.",
-            [transaction, ("percentage", "the share, 1 to 100; 100 by default"), ("issue", "whether the app was at fault")],
+            [
+                transaction, ("percentage", "the share, 1 to 100; 100 by default"),
+                ("issue", "whether the app was at fault"),
+            ],
             { simulator, arguments, _ in try simulator.refund(arguments) }),
         ControlRoute(
             "POST", "/customers/{name}/refund/request", "Asks for a refund, and the App Store for consumption data.",

@@ -170,7 +170,8 @@ extension ServerConfiguration {
     package static let simulatorAddress = "http://, a host and a port, such as http://127.0.0.1:9000"
 
     package static func isSimulatorAddress(_ text: String) -> Bool {
-        guard let match = text.wholeMatch(of: /http:\/\/([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})/) else { return false }
+        let form = /http:\/\/([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})/
+        guard let match = text.wholeMatch(of: form) else { return false }
         return (1...65_535).contains(Int(match.2) ?? 0)
     }
 }
@@ -221,8 +222,8 @@ extension ServerConfiguration {
         apps = file?.apps ?? []
     }
 
-    /// Time is part of the trust: a certificate is valid at a time, and access ends at one. Only a server to which no real
-    /// purchase can get may take it from elsewhere.
+    /// Time is part of the trust: a certificate is valid at a time, and access ends at one. Only a server to which no
+    /// real purchase can get may take it from elsewhere.
     ///
     /// - Parameter trusted: The roots of ``roots``, with Apple's if they are trusted too.
     /// - Throws: ``ConfigurationError`` if ``simulatorClock`` is set for a server that trusts one of Apple's roots.

@@ -94,7 +94,8 @@ struct Simulate: AsyncParsableCommand {
         let fixed = [port, sandboxPort, controlPort].filter { $0 != 0 }
         guard Set(fixed).count == fixed.count else { throw ValidationError("The three ports must differ.") }
         guard (0...TurnableClock.topSpeed).contains(speed) else {
-            throw ValidationError("--speed takes a number from 0 to \(Int(TurnableClock.topSpeed)), a year in a second.")
+            throw ValidationError(
+                "--speed takes a number from 0 to \(Int(TurnableClock.topSpeed)), a year in a second.")
         }
         for (name, url) in [("notify", notify), ("sandbox-notify", sandboxNotify)] {
             guard let url, !Self.isURL(url) else { continue }
@@ -143,7 +144,8 @@ struct Simulate: AsyncParsableCommand {
         let world = World(seed: seed, catalogue: try catalogue(), now: start ?? wall)
         // New certificates begin a day before, so that they are valid for all that the simulator signs.
         let authority =
-            isSeeded ? try StoreAuthority.fixture() : try StoreAuthority(from: world.now.advanced(by: .seconds(-86_400)))
+            isSeeded
+            ? try StoreAuthority.fixture() : try StoreAuthority(from: world.now.advanced(by: .seconds(-86_400)))
         var store = SimulatedStore(
             world, WorldSigner(authority), key, faults: kind ? .none : .unkind, seed: seed)
         store.notificationURLs[.production] = notify
