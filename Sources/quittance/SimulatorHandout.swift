@@ -12,8 +12,8 @@ struct SimulatorHandout {
     private let key: StoreKey
     private let control: String
 
-    init(_ simulator: Simulator, hostname: String, ports: [SimulatorServer.Listener: Int]) {
-        func address(_ listener: SimulatorServer.Listener) -> String { "http://\(hostname):\(ports[listener] ?? 0)" }
+    init(_ simulator: Simulator, hostname: String, ports: [SimulatorListener: Int]) {
+        func address(_ listener: SimulatorListener) -> String { "http://\(hostname):\(ports[listener] ?? 0)" }
         roots = simulator.roots
         key = simulator.store.key
         control = address(.control)
@@ -30,10 +30,10 @@ struct SimulatorHandout {
         let lines = members.map { "  \($0.name.padded(to: 12))\($0.value)" }.joined(separator: "\n")
         let files =
             folder.map { "The roots to trust, the API key and these values are in \($0)." }
-            ?? """
-            The roots to trust are at \(control)/roots.pem, the API key at \(control)/key.p8. \
-            --out FOLDER writes them to files.
-            """
+                ?? """
+                The roots to trust are at \(control)/roots.pem, the API key at \(control)/key.p8. \
+                --out FOLDER writes them to files.
+                """
         let notifications =
             notifies ? "" : "\nNo notifications are sent: --notify URL names the server that gets them.\n"
         return """

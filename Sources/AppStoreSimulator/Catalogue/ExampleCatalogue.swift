@@ -20,7 +20,8 @@ extension StoreCatalogue {
         monthly.offers = [
             threeMonths,
             StoreOffer(
-                type: .offerCode, id: "friends", payment: .payUpFront, period: month, price: StorePrice(milliunits: 1990)),
+                type: .offerCode, id: "friends", payment: .payUpFront, period: month,
+                price: StorePrice(milliunits: 1990)),
             StoreOffer(
                 type: .winBack, id: "come-back", payment: .freeTrial, period: month, price: StorePrice(milliunits: 0)),
         ]

@@ -39,7 +39,8 @@ extension Simulator {
 // MARK: - The clock
 
 extension Simulator {
-    mutating func advanceClock(_ arguments: ControlArguments, at wall: Timestamp) throws(ControlError) -> ControlResult {
+    mutating func advanceClock(_ arguments: ControlArguments, at wall: Timestamp) throws(ControlError) -> ControlResult
+    {
         let longest = TurnableClock.longestTurn * 86_400
         var seconds: Int64?
         for (name, length) in [("days", Int64(86_400)), ("hours", 3600), ("seconds", 1)] {
@@ -48,7 +49,8 @@ extension Simulator {
         }
         let end = Timestamp(milliseconds: store.world.now.milliseconds + min(seconds ?? 0, longest) * 1000)
         switch (try arguments.text("to"), seconds) {
-        case (nil, nil): throw ControlError(.invalid, "How far? Send {\"days\": 1} or {\"to\": \"2027-01-01T00:00:00Z\"}.")
+        case (nil, nil):
+            throw ControlError(.invalid, "How far? Send {\"days\": 1} or {\"to\": \"2027-01-01T00:00:00Z\"}.")
         case (nil, _): turn(to: end, at: wall)
         case (let text?, nil): turn(to: try time(text, arguments), at: wall)
         case (_?, _?): throw ControlError(.invalid, "Send either \"to\" or a length of time.")
@@ -176,7 +178,9 @@ extension Simulator {
             throw ControlError(
                 .ambiguous, "Which one? Send {\"transaction\": \"…\"}. There are \(list.joined(separator: ", ")).")
         }
-        guard let id = possible.first?.transactionId else { throw ControlError(.impossible, "\(name) has not \(what).") }
+        guard let id = possible.first?.transactionId else {
+            throw ControlError(.impossible, "\(name) does not have \(what).")
+        }
         return id
     }
 

@@ -107,7 +107,8 @@ extension ControlRoute {
         ControlRoute(
             "POST", "/customers/{name}/price", "Raises the price of the next renewal.",
             [
-                ("price", "in milliunits: 4990 is 4.99"), ("consent", "whether the customer must agree; true by default"),
+                ("price", "in milliunits: 4990 is 4.99"),
+                ("consent", "whether the customer must agree; true by default"),
                 subscription,
             ], { simulator, arguments, _ in try simulator.increasePrice(arguments) }),
         ControlRoute(
@@ -125,7 +126,10 @@ extension ControlRoute {
     private static let refunds = [
         ControlRoute(
             "POST", "/customers/{name}/refund", "Refunds a transaction: the newest one of the only purchase.",
-            [transaction, ("percentage", "the share, 1 to 100; 100 by default"), ("issue", "whether the app was at fault")],
+            [
+                transaction, ("percentage", "the share, 1 to 100; 100 by default"),
+                ("issue", "whether the app was at fault"),
+            ],
             { simulator, arguments, _ in try simulator.refund(arguments) }),
         ControlRoute(
             "POST", "/customers/{name}/refund/request", "Asks for a refund, and the App Store for consumption data.",
