@@ -7,7 +7,7 @@
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run demo test test-release soak rulebook kill sanitize fuzz vectors lint format consumer docs check bench limits setup
+.PHONY: run demo test test-release soak rulebook kill sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -57,6 +57,11 @@ fuzz: setup
 vectors: setup
 	swift run make-vectors Tests/Vectors
 
+# Replaces the keys and certificates of seeded simulators. All documents of all seeds change.
+signing-fixture: setup
+	swift run make-signing-fixture > .build/SigningFixture.swift
+	mv .build/SigningFixture.swift Sources/AppStoreSimulator/Signing/SigningFixture.swift
+
 SWIFT_SOURCES = Sources Tests Examples Package.swift Benchmarks/Verification $(foreach package,Benchmarks Fuzz,$(package)/Sources $(package)/Package.swift)
 
 lint:
@@ -82,6 +87,7 @@ bench: setup
 	cd Benchmarks && swift package --disable-sandbox benchmark --target Verification --format jmh --path .build --no-progress
 	cd Benchmarks && swift run -c release RatioTable .build/Current_run.jmh.json
 	cd Benchmarks && swift run -c release ServerLoad $(TRANSACTIONS)
+	cd Benchmarks && swift run -c release WorldLoad
 
 # Measures the worst input of each kind against 250 ms and 64 MiB. CASE=token runs those with that word in their names.
 limits: setup

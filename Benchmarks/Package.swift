@@ -43,6 +43,13 @@ let package = Package(
         ),
         .executableTarget(name: "RatioTable", dependencies: ["Goals"]),
         .executableTarget(
+            name: "WorldLoad",
+            dependencies: [
+                .product(name: "AppStoreModel", package: "quittance"),
+                .product(name: "AppStoreSimulator", package: "quittance"),
+            ]
+        ),
+        .executableTarget(
             name: "Limits",
             dependencies: [
                 "Allocator",

@@ -102,16 +102,21 @@ struct RandomWorld {
         let transaction = all.randomElement(using: &random) ?? ""
         let newest = world.subscriptions[id]?.current.transactionId ?? transaction
         let percentage = Bool.random(using: &random) ? 100_000 : 40_000
-        switch Int.random(in: 0..<42, using: &random) {
+        switch Int.random(in: 0..<50, using: &random) {
         case 0..<8: _ = try? world.buy(product(), by: name)
         case 8..<11:
             let offer = ["THREE", "CODE", "BACK", "GIFT"].randomElement(using: &random)
             _ = try? world.buy(product(), by: name, PurchaseOptions(offer: offer))
         case 11: _ = try? world.buy("coins", by: name, PurchaseOptions(quantity: 3))
+        case 42..<46:
+            let offer = [nil, nil, "THREE"].randomElement(using: &random) ?? nil
+            _ = try? world.buy(product(), by: name, PurchaseOptions(offer: offer, hasNewCard: true))
+        case 46..<50 where world.subscriptions[id]?.isInGrace == true || world.subscriptions[id]?.isInRetry == true:
+            _ = try? world.buy(product(), by: name, PurchaseOptions(offer: Bool.random(using: &random) ? "THREE" : nil))
         case 12: _ = try? world.buy("gold.year", by: name, PurchaseOptions(isMonthly: true))
         case 13..<15: try? world.cancel(id)
         case 15..<17: try? world.resume(id)
-        case 17..<19: try? world.breakBilling(of: name)
+        case 17..<19, 50: try? world.breakBilling(of: name)
         case 19..<22: try? world.fixBilling(of: name)
         case 22: try? world.refund(transaction, Refund(percentage: percentage))
         case 23: try? world.refund(newest, Refund(.appIssue, percentage: percentage))

@@ -97,7 +97,7 @@ import Testing
             ]),
     ]
 
-    private static let worlds: [(seed: UInt64, occurrences: [Occurrence])] = (1...40).map { seed in
+    private static let worlds: [(seed: UInt64, occurrences: [Occurrence])] = (1...40 as ClosedRange<UInt64>).map { seed in
         let world = try? RandomWorld(seed: seed, customers: 6, actions: 250).world
         return (seed, world?.occurrences ?? [])
     }
@@ -118,7 +118,7 @@ import Testing
                 let after = State(status)
                 if Self.rows.first(where: { $0.name == name })?.next[before]?.contains(after) != true {
                     wrong.append(
-                        "Seed \(seed), \(id) of \(occurrence.date.iso8601): \(name) from \(before) to \(after)")
+                        "Seed \(world.seed), \(id) of \(occurrence.date.iso8601): \(name) from \(before) to \(after)")
                 }
                 let bringsNewPeriod =
                     before == .none

@@ -5,10 +5,10 @@ public import AppStoreModel
 // Answers a request: bearer token, route, faults, and then the route's own function.
 
 extension SimulatedStore {
-    /// Answers a request to the App Store Server API.
+    /// Answers a request to the App Store Server API, or to verifyReceipt, which needs no bearer token.
     ///
-    /// A request without a valid bearer token gets 401 without a body, and a path that the environment does not have 404
-    /// without a body. Every other refusal has one of Apple's numbered errors.
+    /// Without a valid bearer token the answer is 401, for a path that the environment does not have 404, and for
+    /// another method than the path's 405, each without a body. Other refusals have Apple's numbered errors.
     ///
     /// - Parameters:
     ///   - environment: The environment whose host was called.
@@ -16,6 +16,7 @@ extension SimulatedStore {
     public mutating func respond(
         to request: StoreRequest, in environment: Environment, at wallClock: Timestamp
     ) -> StoreResponse {
+        if request.path == Self.verifyReceiptPath { return verifyReceipt(request, in: environment) }
         let authorization = request.headers["authorization"]
         if let refusal = key.refusal(ofAuthorization: authorization, app: world.catalogue.bundleId, at: wallClock) {
             return StoreResponse(status: 401, note: refusal.rawValue)

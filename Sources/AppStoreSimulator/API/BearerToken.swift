@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-/// Why a simulated App Store answers a request with 401. Apple's answer has no body, so only the simulator's log shows it.
+/// Why a simulated App Store answers a request with 401. Apple's answer has no body, so only the simulator's log shows
+/// it.
 public enum TokenRefusal: String, CaseIterable, Sendable {
     case missing = "There is no header 'Authorization: Bearer …'"
     case malformed = "The bearer token is not a JWT"

@@ -23,7 +23,8 @@ extension SimulatedStore {
 
     /// The share to refund in thousandths of a percent, if the app wishes a prorated refund.
     ///
-    /// Of a subscription it is the time that is left. Of other purchases the sandbox refunds half, whatever was consumed.
+    /// Of a subscription it is the time that is left. Of other purchases the sandbox refunds half, whatever was
+    /// consumed.
     private func proration(of transaction: JWSTransactionDecodedPayload, consumed: Int?) -> Int {
         if let start = transaction.purchaseDate?.milliseconds, let end = transaction.expiresDate?.milliseconds,
             start < end

@@ -14,7 +14,7 @@ extension SimulatedStore {
 
     /// Version 1 leaves out consumables that were finished.
     func historyV1(_ call: StoreCall) throws -> StoreResponse {
-        try history(call) { $0.type != .consumable || !finished.contains($0.transactionId ?? "") }
+        try history(call) { $0.type != .consumable || !world.finished.contains($0.transactionId ?? "") }
     }
 
     private func history(

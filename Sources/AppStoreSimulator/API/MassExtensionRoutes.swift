@@ -5,6 +5,9 @@ import AppStoreModel
 // The extension of all subscriptions of a product. The world carries it out some time later.
 
 extension SimulatedStore {
+    /// How many requests are remembered, so that clients cannot fill the memory. No test makes as many.
+    private static let massExtensions = 10_000
+
     mutating func extendAll(_ call: StoreCall) throws -> StoreResponse {
         let json = try call.json()
         let days = try ExtensionBody.days(json)
@@ -15,6 +18,7 @@ extension SimulatedStore {
         let countries = try Self.countries(json)
         // A repeated request gets the same answer, and nothing happens twice.
         if world.massExtensions[identifier] == nil {
+            guard world.massExtensions.count < Self.massExtensions else { throw StoreRefusal(.rateLimitExceeded) }
             world.extendAllLater(
                 MassExtension(
                     product: product, days: days, environment: call.environment, countries: countries),

@@ -48,6 +48,9 @@ extension SimulatedStore {
         return config
     }()
 
+    /// How many results of tests are kept. No test makes as many.
+    private static let performanceTests = 1000
+
     /// Starts a test of the sandbox's URL. The simulator sends no requests: the test passes a minute later.
     mutating func startPerformanceTest(_ call: StoreCall) throws -> StoreResponse {
         guard let id = try? call.json()["originalTransactionId"]?.string else {
@@ -62,6 +65,7 @@ extension SimulatedStore {
         guard !state.tests.values.contains(where: { $0.end > world.now }) else {
             throw StoreRefusal(.existingPerformanceTestRun)
         }
+        if state.tests.count >= Self.performanceTests { state.tests = [:] }
         var answer = PerformanceTestResponse()
         answer.config = Self.testConfig
         let request = String(uuidOf: random.bytes(16))

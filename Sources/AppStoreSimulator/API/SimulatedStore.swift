@@ -5,8 +5,8 @@ public import AppStoreModel
 /// A simulated App Store as its clients see it: it answers the App Store Server API and notifies the app's server.
 ///
 /// It is a value without sockets: a server hands it requests, sends its answers, and sends the notifications that
-/// ``takeDeliveries()`` returns. The time of all answers and notifications is the world's. Only bearer tokens and paging
-/// tokens are judged by the wall clock, since clients make requests by theirs.
+/// ``takeDeliveries()`` returns. The time of all answers and notifications is the world's. Bearer tokens, pagination
+/// tokens and rate limits go by the wall clock, since clients make requests by theirs.
 public struct SimulatedStore: Sendable {
     /// Customers, purchases and the clock. Call ``publish()`` after changes.
     public var world: World
@@ -20,8 +20,8 @@ public struct SimulatedStore: Sendable {
     public var faults: Faults
     /// Notifications, with the attempts to send them.
     public internal(set) var outbox = Outbox()
-    /// Transactions that the app's server finished.
-    public internal(set) var finished: Set<String> = []
+    /// Transactions that the app, or its server, finished.
+    public var finished: Set<String> { world.finished }
     /// Messages that keep customers who are about to cancel, by environment.
     var retention: [Environment: RetentionMessages] = [:]
     /// The answers to extensions of one subscription that succeeded, so that a repeated request extends it once.

@@ -39,7 +39,7 @@ extension SimulatedStore {
 
     mutating func finish(_ call: StoreCall) throws -> StoreResponse {
         _ = try purchase(call)
-        finished.insert(call.id)
+        try world.finish(call.id)
         return StoreResponse(status: 200)
     }
 

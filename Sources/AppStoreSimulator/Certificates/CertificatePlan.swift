@@ -59,6 +59,9 @@ package struct CertificatePlan: Sendable {
         var extensions = try Certificate.Extensions {
             Critical(constraints)
             Critical(keyUsage)
+            // OpenSSL's strict checks, which Apple's Python library turns on, refuse certificates without these two.
+            SubjectKeyIdentifier(hash: key.publicKey)
+            AuthorityKeyIdentifier(keyIdentifier: SubjectKeyIdentifier(hash: issuerKey.publicKey).keyIdentifier)
         }
         if let ocspResponder {
             let access = AuthorityInformationAccess.AccessDescription(

@@ -110,6 +110,14 @@ extension Simulator {
         return storefront
     }
 
+    func receipt(of name: String) throws -> ControlResult {
+        let name = try customer(name).name
+        guard let receipt = store.world.latestReceipt(of: name, store.signer) else {
+            throw ControlError(.failed, "The receipt of \(name) could not be signed.")
+        }
+        return .file(receipt, type: "application/octet-stream")
+    }
+
     mutating func buy(_ arguments: ControlArguments) throws -> ControlResult {
         let name = try customer(arguments.parameter).name
         let product = try product(try arguments.requiredText("product"))

@@ -37,6 +37,10 @@ extension ControlRoute {
         ControlRoute("GET", "/customers/{name}", "A customer with all purchases.") { simulator, arguments, _ in
             try .json(simulator.customer(arguments.parameter))
         },
+        ControlRoute("GET", "/customers/{name}/receipt", "The app receipt on the customer's device now, as DER.") {
+            simulator, arguments, _ in
+            try simulator.receipt(of: arguments.parameter)
+        },
         ControlRoute(
             "POST", "/customers/{name}/billing/break", "Lets the customer's charges fail from now on."
         ) { simulator, arguments, _ in

@@ -121,6 +121,8 @@ extension Faults {
 
     /// The longest of times: a day, so that sums stay far inside the calendar.
     private static let longestSeconds: Int64 = 86_400
+    /// More calls in a second than any client makes.
+    private static let mostCalls: Int64 = 1_000_000
     /// How many errors of a route can be planned, so that a request cannot fill the memory.
     private static let plannedFailures = 1000
 
@@ -151,26 +153,34 @@ extension Faults {
 
     private mutating func set(_ name: String, _ value: JSONValue) throws(FaultsError) {
         if let share = Self.shares.first(where: { $0.name == name }) {
-            guard case .number(let literal) = value, let number = Double(literal), (0...1).contains(number) else {
-                throw FaultsError(description: "'\(name)' is not a number from 0 to 1")
-            }
-            self[keyPath: share.path] = number
+            self[keyPath: share.path] = try Self.share(name, value)
         } else if let time = Self.seconds.first(where: { $0.name == name }) {
-            guard let number = value.integer, (0...Self.longestSeconds).contains(number) else {
-                throw FaultsError(description: "'\(name)' is not a number from 0 to \(Self.longestSeconds)")
-            }
-            self[keyPath: time.path] = number
+            self[keyPath: time.path] = try Self.number(name, value, in: 0...Self.longestSeconds)
         } else if name == "callsPerSecond" {
-            guard value == .null || (1...1_000_000).contains(value.integer ?? 0) else {
-                throw FaultsError(description: "'callsPerSecond' is neither null nor a number from 1 to 1000000")
-            }
-            callsPerSecond = value.integer.map { Int($0) }
+            callsPerSecond = value == .null ? nil : Int(try Self.number(name, value, in: 1...Self.mostCalls))
         } else if name == "failNext" {
             failNext = try Self.failures(value)
         } else {
             let known = Self.shares.map(\.name) + Self.seconds.map(\.name) + ["callsPerSecond", "failNext"]
             throw FaultsError(description: "There is no fault '\(name)': only \(known.joined(separator: ", "))")
         }
+    }
+
+    private static func share(_ name: String, _ value: JSONValue) throws(FaultsError) -> Double {
+        guard case .number(let literal) = value, let number = Double(literal), (0...1).contains(number) else {
+            throw FaultsError(description: "'\(name)' is not a number from 0 to 1")
+        }
+        return number
+    }
+
+    private static func number(
+        _ name: String, _ value: JSONValue, in range: ClosedRange<Int64>
+    ) throws(FaultsError) -> Int64 {
+        guard let number = value.integer, range.contains(number) else {
+            throw FaultsError(
+                description: "'\(name)' is not a number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
     }
 
     private static func failures(_ json: JSONValue) throws(FaultsError) -> [StoreRoute: [APIErrorCode]] {

@@ -46,12 +46,16 @@ extension World {
         let shown = receiptTransactions(of: name).filter { transaction in
             !latestOnly || transaction.expiresDate == nil || newest.contains(transaction.transactionId ?? "")
         }
-        return shown.sorted { $0.newestFirst < $1.newestFirst }.map { $0.legacy().value }
+        return shown.sorted { $0.newestFirst < $1.newestFirst }.map { $0.inWholeSeconds.legacy().value }
     }
 
     /// The renewal info of the customer's subscriptions as verifyReceipt shows it.
     func pendingRenewals(of name: String) -> [PendingRenewalInfo] {
-        subscriptions(of: name).compactMap { subscriptions[$0]?.renewal.legacy().value }
+        subscriptions(of: name).compactMap { id in
+            guard var renewal = subscriptions[id]?.renewal else { return nil }
+            renewal.gracePeriodExpiresDate = renewal.gracePeriodExpiresDate?.inWholeSeconds
+            return renewal.legacy().value
+        }
     }
 
     /// The customer's present receipt, signed.
@@ -71,4 +75,14 @@ extension World {
 extension JWSTransactionDecodedPayload {
     /// Sorts newer purchases before older ones.
     fileprivate var newestFirst: (Int64, String) { (-(purchaseDate?.milliseconds ?? 0), transactionId ?? "") }
+
+    /// With dates as verifyReceipt and receipts have them.
+    fileprivate var inWholeSeconds: Self {
+        var transaction = self
+        transaction.purchaseDate = purchaseDate?.inWholeSeconds
+        transaction.originalPurchaseDate = originalPurchaseDate?.inWholeSeconds
+        transaction.expiresDate = expiresDate?.inWholeSeconds
+        transaction.revocationDate = revocationDate?.inWholeSeconds
+        return transaction
+    }
 }

@@ -14,9 +14,12 @@ package struct SigningChain: Sendable {
     package let key: SigningKey
 
     /// Issues the certificates of a plan.
-    init(_ plan: ChainPlan) throws {
+    ///
+    /// - Parameter above: The last certificates of the chain, if they were issued before: clients compare a root byte by
+    ///   byte with the one that they trust.
+    init(_ plan: ChainPlan, under above: ArraySlice<[UInt8]> = []) throws {
         let issued = try plan.issue()
-        certificates = try issued.map { try [UInt8](der: $0) }
+        certificates = try issued.dropLast(above.count).map { try [UInt8](der: $0) } + above
         signer = try Self.issuerAndSerialNumber(of: issued[0])
         key = plan.leaf.key
     }

@@ -34,14 +34,17 @@ public struct StoreAuthority: Sendable {
         let authority = try CertificateAuthority(from: start)
         let tokens = authority.tokens.withLongLife
         let receipts = authority.receipts.withLongLife
+        let (token, receipt) = (try SigningChain(tokens), try SigningChain(receipts))
         self.init(
             tokens: [
-                try SigningChain(tokens), try SigningChain(tokens.withLeaf(of: .newP256())),
-                try SigningChain(tokens.withIntermediate(of: .newP384()).withLeaf(of: .newP256())),
+                token,
+                try SigningChain(tokens.withLeaf(of: .newP256()), under: token.certificates.suffix(2)),
+                try SigningChain(
+                    tokens.withIntermediate(of: .newP384()).withLeaf(of: .newP256()),
+                    under: token.certificates.suffix(1)),
             ],
             receipts: [
-                try SigningChain(receipts),
-                try SigningChain(receipts.withLeaf(of: .newRSA())),
+                receipt, try SigningChain(receipts.withLeaf(of: .newRSA()), under: receipt.certificates.suffix(2)),
             ])
     }
 

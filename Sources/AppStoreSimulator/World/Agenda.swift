@@ -24,8 +24,8 @@ struct Agenda: Sendable {
     struct Entry: Hashable, Sendable {
         var date: Timestamp
         var event: Event
-        /// The original transaction id of a subscription, a transaction id, an external purchase id, or the identifier of
-        /// a request, by the event.
+        /// The original transaction id of a subscription, a transaction id, an external purchase id, or a request's
+        /// identifier, by the event.
         var subject: String
         /// The end of the subscription's period that it is about: an entry about another period is out of date.
         var end: Timestamp?

@@ -9,9 +9,12 @@ public struct PurchaseOptions: Hashable, Sendable {
     public var quantity = 1
     /// Whether the customer commits to twelve months and pays each of them.
     public var isMonthly = false
+    /// Whether the customer first enters a card that can pay.
+    public var hasNewCard = false
 
     /// Creates the options of a purchase.
-    public init(offer: String? = nil, quantity: Int = 1, isMonthly: Bool = false) {
+    public init(offer: String? = nil, quantity: Int = 1, isMonthly: Bool = false, hasNewCard: Bool = false) {
+        self.hasNewCard = hasNewCard
         self.offer = offer
         self.quantity = quantity
         self.isMonthly = isMonthly

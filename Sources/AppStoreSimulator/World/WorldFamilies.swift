@@ -33,7 +33,7 @@ extension World {
 
     private mutating func shareAll(of name: String, with member: String) {
         for id in subscriptions(of: name) {
-            guard let chain = subscriptions[id], chain.isRunning, chain.sharedFrom == nil, isShareable(chain.current)
+            guard let chain = subscriptions[id], chain.state == .active, chain.sharedFrom == nil, isShareable(chain.current)
             else { continue }
             share(chain, id, with: member)
         }
@@ -86,7 +86,7 @@ extension World {
         guard let name = customer(ofTransaction: id)?.name, chain.sharedFrom == nil else { return }
         for member in customers[name]?.family ?? [] {
             let shared = subscriptions(of: member).last { subscriptions[$0]?.sharedFrom == id }
-            if chain.isRunning, isShareable(chain.current), shared.flatMap({ subscriptions[$0]?.isRunning }) != true {
+            if chain.state == .active, isShareable(chain.current), shared.flatMap({ subscriptions[$0]?.isRunning }) != true {
                 share(chain, id, with: member)
             } else if let shared, var own = subscriptions[shared], let customer = customers[member], own.isRunning {
                 follow(&own, chain, notice, customer, shared)
@@ -115,9 +115,21 @@ extension World {
         own.state = chain.state
         own.renewal = chain.renewal.copy(originalId: id, for: customer)
         enter(own, id, of: customer.name)
-        let silent: [NotificationTypeV2] = [.didChangeRenewalStatus, .priceIncrease, .refund, .refundReversed]
-        let isPurchasersChoice = silent.contains(notice.type) || notice.type == .didChangeRenewalPref && !hasNewPeriod
-        if !isPurchasersChoice, chain.state != .expired || notice.type == .expired { occur(notice, of: id, own) }
+        if let notice = Self.membersNotice(notice, hasNewPeriod, chain.state) { occur(notice, of: id, own) }
+    }
+
+    /// What a member is notified about after an event of the purchaser's subscription; `nil` if nothing.
+    private static func membersNotice(
+        _ notice: Notice, _ hasNewPeriod: Bool, _ state: SubscriptionChain.State
+    ) -> Notice? {
+        // The purchaser may end it by turning renewal off, which is not the member's decision.
+        if state == .expired { return notice.type == .expired ? notice : Notice(.expired, .voluntary) }
+        let silent: [NotificationTypeV2] = [
+            .didChangeRenewalStatus, .priceIncrease, .refund, .refundReversed, .refundDeclined, .consumptionRequest,
+        ]
+        let isPurchasersChoice =
+            [.didChangeRenewalPref, .offerRedeemed].contains(notice.type) && !hasNewPeriod
+        return silent.contains(notice.type) || isPurchasersChoice ? nil : notice
     }
 
     private mutating func revokeShares(of purchaser: String, from member: String) {

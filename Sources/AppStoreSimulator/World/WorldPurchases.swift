@@ -39,12 +39,13 @@ extension World {
     private mutating func complete(
         _ product: String, by name: String, _ options: PurchaseOptions
     ) throws(ImpossibleEvent) -> String {
-        guard try customer(name).canPay else { throw ImpossibleEvent(description: "\(name) cannot pay") }
         let sale = try sale(of: product, to: name, options)
-        guard let plan = sale.product.plan else { return try buyOnce(sale, by: name) }
-        let running = subscriptions(of: name).last { id in
-            subscriptions[id]?.current.subscriptionGroupIdentifier == plan.group && subscriptions[id]?.sharedFrom == nil
+        guard try customer(name).canPay || options.hasNewCard || isLater(sale, for: name) else {
+            throw ImpossibleEvent(description: "\(name) cannot pay")
         }
+        defer { if options.hasNewCard { try? fixBilling(of: name) } }
+        guard let plan = sale.product.plan else { return try buyOnce(sale, by: name) }
+        let running = runningSubscription(of: name, in: plan.group)
         let transaction =
             if let running { try changePlan(of: running, to: sale, plan) } else { try subscribe(sale, by: name) }
         customers[name]?.groupsUsed.insert(plan.group)
@@ -119,17 +120,42 @@ extension World {
     ) throws(ImpossibleEvent) -> String {
         let chain = try subscription(id)
         let (now, speed) = (now, speed(of: chain))
-        let present = chain.current.productId.flatMap { catalogue[$0]?.plan }
-        let isNow = present.map { plan.level < $0.level || plan.level == $0.level && plan.period == $0.period } ?? true
         let ids = newIds(chain.current.environment)
-        if !chain.isRunning || chain.isInRetry && sale.product.id == chain.current.productId {
+        switch planChange(of: chain, to: sale, plan) {
+        case .resubscribe:
             try change(id) { chain throws(ImpossibleEvent) in try chain.resubscribe(sale, ids, at: now, speed) }
-        } else if isNow, sale.product.id != chain.current.productId {
+        case .upgrade:
             try change(id) { chain throws(ImpossibleEvent) in try chain.upgrade(to: sale, ids, at: now, speed) }
-        } else {
+        case .next:
             try change(id) { chain throws(ImpossibleEvent) in try chain.changeNextPlan(to: sale) }
             return chain.current.transactionId ?? id
         }
         return ids.transactionId
+    }
+
+    private enum PlanChange { case resubscribe, upgrade, next }
+
+    /// What it means to buy a plan of a group in which the customer has a subscription.
+    private func planChange(of chain: SubscriptionChain, to sale: Sale, _ plan: SubscriptionPlan) -> PlanChange {
+        let isSame = sale.product.id == chain.current.productId
+        // To buy the same plan with a new card while a charge fails, without an offer, begins a new period.
+        if !chain.isRunning || chain.isInRetry && isSame && sale.offer == nil { return .resubscribe }
+        guard !isSame, let present = chain.current.productId.flatMap({ catalogue[$0]?.plan }) else { return .next }
+        let isHigher = plan.level < present.level || plan.level == present.level && plan.period == present.period
+        return isHigher ? .upgrade : .next
+    }
+
+    /// Whether a purchase costs nothing before the next renewal.
+    private func isLater(_ sale: Sale, for name: String) -> Bool {
+        guard let plan = sale.product.plan, let id = runningSubscription(of: name, in: plan.group),
+            let chain = subscriptions[id]
+        else { return false }
+        return planChange(of: chain, to: sale, plan) == .next
+    }
+
+    private func runningSubscription(of name: String, in group: String) -> String? {
+        subscriptions(of: name).last { id in
+            subscriptions[id]?.current.subscriptionGroupIdentifier == group && subscriptions[id]?.sharedFrom == nil
+        }
     }
 }
