@@ -249,6 +249,7 @@ let package = Package(
                 "AppStoreSimulator",
                 "AppStoreTrust",
                 "PurchaseServer",
+                "ReceiptCoding",
                 "SimulatorServer",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Hummingbird", package: "hummingbird"),

@@ -9,6 +9,16 @@ import NIOCore
 import ServiceLifecycle
 import Synchronization
 
+/// A port that a simulator listens on.
+public enum SimulatorListener: String, CaseIterable, Sendable {
+    /// The App Store's production environment.
+    case production
+    /// The App Store's sandbox.
+    case sandbox
+    /// Commands and the page.
+    case control
+}
+
 /// The context of a request, with its connection: the simulator closes connections without an answer.
 struct ChannelContext: RequestContext {
     var coreContext: CoreRequestContextStorage
@@ -22,19 +32,19 @@ struct ChannelContext: RequestContext {
 
 /// The ports of listeners, reported once all listen.
 final class ListeningPorts: Sendable {
-    private let ports = Mutex<[SimulatorServer.Listener: Int]>([:])
-    private let report: @Sendable ([SimulatorServer.Listener: Int]) -> Void
+    private let ports = Mutex<[SimulatorListener: Int]>([:])
+    private let report: @Sendable ([SimulatorListener: Int]) -> Void
 
-    init(report: @escaping @Sendable ([SimulatorServer.Listener: Int]) -> Void) {
+    init(report: @escaping @Sendable ([SimulatorListener: Int]) -> Void) {
         self.report = report
     }
 
-    func add(_ listener: SimulatorServer.Listener, _ port: Int) {
+    func add(_ listener: SimulatorListener, _ port: Int) {
         let all = ports.withLock { ports in
             ports[listener] = port
             return ports
         }
-        if all.count == SimulatorServer.Listener.allCases.count { report(all) }
+        if all.count == SimulatorListener.allCases.count { report(all) }
     }
 }
 
@@ -47,7 +57,7 @@ public struct SimulatorListeningError: Error, CustomStringConvertible {
 /// Runs a listener, and adds its name and port to the error if it cannot listen.
 struct NamedListener<Listening: Service>: Service {
     let application: Listening
-    let listener: SimulatorServer.Listener
+    let listener: SimulatorListener
     let hostname: String
     let port: Int
 

@@ -12,20 +12,10 @@ import UnixSignals
 /// Hosts a simulator: Apple's production routes on one port, the sandbox's on another, and control with the page on a
 /// third.
 public struct SimulatorServer: Sendable {
-    /// A port that a simulator listens on.
-    public enum Listener: String, CaseIterable, Sendable {
-        /// The App Store's production environment.
-        case production
-        /// The App Store's sandbox.
-        case sandbox
-        /// Commands and the page.
-        case control
-    }
-
     /// The address that all listeners are bound to.
     public var hostname = "127.0.0.1"
     /// The ports; 0 takes any free one.
-    public var ports: [Listener: Int]
+    public var ports: [SimulatorListener: Int]
 
     package let host: SimulatorHost
     private let urls: [AppStoreModel.Environment: String]
@@ -39,7 +29,7 @@ public struct SimulatorServer: Sendable {
     ///   - wall: Returns the time of the wall clock.
     ///   - clock: Measures intervals.
     public init(
-        _ simulator: Simulator, ports: [Listener: Int] = [:], wall: @escaping @Sendable () -> Timestamp,
+        _ simulator: Simulator, ports: [SimulatorListener: Int] = [:], wall: @escaping @Sendable () -> Timestamp,
         clock: any Clock<Duration>, logger: Logger
     ) {
         host = SimulatorHost(simulator, wall: wall)
@@ -53,9 +43,9 @@ public struct SimulatorServer: Sendable {
     ///
     /// - Parameter onListening: Called once, with the ports, when all three listen.
     /// - Throws: ``SimulatorListeningError`` if the server cannot listen on a port.
-    public func run(onListening: @escaping @Sendable (_ ports: [Listener: Int]) -> Void) async throws {
+    public func run(onListening: @escaping @Sendable (_ ports: [SimulatorListener: Int]) -> Void) async throws {
         let listening = ListeningPorts(report: onListening)
-        var services: [any Service] = Listener.allCases.map { listener in
+        var services: [any Service] = SimulatorListener.allCases.map { listener in
             service(listener, onListening: { listening.add(listener, $0) })
         }
         services.append(NotificationDeliverer(host: host, urls: urls, clock: clock, logger: logger))
@@ -65,7 +55,7 @@ public struct SimulatorServer: Sendable {
         try await ServiceGroup(configuration: configuration).run()
     }
 
-    private func service(_ listener: Listener, onListening: @escaping @Sendable (Int) -> Void) -> any Service {
+    private func service(_ listener: SimulatorListener, onListening: @escaping @Sendable (Int) -> Void) -> any Service {
         let port = ports[listener] ?? 0
         // The library's own lines about start and stop say nothing that this server does not report.
         var quiet = logger
@@ -80,7 +70,7 @@ public struct SimulatorServer: Sendable {
         return NamedListener(application: application, listener: listener, hostname: hostname, port: port)
     }
 
-    private func responder(_ listener: Listener) -> CallbackResponder<ChannelContext> {
+    private func responder(_ listener: SimulatorListener) -> CallbackResponder<ChannelContext> {
         switch listener {
         case .production: StoreResponder(host: host, environment: .production, clock: clock, logger: logger).responder
         case .sandbox: StoreResponder(host: host, environment: .sandbox, clock: clock, logger: logger).responder

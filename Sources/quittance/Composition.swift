@@ -75,9 +75,13 @@ extension Composition {
 extension Composition {
     /// A verifier for any app, with the configured roots.
     func verifier(checkingRevocation: Bool = true) throws -> AppStoreVerifier {
-        var verifier = AppStoreVerifier(
-            apps: .any, environments: Set(Environment.allCases),
-            roots: try TrustRoots(at: configuration.roots, besidesApple: configuration.alsoAppleRoots))
+        let roots = try TrustRoots(at: configuration.roots, besidesApple: configuration.alsoAppleRoots)
+        do {
+            try configuration.requireSimulatorAlone(roots)
+        } catch {
+            throw ValidationError(error.message)
+        }
+        var verifier = AppStoreVerifier(apps: .any, environments: Set(Environment.allCases), roots: roots)
         if let intermediates = configuration.intermediates {
             verifier.intermediates = try Intermediates(at: intermediates)
         }
@@ -135,14 +139,9 @@ extension Intermediates {
 extension Composition {
     /// Takes the time from the configured simulator, if there is one.
     ///
-    /// - Throws: `ValidationError` if the server trusts one of Apple's roots; exit status 1 if there is no simulator.
-    mutating func takeSimulatorTime(_ verifier: AppStoreVerifier, _ logger: Logger) async throws {
+    /// - Throws: Exit status 1 if there is no simulator.
+    mutating func takeSimulatorTime(_ logger: Logger) async throws {
         guard let address = configuration.simulatorClock else { return }
-        do {
-            try configuration.requireSimulatorAlone(verifier.roots)
-        } catch {
-            throw ValidationError(error.message)
-        }
         do {
             simulatorClock = try await SimulatorClock(address, clock: clock, logger: logger)
         } catch {

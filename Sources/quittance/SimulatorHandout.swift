@@ -12,8 +12,8 @@ struct SimulatorHandout {
     private let key: StoreKey
     private let control: String
 
-    init(_ simulator: Simulator, hostname: String, ports: [SimulatorServer.Listener: Int]) {
-        func address(_ listener: SimulatorServer.Listener) -> String { "http://\(hostname):\(ports[listener] ?? 0)" }
+    init(_ simulator: Simulator, hostname: String, ports: [SimulatorListener: Int]) {
+        func address(_ listener: SimulatorListener) -> String { "http://\(hostname):\(ports[listener] ?? 0)" }
         roots = simulator.roots
         key = simulator.store.key
         control = address(.control)

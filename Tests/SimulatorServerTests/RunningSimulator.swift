@@ -17,7 +17,7 @@ struct RunningSimulator: Sendable {
 
     let key: StoreKey
     let roots: TrustRoots
-    let ports: [SimulatorServer.Listener: Int]
+    let ports: [SimulatorListener: Int]
 
     /// Runs a simulator while `body` runs.
     static func run(
@@ -36,7 +36,7 @@ struct RunningSimulator: Sendable {
             Simulator(store, roots: try SimulatorRoots(authority), speed: speed, at: wall()), wall: wall,
             clock: ContinuousClock(), logger: logger)
         let roots = try authority.roots.map { try TrustRoots(reading: $0) }
-        let (listening, continuation) = AsyncStream<[SimulatorServer.Listener: Int]>.makeStream()
+        let (listening, continuation) = AsyncStream<[SimulatorListener: Int]>.makeStream()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 defer { continuation.finish() }
@@ -54,7 +54,7 @@ struct RunningSimulator: Sendable {
         Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
     }
 
-    func address(_ listener: SimulatorServer.Listener) -> String { "http://127.0.0.1:\(ports[listener] ?? 0)" }
+    func address(_ listener: SimulatorListener) -> String { "http://127.0.0.1:\(ports[listener] ?? 0)" }
 
     var verifier: AppStoreVerifier {
         AppStoreVerifier(
@@ -71,7 +71,7 @@ struct RunningSimulator: Sendable {
 
     /// Calls the App Store Server API, with a token.
     func call(
-        _ method: HTTPMethod, _ path: String, _ body: String? = nil, in listener: SimulatorServer.Listener = .production
+        _ method: HTTPMethod, _ path: String, _ body: String? = nil, in listener: SimulatorListener = .production
     ) async throws -> JSONValue {
         let token = try key.bearerToken(for: "com.example", at: Self.wall())
         let response = try await send(method, listener, path, body, headers: ["Authorization": "Bearer \(token)"])
@@ -79,7 +79,7 @@ struct RunningSimulator: Sendable {
     }
 
     func send(
-        _ method: HTTPMethod, _ listener: SimulatorServer.Listener, _ path: String, _ body: String? = nil,
+        _ method: HTTPMethod, _ listener: SimulatorListener, _ path: String, _ body: String? = nil,
         headers: [String: String] = [:], within timeout: TimeAmount = .hours(1)
     ) async throws -> (status: Int, headers: HTTPHeaders, body: [UInt8]) {
         var request = HTTPClientRequest(url: address(listener) + path)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import Logging
 import PurchaseServer
@@ -43,18 +44,29 @@ import Testing
         }
     }
 
-    @Test func `only a server that trusts none of Apple's roots takes a simulator's time`() async throws {
-        var configuration = ServerConfiguration()
-        configuration.simulatorClock = "http://127.0.0.1:9000"
-        try await RunningSimulator.run { [configuration] simulator in
-            try configuration.requireSimulatorAlone(simulator.roots)
-            for roots in [TrustRoots.apple, simulator.roots.union(.apple)] {
-                let error = #expect(throws: ConfigurationError.self) {
-                    try configuration.requireSimulatorAlone(roots)
-                }
-                #expect(error?.message.contains("trusts Apple's roots") == true)
-            }
-            try ServerConfiguration().requireSimulatorAlone(.apple)
+    /// The error of a configuration with these roots; `nil` if it is accepted.
+    private func refusal(of trusted: TrustRoots, _ configuration: ServerConfiguration) -> String? {
+        do {
+            try configuration.requireSimulatorAlone(trusted)
+            return nil
+        } catch {
+            return error.message
         }
+    }
+
+    @Test func `a simulator's roots stand alone, and only a server that trusts them takes its time`() throws {
+        let ordinary = ServerConfiguration()
+        var clocked = ordinary
+        clocked.simulatorClock = "http://127.0.0.1:9000"
+        let fixture = try StoreAuthority.fixture().roots.map { try TrustRoots(reading: $0) }
+        let own = try StoreAuthority(CertificateAuthority(from: RunningSimulator.start)).roots
+        for roots in try [fixture[0].union(fixture[1]), fixture[0], TrustRoots(reading: own[0])] {
+            for configuration in [ordinary, clocked] {
+                #expect(refusal(of: roots, configuration) == nil)
+                #expect(refusal(of: roots.union(.apple), configuration)?.contains("stand alone") == true)
+            }
+        }
+        #expect(refusal(of: .apple, ordinary) == nil)
+        #expect(refusal(of: .apple, clocked)?.contains("Only a server that trusts a simulator's roots") == true)
     }
 }

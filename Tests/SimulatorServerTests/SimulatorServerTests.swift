@@ -8,6 +8,7 @@ import Foundation
 import Logging
 import NIOCore
 import NIOHTTP1
+import ReceiptCoding
 import SimulatorServer
 import Testing
 
@@ -36,6 +37,22 @@ import Testing
                 let transaction = try await simulator.verifier.verify(
                     token.utf8, as: JWSTransactionDecodedPayload.self, at: RunningSimulator.start)
                 #expect(transaction.payload.transactionId == id)
+            }
+        }
+    }
+
+    @Test func `the device's receipt verifies, and verifyReceipt shows the purchase`() async throws {
+        try await RunningSimulator.run { simulator in
+            try await simulator.command("/customers", #"{"name":"anna"}"#)
+            let bought = try await simulator.command("/customers/anna/buy", #"{"product":"com.example.coins"}"#)
+            let receipt = try await simulator.send(.GET, .control, "/customers/anna/receipt").body
+            let verified = try await simulator.verifier.verify(receipt: receipt, at: RunningSimulator.start)
+            let id = bought["transactionId"]?.string
+            #expect(verified.payload.inAppPurchases.map(\.transactionId) == [id])
+            let body = #"{"receipt-data":"\#(Data(receipt).base64EncodedString())"}"#
+            for (listener, status) in [(SimulatorListener.production, 0), (.sandbox, 21008)] {
+                let answer = try await simulator.send(.POST, listener, "/verifyReceipt", body)
+                #expect(try JSONValue(parsing: answer.body)["status"]?.integer == Int64(status))
             }
         }
     }

@@ -187,7 +187,7 @@ extension Simulator {
                 .ambiguous, "Which one? Send {\"transaction\": \"…\"}. There are \(list.joined(separator: ", ")).")
         }
         guard let id = possible.first?.transactionId else {
-            throw ControlError(.impossible, "\(name) has not \(what).")
+            throw ControlError(.impossible, "\(name) does not have \(what).")
         }
         return id
     }

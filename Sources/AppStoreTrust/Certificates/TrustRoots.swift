@@ -49,6 +49,12 @@ public struct TrustRoots: Sendable {
     public func isDisjoint(with other: TrustRoots) -> Bool {
         Set(certificates.map(\.publicKey)).isDisjoint(with: other.certificates.map(\.publicKey))
     }
+
+    /// Whether an App Store simulator made some of these roots, or all of them, by the marker in their certificates.
+    public var simulated: (some: Bool, all: Bool) {
+        let simulated = certificates.count { $0.extensions[oid: MarkerOIDs.simulator] != nil }
+        return (simulated > 0, simulated > 0 && simulated == certificates.count)
+    }
 }
 
 /// Intermediate certificates, which lie between a signer's certificate and a root.

@@ -170,8 +170,9 @@ extension ServerConfiguration {
     package static let simulatorAddress = "http://, a host and a port, such as http://127.0.0.1:9000"
 
     package static func isSimulatorAddress(_ text: String) -> Bool {
-        let form = /http:\/\/([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})/
-        guard let match = text.wholeMatch(of: form) else { return false }
+        guard let match = text.wholeMatch(of: /http:\/\/([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:]+\]):([0-9]{1,5})/) else {
+            return false
+        }
         return (1...65_535).contains(Int(match.2) ?? 0)
     }
 }
@@ -222,18 +223,25 @@ extension ServerConfiguration {
         apps = file?.apps ?? []
     }
 
-    /// Time is part of the trust: a certificate is valid at a time, and access ends at one. Only a server to which no
-    /// real purchase can get may take it from elsewhere.
+    /// Checks that a simulator's roots stand alone. What a simulator signs must not count beside what Apple signs; and
+    /// time is part of the trust, since certificates and access are valid at a time.
     ///
     /// - Parameter trusted: The roots of ``roots``, with Apple's if they are trusted too.
-    /// - Throws: ``ConfigurationError`` if ``simulatorClock`` is set for a server that trusts one of Apple's roots.
+    /// - Throws: ``ConfigurationError`` if a simulator's root is trusted beside another one's, or if ``simulatorClock``
+    ///   is set for a server that trusts other roots than a simulator's.
     package func requireSimulatorAlone(_ trusted: TrustRoots) throws(ConfigurationError) {
-        guard simulatorClock != nil, !trusted.isDisjoint(with: .apple) else { return }
+        let (some, all) = trusted.simulated
+        guard some == all else {
+            throw ConfigurationError(
+                "roots: The roots of an App Store simulator stand alone. Leave out Apple's (alsoAppleRoots) and others."
+            )
+        }
+        guard simulatorClock != nil, !all else { return }
         throw ConfigurationError(
-                """
-                simulatorClock: This server trusts Apple's roots, and time is part of that trust. Set roots to the \
-                simulator's roots alone (GET /roots.pem of its control port), without alsoAppleRoots.
-                """)
+            """
+            simulatorClock: Only a server that trusts a simulator's roots takes its time. Set roots to \
+            GET /roots.pem of the simulator's control port.
+            """)
     }
 
     /// - Throws: ``ConfigurationError`` if both listeners have the same address. Port 0 stands for any free port.

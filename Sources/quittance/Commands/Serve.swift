@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import ArgumentParser
 import LedgerSQLite
@@ -86,12 +87,13 @@ struct Serve: AsyncParsableCommand {
         let logger = composition.logger()
         guard configuration.database != nil else { return try await serve(composition, nil, logger) }
         let verifier = try composition.verifier()
-        try await composition.takeSimulatorTime(verifier, logger)
+        try await composition.takeSimulatorTime(logger)
         let storage = try composition.storage(createIfMissing: true)
         let service = composition.service(storage, verifier)
         if !configuration.roots.isEmpty {
             logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
         }
+        try Self.warn(ofSimulatedRoots: verifier.roots, logger)
         // Closing merges SQLite's write-ahead log into the file, so the ledger is closed after an error too.
         do {
             try await serve(composition, service, logger)
@@ -100,6 +102,21 @@ struct Serve: AsyncParsableCommand {
             throw error
         }
         try storage.close()
+    }
+
+    /// Warns if the server accepts what a simulator signs.
+    private static func warn(ofSimulatedRoots roots: TrustRoots, _ logger: Logger) throws {
+        guard roots.simulated.some else { return }
+        let committed = try StoreAuthority.fixture().roots.map { try TrustRoots(reading: $0) }
+        if committed.allSatisfy({ roots.isDisjoint(with: $0) }) {
+            logger.warning("The server accepts purchases that an App Store simulator invents: for tests only")
+        } else {
+            logger.critical(
+                """
+                ANYBODY CAN SIGN PURCHASES FOR THIS SERVER: it trusts the roots of seeded simulators, whose keys are \
+                published with Quittance. For tests on one machine only
+                """)
+        }
     }
 
     /// Apps and other roots need a ledger, and a ledger needs apps.

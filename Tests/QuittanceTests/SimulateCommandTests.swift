@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import Testing
+
+/// `quittance simulate` as a process beside `quittance serve`, as in the demo.
+@Suite(.timeLimit(.minutes(20))) struct SimulateCommandTests {
+    /// A simulator as a process.
+    private final class SimulatorProcess: Sendable {
+        struct NotListening: Error {
+            var output: String
+        }
+
+        private let process: Process
+        /// The members of simulator.json.
+        let facts: JSONValue
+
+        /// Starts it on free ports, and waits until it listens.
+        init(_ arguments: [String], in folder: URL) async throws {
+            let out = folder.appendingPathComponent("simulator")
+            let output = folder.appendingPathComponent("simulator.txt")
+            try Data().write(to: output)
+            let file = try FileHandle(forWritingTo: output)
+            process = Process()
+            process.executableURL = CommandLineTests.program
+            process.arguments =
+                ["simulate", "--port", "0", "--sandbox-port", "0", "--control-port", "0", "--out", out.path] + arguments
+            process.standardOutput = file
+            process.standardError = file
+            process.standardInput = FileHandle.nullDevice
+            try process.run()
+            while !FileManager.default.fileExists(atPath: out.appendingPathComponent("simulator.env").path) {
+                guard process.isRunning else {
+                    throw NotListening(output: String(decoding: try Data(contentsOf: output), as: UTF8.self))
+                }
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            facts = try JSONValue(parsing: Data(contentsOf: out.appendingPathComponent("simulator.json")))
+        }
+
+        func fact(_ name: String) -> String { facts[name]?.string ?? "" }
+
+        @discardableResult
+        func command(_ path: String, _ body: String = "{}") async throws -> JSONValue {
+            var request = HTTPClientRequest(url: fact("control") + path)
+            request.method = .POST
+            request.body = .bytes(ByteBuffer(string: body))
+            let response = try await HTTPClient.shared.execute(request, timeout: .hours(1))
+            let json = try JSONValue(parsing: try await response.body.collect(upTo: 1 << 20).readableBytesView)
+            #expect(response.status == .ok, "\(json.compactText)")
+            return json
+        }
+
+        func terminate() -> Int32 {
+            process.terminate()
+            process.waitUntilExit()
+            return process.terminationStatus
+        }
+    }
+
+    private static func withFolder(_ body: (URL) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try await body(folder)
+    }
+
+    /// The configuration of a server that trusts the simulator and has its time.
+    private static func configuration(_ simulator: SimulatorProcess, in folder: URL) throws -> [String] {
+        let text = """
+            {"database": "sqlite:\(folder.path)/ledger.sqlite", "roots": ["\(simulator.fact("rootsFile"))"],
+             "simulatorClock": "\(simulator.fact("control"))",
+             "apps": [{"bundleId": "com.example.notes",
+                       "products": {"com.example.notes.pro.monthly": {"entitlements": ["pro"]}}}]}
+            """
+        let file = folder.appendingPathComponent("quittance.json")
+        try Data(text.utf8).write(to: file)
+        return ["--config", file.path]
+    }
+
+    @Test func `a customer's entitlements follow the simulator's clock, billing and refunds`() async throws {
+        try await Self.withFolder { folder in
+            // The port of the server is not known before the simulator runs, so a free one is taken and given back.
+            let server = try await ServerProcess([], in: folder)
+            let port = server.port
+            #expect(server.terminate() == 0)
+            let simulator = try await SimulatorProcess(
+                ["--kind", "--speed", "0", "--notify", "http://127.0.0.1:\(port)/notifications/v2"], in: folder)
+            let configuration = try Self.configuration(simulator, in: folder)
+            let quittance = try await ServerProcess(configuration + ["--port", "\(port)"], in: folder)
+            let key = try CommandLineTests.run(["keys", "create", "--name", "test"] + configuration).output
+                .trimmingCharacters(in: .whitespacesAndNewlines)
+
+            let anna = try await simulator.command("/customers", #"{"name":"anna"}"#)
+            let account = try #require(anna["customer"]?["appAccountToken"]?.string)
+            func reasons() async throws -> [String] {
+                let (_, json) = try await quittance.send(.GET, "/v1/customers/\(account)", key: key)
+                return json["entitlements"]?.array?.compactMap { $0["reason"]?.string } ?? []
+            }
+            func become(_ expected: [String]) async throws {
+                while try await reasons() != expected { try await Task.sleep(for: .milliseconds(10)) }
+            }
+
+            try await simulator.command("/customers/anna/buy", #"{"product":"com.example.notes.pro.monthly"}"#)
+            try await become(["subscription"])
+            try await simulator.command("/customers/anna/billing/break")
+            try await simulator.command("/clock/advance", #"{"days":8}"#)
+            try await become(["billingGrace"])
+            try await simulator.command("/clock/advance", #"{"days":16}"#)
+            try await become([])
+            try await simulator.command("/customers/anna/billing/fix")
+            try await become(["subscription"])
+            try await simulator.command("/customers/anna/refund")
+            try await become([])
+
+            let ready = try await quittance.send(.GET, "/health/ready").json
+            #expect(ready["simulatorClock"]?.string == simulator.fact("control"))
+            #expect(quittance.terminate() == 0)
+            #expect(simulator.terminate() == 0)
+        }
+    }
+
+    @Test(arguments: [
+        (["--simulator-clock", "http://127.0.0.1:9000", "--database", "sqlite:x"], "trusts a simulator's roots"),
+        (["--simulator-clock", "http://127.0.0.1:9000"], "--database"),
+        (["--simulator-clock", "https://example.com/clock", "--database", "sqlite:x"], "http://, a host and a port"),
+    ])
+    func `a server that trusts Apple's roots does not take a simulator's time`(
+        arguments: [String], message: String
+    ) throws {
+        let outcome = try CommandLineTests.run(["serve", "--port", "0", "--bundle-id", "com.example"] + arguments)
+        #expect(outcome.status == 2)
+        #expect(outcome.error.contains(message), "\(outcome.error)")
+        #expect(!FileManager.default.fileExists(atPath: "x"))
+    }
+
+    @Test(arguments: [
+        ["--port", "65536"], ["--port", "9001", "--sandbox-port", "9001"], ["--speed", "-1"], ["--speed", "1e300"],
+        ["--notify", "localhost"], ["--notify", "http://"], ["--notify", "ftp://example.com"], ["--start", "today"],
+        ["--bundle-id", "a b"], ["--products", "/nowhere"], ["--seed", "-1"],
+    ])
+    func `wrong usage is status 2`(arguments: [String]) throws {
+        let outcome = try CommandLineTests.run(["simulate"] + arguments)
+        #expect(outcome.status == 2)
+        #expect(!outcome.error.isEmpty && outcome.output.isEmpty)
+    }
+
+    @Test func `the roots of a seed are refused beside Apple's, and stand with a loud warning`() async throws {
+        try await Self.withFolder { folder in
+            let simulator = try await SimulatorProcess(["--seed", "1"], in: folder)
+            let ledger = ["--bundle-id", "com.example", "--database", "sqlite:\(folder.path)/x.sqlite"]
+            let roots = simulator.fact("rootsFile")
+            let beside = folder.appendingPathComponent("beside.json")
+            try Data(#"{"roots": ["\#(roots)"], "alsoAppleRoots": true}"#.utf8).write(to: beside)
+            let refused = try CommandLineTests.run(["serve", "--port", "0", "--config", beside.path] + ledger)
+            #expect(refused.status == 2)
+            #expect(refused.error.contains("The roots of an App Store simulator stand alone"))
+            let server = try await ServerProcess(ledger + ["--root", roots], in: folder)
+            let output = try String(contentsOf: folder.appendingPathComponent("server.txt"), encoding: .utf8)
+            #expect(output.contains("ANYBODY CAN SIGN PURCHASES FOR THIS SERVER"))
+            #expect(server.terminate() == 0)
+            #expect(simulator.terminate() == 0)
+        }
+    }
+
+    @Test func `a seed gives the same key and the same roots`() async throws {
+        var found: [[String]] = []
+        for _ in 0..<2 {
+            try await Self.withFolder { folder in
+                let simulator = try await SimulatorProcess(["--seed", "7"], in: folder)
+                let files = try ["keyFile", "rootsFile"].map { name in
+                    try String(contentsOfFile: simulator.fact(name), encoding: .utf8)
+                }
+                found.append([simulator.fact("keyId"), simulator.fact("issuerId")] + files)
+                #expect(simulator.terminate() == 0)
+            }
+        }
+        #expect(found[0] == found[1])
+    }
+}
