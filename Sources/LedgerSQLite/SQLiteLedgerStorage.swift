@@ -25,21 +25,24 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         var mayBeReadOnly = false
     }
 
-    /// Opens a ledger. Tables of an older version are brought up to date.
+    /// Opens a ledger.
     ///
     /// A file that cannot be written is opened for reading; writes throw `readOnly` until it may be written.
     ///
     /// - Parameters:
     ///   - path: Of the file.
-    ///   - createIfMissing: Whether a ledger is created if there is no file, or an empty one.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version. Then it stays as it
-    ///   is.
-    public convenience init(path: String, createIfMissing: Bool = true) throws {
+    ///   - createIfMissing: Whether a ledger is created if there is no file, or an empty one. Only its owner may read
+    ///     the new file.
+    ///   - upgrades: Whether tables of an older version are brought up to date.
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of
+    ///   an older version and `upgrades` is false. Then it stays as it is.
+    public convenience init(path: String, createIfMissing: Bool = true, upgrades: Bool = true) throws {
         try LedgerFile.requirePlace(path)
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
             throw SQLiteErrors.damaged("The file is empty")
         }
-        try Self.requireNothingElse(path, mayBeNew: createIfMissing)
+        if createIfMissing { LedgerFile.createPrivately(path) }
+        try Self.requireNothingElse(path, mayBeNew: createIfMissing, mayBeOld: upgrades)
         let database = try Self.open(path)
         self.init(database, try LedgerFile(path: path))
     }
@@ -86,6 +89,21 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         } catch {
             throw SQLiteErrors.storageError(error)
         }
+    }
+}
+
+// MARK: - Permissions
+
+extension SQLiteLedgerStorage {
+    /// What to do if other users of the machine may read or write the files of a ledger, as a sentence; `nil` if they
+    /// may not.
+    ///
+    /// The ledger works all the same, and its files stay as they are: the operator may have meant it.
+    public static func exposure(of path: String) -> String? {
+        let files = LedgerFile.exposed(path)
+        guard let first = files.first else { return nil }
+        return "Other users may open \(first.path) (mode \(String(first.mode, radix: 8))), which has customers' "
+            + "purchases and the hashes of API keys: chmod 600 \(files.map(\.path).joined(separator: " "))"
     }
 }
 
@@ -358,25 +376,32 @@ extension SQLiteLedgerStorage {
             configuration.readonly = true
             let pool = try DatabasePool(path: path, configuration: configuration)
             try pool.read { try Schema.requireLedger($0) }
-            guard try pool.read(Schema.migrator.hasCompletedMigrations) else {
-                throw LedgerStorageError(
-                    .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
-            }
+            try pool.read(requireCurrent)
             return pool
         } catch {
             throw SQLiteErrors.storageError(error)
         }
     }
 
-    /// Refuses a database that is no ledger before it is opened for writing, which would change it.
-    private static func requireNothingElse(_ path: String, mayBeNew: Bool) throws {
+    private static func requireCurrent(_ connection: Database) throws {
+        guard try Schema.migrator.hasCompletedMigrations(connection) else {
+            throw LedgerStorageError(
+                .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
+        }
+    }
+
+    /// Refuses a database that is no ledger, or too old, before it is opened for writing, which would change it.
+    private static func requireNothingElse(_ path: String, mayBeNew: Bool, mayBeOld: Bool) throws {
         guard let bytes = try? LedgerFile(path: path).bytes, bytes > 0 else { return }
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(busyTimeout)
         do {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
-            try queue.read { try Schema.requireLedger($0, orNone: mayBeNew) }
+            try queue.read { connection in
+                try Schema.requireLedger(connection, orNone: mayBeNew)
+                if !mayBeOld { try requireCurrent(connection) }
+            }
             try queue.close()
         } catch is DatabaseError {
             // Opening the file meets the same error and handles it.

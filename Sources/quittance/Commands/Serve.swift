@@ -72,7 +72,8 @@ struct Serve: AsyncParsableCommand {
         let logger = composition.logger()
         guard configuration.database != nil else { return try await serve(composition, nil, logger) }
         let verifier = try composition.verifier()
-        let storage = try composition.storage(createIfMissing: true)
+        let storage = try composition.serverStorage()
+        if let warning = composition.exposure { logger.warning("\(warning)") }
         let service = composition.service(storage, verifier)
         if !configuration.roots.isEmpty {
             logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
@@ -150,7 +151,7 @@ struct Serve: AsyncParsableCommand {
             The ledger is \(database), for \(apps.joined(separator: ", ")). Its API needs a key. Create one in another \
             terminal:
 
-              quittance keys create --name try --bundle-id \(apps[0]) --database \(database)
+              quittance keys create --name try --role server --bundle-id \(apps[0]) --database \(database)
               curl -s \(address)/v1/events -H 'Authorization: Bearer qt_…'
 
             """

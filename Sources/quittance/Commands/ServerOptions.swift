@@ -51,8 +51,12 @@ struct ServerOptions: ParsableArguments {
         return configuration
     }
 
-    /// The program with this configuration.
-    func composition() throws -> Composition { Composition(try configuration()) }
+    /// The program with this configuration. Warns if other users of the machine may read the ledger.
+    func composition() throws -> Composition {
+        let composition = Composition(try configuration())
+        if let warning = composition.exposure { Terminal.printError("quittance: \(warning)") }
+        return composition
+    }
 }
 
 // The words of these enumerations are values of options.
