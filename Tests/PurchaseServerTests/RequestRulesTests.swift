@@ -43,6 +43,9 @@ import Testing
         ("PROPFIND /health/live HTTP/1.1\r\nHost: x\r\n\r\n", 501), ("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", 501),
         ("GET / HTTP/3.0\r\nHost: x\r\n\r\n", 505), ("GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505),
         ("GET * HTTP/1.1\r\nHost: x\r\n\r\n", 400), ("GET health HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        ("GET ftp://x/health/live HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        ("GET /health/live HTTP/1.1 \r\nHost: x\r\n\r\n", 400),
+        ("GET /malformed uri HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         ("GET /health/live#x HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         ("GET /\(long) HTTP/1.1\r\nHost: x\r\n\r\n", 414),
         // Header fields.
@@ -72,6 +75,7 @@ import Testing
         #expect(Self.field("Connection", of: response) == "close")
         #expect(Self.field("Date", of: response)?.hasSuffix(" GMT") == true)
         #expect(Self.field("X-Request-Id", of: response) != nil)
+        #expect(Self.field("Cache-Control", of: response) == "no-store")
         #expect(Self.field("Content-Type", of: response) == "application/json")
         let body = response.components(separatedBy: "\r\n\r\n").dropFirst().joined(separator: "\r\n\r\n")
         let error = try JSONValue(parsing: body.utf8)["error"]

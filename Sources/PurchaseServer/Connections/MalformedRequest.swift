@@ -56,7 +56,7 @@ extension MalformedRequest {
             switch error {
             case .headerOverflow: line.count > ServerBounds.head ? .uri : .head
             case .invalidMethod: line.hasMethod ? .method : .syntax
-            case .invalidVersion: line.lacksReturn ? .syntax : .version
+            case .invalidVersion: line.hasVersion ? .version : .syntax
             case .unexpectedContentLength, .invalidContentLength: .framing
             default: .syntax
             }

@@ -83,12 +83,12 @@ final class RequestLine: ChannelInboundHandler {
     private static let longestMethod = 32
 
     private var start: [UInt8] = []
-    private var last: UInt8?
+    private var end: [UInt8] = []
     private var isComplete = false
     /// The number of its bytes so far, without the line feed.
     private(set) var count = 0
 
-    func reset() { (start, last, isComplete, count) = ([], nil, false, 0) }
+    func reset() { (start, end, isComplete, count) = ([], [], false, 0) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         if !isComplete { observe(unwrapInboundIn(data).readableBytesView) }
@@ -96,16 +96,22 @@ final class RequestLine: ChannelInboundHandler {
     }
 
     private func observe(_ bytes: ByteBufferView) {
-        let end = bytes.firstIndex(of: UInt8(ascii: "\n"))
-        let part = bytes[..<(end ?? bytes.endIndex)]
+        let lineEnd = bytes.firstIndex(of: UInt8(ascii: "\n"))
+        let part = bytes[..<(lineEnd ?? bytes.endIndex)]
         start += part.prefix(Self.longestMethod + 1 - start.count)
+        end = (end + part.suffix(Self.version.count)).suffix(Self.version.count)
         count += part.count
-        last = part.last ?? last
-        isComplete = end != nil
+        isComplete = lineEnd != nil
     }
 
-    /// Whether the line ends with a line feed alone.
-    var lacksReturn: Bool { isComplete && last != UInt8(ascii: "\r") }
+    /// The end of a line, without the line feed. Each 0 stands for any digit.
+    private static let version = Array("HTTP/0.0\r".utf8)
+
+    /// Whether the line ends with any version of HTTP (RFC 9112 section 2.3).
+    var hasVersion: Bool {
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        return end.map { digits.contains($0) ? UInt8(ascii: "0") : $0 } == Self.version
+    }
 
     /// Whether the line begins with a token and a space, as a method does (RFC 9112 section 3).
     var hasMethod: Bool {

@@ -71,6 +71,8 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         }
         // The length stays (RFC 9110 section 9.3.2).
         if request.method == .head { response = response.createHeadResponse() }
+        // Answers are about one customer at one moment, so no cache on the way or on a device may keep them.
+        response.headers[.cacheControl] = "no-store"
         if let name = HTTPField.Name.requestID { response.headers[name] = notes.id }
         let all = notes.all
         if let failure = all.failure { errors.log(failure, of: notes, route: context.route) }
