@@ -8,7 +8,7 @@ import PurchaseLedger
 import Testing
 
 /// `quittance keys` as an operator uses it, with mistakes.
-@Suite struct KeyCommandTests {
+@Suite(.timeLimit(.minutes(60))) struct KeyCommandTests {
     /// A folder with a ledger and a configuration of two apps.
     private final class Place: Sendable {
         let folder: URL
