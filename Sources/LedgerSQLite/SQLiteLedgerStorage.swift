@@ -27,22 +27,25 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         var mayBeReadOnly = false
     }
 
-    /// Opens a ledger, and migrates the tables of an older version.
+    /// Opens a ledger.
     ///
     /// A file that cannot be written is opened for reading. Writes then throw `readOnly` until the file becomes
     /// writable.
     ///
     /// - Parameters:
     ///   - path: The path of the file.
-    ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version. The file is not
-    ///   changed then.
-    public convenience init(path: String, createIfMissing: Bool = true) throws {
+    ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty. Only the owner may read
+    ///     the new file.
+    ///   - upgrades: Whether to migrate the tables of an older version.
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of
+    ///   an older version and `upgrades` is false. The file is not changed then.
+    public convenience init(path: String, createIfMissing: Bool = true, upgrades: Bool = true) throws {
         try LedgerFile.requirePlace(path)
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
             throw SQLiteErrors.damaged("The file is empty")
         }
-        try Self.requireNoOtherDatabase(path, mayBeNew: createIfMissing)
+        if createIfMissing { LedgerFile.createPrivately(path) }
+        try Self.requireNoOtherDatabase(path, mayBeNew: createIfMissing, mayBeOld: upgrades)
         let database = try Self.open(path)
         self.init(database, try LedgerFile(path: path))
     }
@@ -89,6 +92,21 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         } catch {
             throw SQLiteErrors.storageError(error)
         }
+    }
+}
+
+// MARK: - Permissions
+
+extension SQLiteLedgerStorage {
+    /// What to do if other users of the machine may read or write the files of a ledger, as a sentence; `nil` if they
+    /// may not.
+    ///
+    /// The ledger works all the same, and its files stay as they are: the operator may have meant it.
+    public static func exposure(of path: String) -> String? {
+        let files = LedgerFile.exposed(path)
+        guard let first = files.first else { return nil }
+        return "Other users may open \(first.path) (mode \(String(first.mode, radix: 8))), which has customers' "
+            + "purchases and the hashes of API keys: chmod 600 \(files.map(\.path).joined(separator: " "))"
     }
 }
 
@@ -363,25 +381,32 @@ extension SQLiteLedgerStorage {
             configuration.readonly = true
             let pool = try DatabasePool(path: path, configuration: configuration)
             try pool.read { try Schema.requireLedger($0) }
-            guard try pool.read(Schema.migrator.hasCompletedMigrations) else {
-                throw LedgerStorageError(
-                    .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
-            }
+            try pool.read(requireCurrent)
             return pool
         } catch {
             throw SQLiteErrors.storageError(error)
         }
     }
 
-    /// Throws if the file is another kind of database. Opening such a file for writing would change it.
-    private static func requireNoOtherDatabase(_ path: String, mayBeNew: Bool) throws {
+    private static func requireCurrent(_ connection: Database) throws {
+        guard try Schema.migrator.hasCompletedMigrations(connection) else {
+            throw LedgerStorageError(
+                .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
+        }
+    }
+
+    /// Throws if the file is another kind of database, or too old. Opening such a file for writing would change it.
+    private static func requireNoOtherDatabase(_ path: String, mayBeNew: Bool, mayBeOld: Bool) throws {
         guard let bytes = try? LedgerFile(path: path).bytes, bytes > 0 else { return }
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(busyTimeout)
         do {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
-            try queue.read { try Schema.requireLedger($0, orNone: mayBeNew) }
+            try queue.read { connection in
+                try Schema.requireLedger(connection, orNone: mayBeNew)
+                if !mayBeOld { try requireCurrent(connection) }
+            }
             try queue.close()
         } catch is DatabaseError {
             // `open` then fails with the same error, and handles it.

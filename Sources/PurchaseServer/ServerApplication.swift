@@ -88,7 +88,7 @@ public struct ServerApplication: Sendable {
                 setting: "healthPort", hostname: healthHostname ?? hostname, port: healthPort)
             let counter = ConnectionCounter(bounds.ofHealth, setting: "healthConnections", clock: clock, logger: logger)
             services.append(
-                listener(healthRouter(), address, healthLoops, counter) { onListening(.health, $0) })
+                listener(healthRouter().completed(), address, healthLoops, counter) { onListening(.health, $0) })
         }
         let address = ListeningAddress(setting: "port", hostname: hostname, port: port)
         let counter = ConnectionCounter(bounds, clock: clock, logger: logger)
@@ -136,13 +136,13 @@ public struct ServerApplication: Sendable {
             let responder = VerifyReceiptResponder(environment, ledger)
             VerifyReceiptRoutes(responder: responder, bodies: bodies, now: now).add(at: RouterPath(path), to: router)
         }
-        guard let ledger else { return router }
+        guard let ledger else { return router.completed() }
         NotificationRoutes(service: ledger, bodies: bodies, now: now).add(to: router)
         let keyed = KeyedRoutes(service: ledger, bodies: bodies, now: now)
         CustomerRoutes(keyed: keyed).add(to: router)
         PurchaseRoutes(keyed: keyed).add(to: router)
         EventRoutes(keyed: keyed).add(to: router)
-        return router
+        return router.completed()
     }
 
     private func healthRouter() -> Router<BasicRequestContext> {
@@ -153,7 +153,7 @@ public struct ServerApplication: Sendable {
 
     /// A router that logs requests and turns errors into responses.
     private func logged() -> Router<BasicRequestContext> {
-        let router = Router(context: BasicRequestContext.self)
+        let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(
             middleware: RequestLog(policy: requestLog, logger: logger, now: now, clock: clock, state: requestLogState))
         return router

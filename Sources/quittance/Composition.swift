@@ -25,13 +25,20 @@ struct Composition {
 // MARK: - The ledger
 
 extension Composition {
-    /// Opens the ledger.
+    /// Opens the ledger of a server: creates it if the file does not exist, and brings an older one up to date.
     ///
-    /// - Parameter createIfMissing: Whether to create a ledger if the file does not exist.
     /// - Throws: Exit status 1 if the ledger cannot be opened.
-    func storage(createIfMissing: Bool = false) throws -> SQLiteLedgerStorage {
-        let path = try createIfMissing ? ledgerPath() : existingLedger()
-        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: createIfMissing) }
+    func serverStorage() throws -> SQLiteLedgerStorage {
+        let path = try ledgerPath()
+        return try opening(path) { try SQLiteLedgerStorage(path: path) }
+    }
+
+    /// Opens an existing ledger of this version.
+    ///
+    /// - Throws: Exit status 1 if the ledger cannot be opened.
+    func storage() throws -> SQLiteLedgerStorage {
+        let path = try existingLedger()
+        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false) }
     }
 
     /// Opens the ledger for reading, without any change to its file.
@@ -56,6 +63,12 @@ extension Composition {
             throw ValidationError("Which ledger? Pass --database sqlite:PATH, or add database to the configuration.")
         }
         return path
+    }
+
+    /// What to do if other users of the machine may read the ledger; `nil` if they may not.
+    var exposure: String? {
+        guard case .sqlite(let path) = configuration.database else { return nil }
+        return SQLiteLedgerStorage.exposure(of: path)
     }
 
     private func opening(_ path: String, _ body: () throws -> SQLiteLedgerStorage) throws -> SQLiteLedgerStorage {

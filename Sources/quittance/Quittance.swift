@@ -28,6 +28,7 @@ struct Quittance: AsyncParsableCommand {
     /// Replaces `ParsableCommand.main`: wrong usage ends with status 2, so that scripts can distinguish it from a
     /// refusal, and an error of a running command is printed without the usage.
     static func main() async {
+        Terminal.reserveStandardFiles()
         var isRunning = false
         do {
             var command = try parseAsRoot()

@@ -37,6 +37,15 @@ enum Terminal {
         _ = write(message, to: STDERR_FILENO)
     }
 
+    /// Keeps the numbers of standard files that are closed from files and connections that are opened later: output
+    /// would go into them. Writing to such a number fails.
+    static func reserveStandardFiles() {
+        for file in STDIN_FILENO...STDERR_FILENO where fcntl(file, F_GETFD) < 0 {
+            // Opens the lowest free number.
+            _ = open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY)
+        }
+    }
+
     private static func write(_ line: String, to file: Int32) -> Bool {
         var rest = Array(line.utf8)[...]
         rest.append(UInt8(ascii: "\n"))

@@ -32,6 +32,33 @@ import Testing
 
     private static let endings = ["", "-wal", "-shm"]
 
+    private func mode(_ name: String) throws -> Int? {
+        try FileManager.default.attributesOfItem(atPath: folder.path(name))[.posixPermissions] as? Int
+    }
+
+    @Test func `only its owner may read a new ledger, and a file that exists keeps its mode`() async throws {
+        FileManager.default.createFile(
+            atPath: folder.path("old"), contents: nil, attributes: [.posixPermissions: 0o664])
+        for (name, expected) in [("new", 0o600), ("old", 0o664)] {
+            let storage = try SQLiteLedgerStorage(path: folder.path(name))
+            try await Self.add("a", to: storage)
+            for ending in Self.endings { #expect(try mode(name + ending) == expected) }
+            let exposed = expected == 0o600 ? [] : Self.endings.map { folder.path(name + $0) }
+            let warning = SQLiteLedgerStorage.exposure(of: folder.path(name))
+            #expect((warning == nil) == exposed.isEmpty)
+            let end = "(mode 664), which has customers' purchases and the hashes of API keys: chmod 600 "
+            #expect(warning?.hasSuffix(end + exposed.joined(separator: " ")) ?? true, "\(warning ?? "")")
+            try storage.close()
+        }
+    }
+
+    @Test func `the target of a symbolic link is made like a new ledger`() async throws {
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.path("link"), withDestinationPath: folder.path("target"))
+        try SQLiteLedgerStorage(path: folder.path("link")).close()
+        #expect(try mode("target") == 0o600)
+    }
+
     private func move(_ endings: [String], _ from: String, to target: String) throws {
         for ending in endings {
             try FileManager.default.moveItem(

@@ -2,11 +2,13 @@
 
 import AppStoreModel
 import HTTPTypes
+import Hummingbird
 import HummingbirdTesting
 import LedgerSQLite
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
+import TestData
 import Testing
 
 /// What a client key, which is in every copy of an app, may read and do.
@@ -104,6 +106,44 @@ import Testing
         #expect(claim?["originalTransactionId"]?.string == "1")
         #expect(claim?["retryAt"]?.integer == LedgerRoutesTests.now.milliseconds + 86_400_000)
         #expect(try await world.send(.post, "/v1/customers/c11/purchases", body).0 == .ok)
+    }
+
+    @Test(arguments: APIKey.Role.allCases)
+    func `a key of an app that is not configured opens nothing`(role: APIKey.Role) async throws {
+        let world = try await World()
+        let scope = "com.example.gone"
+        var random = SeededRandom(seed: 7)
+        let (key, text) = APIKey.make(
+            name: "x", role: role, bundleId: scope, at: LedgerRoutesTests.now, using: &random)
+        try await world.ledger.put(key)
+        let application = Application(router: world.server.router(), logger: world.server.logger)
+        try await application.test(.router) { client in
+            for (method, path) in [
+                (.get, "/v1/customers/anna"), (.post, "/v1/customers/anna/purchases"), (.get, "/v1/events"),
+                (.get, "/v1/transactions/1"), (.delete, "/v1/customers/anna"),
+            ] as [(HTTPRequest.Method, String)] {
+                let response = try await client.execute(
+                    uri: path, method: method, headers: [.authorization: "Bearer \(text)"])
+                #expect(response.status == .unauthorized)
+                let error = try JSONValue(parsing: response.body.readableBytesView)["error"]
+                #expect(error?["code"]?.string == "unauthorized")
+                #expect(error?["message"]?.string?.contains("not in the server's configuration") == true)
+            }
+        }
+    }
+
+    @Test func `the refusal of another app's document does not name the server's apps to a client without a key`()
+        async throws
+    {
+        let world = try await World()
+        let other = try world.notification("TEST") { $0.data?.bundleId = "com.other" }
+        let (status, answer) = try await world.send(.post, "/notifications/v2", other, key: nil)
+        #expect(status == .badRequest && answer["error"]?["code"]?.string == "otherApp")
+        #expect(!answer.compactText.contains("com.example"), "\(answer.compactText)")
+        // The holder of a key knows the app of the key.
+        let document = #"{"document":"\#(try world.transaction { $0.bundleId = "com.other" })"}"#
+        let (_, keyed) = try await world.send(.post, "/v1/customers/anna/purchases", document, key: .client)
+        #expect(keyed["error"]?["message"]?.string?.contains("accepted is com.example.") == true)
     }
 
     @Test func `a refused claim is reported and shows nothing of the purchase`() async throws {

@@ -93,7 +93,7 @@ import Testing
         let place = try LedgerFolder()
         let server = try await place.serve()
         let created = try CommandLineTests.run(
-            ["keys", "create", "--name", "test", "--bundle-id", Self.bundleId] + place.database)
+            ["keys", "create", "--name", "test", "--role", "server", "--bundle-id", Self.bundleId] + place.database)
         let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
         try await place.send(1..<20, to: server)
         let backup = try CommandLineTests.run(["backup", place.path("copy.sqlite")] + place.database)

@@ -36,7 +36,7 @@ import Testing
         let first = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder)
         #expect(first.terminate() == 0)
         let created = try CommandLineTests.run(
-            ["keys", "create", "--name", "test", "--bundle-id", Self.bundleId] + arguments)
+            ["keys", "create", "--name", "test", "--role", "server", "--bundle-id", Self.bundleId] + arguments)
         try #require(created.status == 0, "\(created.error)")
         let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
 

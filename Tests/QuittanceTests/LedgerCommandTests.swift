@@ -19,8 +19,9 @@ import Testing
     }
 
     @Test(arguments: [
-        ["keys", "list"], ["keys", "create", "--name", "a", "--bundle-id", "com.example"], ["keys", "revoke", "a"],
-        ["check"], ["rebuild"], ["serve", "--bundle-id", "com.example", "--port", "0"],
+        ["keys", "list"], ["keys", "create", "--name", "a", "--role", "server", "--bundle-id", "com.example"],
+        ["keys", "revoke", "--id", "a"], ["check"], ["rebuild"],
+        ["serve", "--bundle-id", "com.example", "--port", "0"],
     ])
     func `another program's database is refused, and stays unchanged`(arguments: [String]) throws {
         try Self.withFolder { path in
@@ -39,7 +40,9 @@ import Testing
             let file = path("ledger.sqlite")
             try SQLiteLedgerStorage(path: file).close()
             #expect(
-                try Self.run(["keys", "create", "--name", "a name", "--bundle-id", "com.example"], file).status == 0)
+                try Self.run(
+                    ["keys", "create", "--name", "a name", "--role", "client", "--bundle-id", "com.example"], file
+                ).status == 0)
             let before = try Data(contentsOf: URL(fileURLWithPath: file))
             let outcome = try Self.run(["keys", "list"], file)
             #expect(outcome.status == 0 && outcome.output.contains("  a name  "))
@@ -52,7 +55,8 @@ import Testing
         try Self.withFolder { path in
             try SQLiteLedgerStorage(path: path("ledger.sqlite")).close()
             let outcome = try Self.run(
-                ["keys", "create", "--name", name, "--bundle-id", "com.example"], path("ledger.sqlite"))
+                ["keys", "create", "--name", name, "--role", "client", "--bundle-id", "com.example"],
+                path("ledger.sqlite"))
             #expect(outcome.status == 2 && outcome.output.isEmpty)
             #expect(outcome.error.contains("--name takes 1 to 100 characters"))
         }
@@ -70,7 +74,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [["check"], ["keys", "revoke", "a"], ["serve", "--bundle-id", "com.example"]])
+    @Test(arguments: [["check"], ["keys", "revoke", "--id", "a"], ["serve", "--bundle-id", "com.example"]])
     func `an error of a running command is printed without the usage`(arguments: [String]) throws {
         let outcome = try CommandLineTests.run(
             arguments + (arguments[0] == "serve" ? [] : ["--database", "sqlite:/nowhere"]))

@@ -25,17 +25,22 @@ final class ServerProcess: Sendable {
     private let healthAddress: String?
 
     /// Starts the server, and waits until it listens.
-    init(_ arguments: [String], in folder: URL, environment: [String: String] = [:]) async throws {
+    init(
+        _ arguments: [String], in folder: URL, environment: [String: String] = [:], umask: String = "022"
+    ) async throws {
         let output = folder.appendingPathComponent("server.txt")
         try Data().write(to: output)
         process = Process()
-        process.executableURL = CommandLineTests.program
-        process.arguments = ["serve", "--port", "0"] + arguments
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        let program = CommandLineTests.program.path
+        process.arguments =
+            ["-c", "umask \(umask); exec \"$@\"", "sh", program, "serve", "--port", "0"] + arguments
         let file = try FileHandle(forWritingTo: output)
         process.standardOutput = file
         process.standardError = file
         process.standardInput = FileHandle.nullDevice
-        process.environment = environment.merging(["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_LEVEL": "error"]) { $1 }
+        process.environment =
+            ["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_LEVEL": "error"].merging(environment) { $1 }
         try process.run()
         var text = ""
         for _ in 0..<360_000 {
@@ -75,6 +80,15 @@ final class ServerProcess: Sendable {
     /// Stops the server with SIGTERM, as an operator does, and returns its exit status.
     func terminate() -> Int32 {
         process.terminate()
+        return waitForExit()
+    }
+
+    func send(signal: Int32) { Foundation.kill(process.processIdentifier, signal) }
+
+    var isRunning: Bool { process.isRunning }
+
+    /// Waits until it has ended, and returns its exit status.
+    func waitForExit() -> Int32 {
         process.waitUntilExit()
         return process.terminationStatus
     }

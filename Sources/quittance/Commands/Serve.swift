@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
+import Dispatch
 import LedgerSQLite
 import Logging
 import PurchaseServer
@@ -25,8 +26,9 @@ struct Serve: AsyncParsableCommand {
             GET  /v1/events                 changes, page by page
 
             As with Apple's endpoint, verifyReceipt answers the receipts of any app: compare bundle_id in the \
-            response. Sandbox and production purchases are kept apart. On SIGTERM the server finishes running \
-            requests, then exits.
+            response. Sandbox and production purchases are kept apart. On SIGTERM or SIGINT the server finishes \
+            running requests, then exits; a second one ends it at once. SIGHUP is ignored: restart the server to \
+            change its configuration.
 
               quittance serve
               quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
@@ -72,7 +74,8 @@ struct Serve: AsyncParsableCommand {
         let logger = composition.logger()
         guard configuration.database != nil else { return try await serve(composition, nil, logger) }
         let verifier = try composition.verifier()
-        let storage = try composition.storage(createIfMissing: true)
+        let storage = try composition.serverStorage()
+        if let warning = composition.exposure { logger.warning("\(warning)") }
         let service = composition.service(storage, verifier)
         if !configuration.roots.isEmpty {
             logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
@@ -120,6 +123,8 @@ struct Serve: AsyncParsableCommand {
         let configuration = composition.configuration
         let server = composition.server(service, logger)
         allowOpenFiles(for: configuration.bounds.connections, logger)
+        let signals = handleServerSignals(logger)
+        defer { for signal in signals { signal.cancel() } }
         try await server.run(
             hostname: configuration.hostname, port: configuration.port,
             healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
@@ -150,7 +155,7 @@ struct Serve: AsyncParsableCommand {
             The ledger is \(database), for \(apps.joined(separator: ", ")). Its API needs a key. Create one in another \
             terminal:
 
-              quittance keys create --name try --bundle-id \(apps[0]) --database \(database)
+              quittance keys create --name try --role server --bundle-id \(apps[0]) --database \(database)
               curl -s \(address)/v1/events -H 'Authorization: Bearer qt_…'
 
             """

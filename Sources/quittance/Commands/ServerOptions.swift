@@ -51,8 +51,12 @@ struct ServerOptions: ParsableArguments {
         return configuration
     }
 
-    /// The parts of the program, built from this configuration.
-    func composition() throws -> Composition { Composition(try configuration()) }
+    /// The parts of the program, built from this configuration. Warns if other users of the machine may read the ledger.
+    func composition() throws -> Composition {
+        let composition = Composition(try configuration())
+        if let warning = composition.exposure { Terminal.printError("quittance: \(warning)") }
+        return composition
+    }
 }
 
 // The cases of these enumerations are values of options.
