@@ -95,7 +95,6 @@ enum FilledLedger {
             provenance: Provenance(
                 signedDate: signed, evidence: EvidenceID(Array(chain.originalTransactionId.utf8))),
             originalTransactionId: chain.originalTransactionId)
-        renewal.productId = SimulatedStore.product
         renewal.autoRenewProductId = SimulatedStore.product
         renewal.willRenew = true
         renewal.appAccountToken = customer
