@@ -225,6 +225,17 @@ import Testing
         #expect(answer?["purchases"]?.array?.first?["revokedQuantity"]?.integer == 2)
     }
 
+    @Test(arguments: ["0", "-1", "501", "x", "", "1.5", "9223372036854775808"])
+    func `a limit of events that is not 1 to 500 is refused`(limit: String) async throws {
+        let (status, answer) = try await World().send(.get, "/v1/events?limit=\(limit)")
+        #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest")
+        #expect(answer["error"]?["message"]?.string == "limit must be a whole number from 1 to 500.")
+    }
+
+    @Test(arguments: [1, 500]) func `a limit of events from 1 to 500 is accepted`(limit: Int) async throws {
+        #expect(try await World().send(.get, "/v1/events?limit=\(limit)").0 == .ok)
+    }
+
     @Test func `a document without a signing date has no signedDate`() async throws {
         let world = try await World()
         let token = try world.transaction { $0.signedDate = nil }
