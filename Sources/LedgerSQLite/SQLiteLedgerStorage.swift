@@ -14,6 +14,8 @@ import Synchronization
 public final class SQLiteLedgerStorage: LedgerStorage {
     /// `nil` for one in memory.
     private let file: LedgerFile?
+    /// `nil` for one that is not served.
+    private let lock: ServerLock?
     private let connection: Mutex<Connection>
     private let groups: GroupCommit
     private let reads = ReadQueue(width: readers)
@@ -32,16 +34,20 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     /// - Parameters:
     ///   - path: Of the file.
     ///   - createIfMissing: Whether a ledger is created if there is no file, or an empty one.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version. Then it stays as it
-    ///   is.
-    public convenience init(path: String, createIfMissing: Bool = true) throws {
+    ///   - isServed: Whether to refuse the ledger if another storage serves it, also of another process, and to keep
+    ///     others from serving it until this one is closed.
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `unavailable` if
+    ///   another storage serves it. Then it stays as it is.
+    public convenience init(path: String, createIfMissing: Bool = true, isServed: Bool = false) throws {
         try LedgerFile.requirePlace(path)
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
             throw SQLiteErrors.damaged("The file is empty")
         }
         try Self.requireNothingElse(path, mayBeNew: createIfMissing)
+        // Before the file is opened: a server of a newer version would change its tables.
+        let lock = try isServed ? ServerLock(path) : nil
         let database = try Self.open(path)
-        self.init(database, try LedgerFile(path: path))
+        self.init(database, try LedgerFile(path: path), lock)
     }
 
     /// Opens a ledger for reading: its file stays as it is, byte for byte, also if it is damaged.
@@ -56,8 +62,8 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         self.init(try Self.openForReading(path), file)
     }
 
-    private init(_ database: any DatabaseWriter, _ file: LedgerFile?) {
-        self.file = file
+    private init(_ database: any DatabaseWriter, _ file: LedgerFile?, _ lock: ServerLock? = nil) {
+        (self.file, self.lock) = (file, lock)
         connection = Mutex(Connection(database: database))
         groups = GroupCommit { try file?.requireInPlaceWithLog() }
     }
@@ -77,6 +83,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     public func close() throws {
         // Outside the lock, which a write that has begun may need.
         let database = connection.withLock { $0.database }
+        defer { lock?.release() }
         do {
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
             // Then the file alone is a complete copy. If another process still reads, the rest stays in the log, as
@@ -128,6 +135,9 @@ extension SQLiteLedgerStorage {
 
 extension SQLiteLedgerStorage {
     public var concern: String? { file?.concern }
+
+    /// Why other servers cannot be kept from this ledger, although it is served; `nil` if they are.
+    public var lockFailure: String? { lock?.failure }
 
     public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
         try await read { try $0.load(query, numbersCustomers: false) }
