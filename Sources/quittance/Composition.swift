@@ -27,11 +27,18 @@ struct Composition {
 extension Composition {
     /// Opens the ledger.
     ///
-    /// - Parameter createIfMissing: Whether to create a ledger if the file does not exist.
     /// - Throws: Exit status 1 if the ledger cannot be opened.
-    func storage(createIfMissing: Bool = false) throws -> SQLiteLedgerStorage {
-        let path = try createIfMissing ? ledgerPath() : existingLedger()
-        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: createIfMissing) }
+    func storage() throws -> SQLiteLedgerStorage {
+        let path = try existingLedger()
+        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: false) }
+    }
+
+    /// Opens the ledger for a server, and creates it if the file does not exist.
+    ///
+    /// - Throws: Exit status 1 if the ledger cannot be opened, or another server has it open.
+    func storageForServing() throws -> SQLiteLedgerStorage {
+        let path = try ledgerPath()
+        return try opening(path) { try SQLiteLedgerStorage(path: path, isServed: true) }
     }
 
     /// Opens the ledger for reading, without any change to its file.
@@ -75,9 +82,12 @@ extension Composition {
     func verifier(checkingRevocation: Bool = true) throws -> AppStoreVerifier {
         var verifier = AppStoreVerifier(
             apps: .any, environments: Set(Environment.allCases),
-            roots: try TrustRoots(at: configuration.roots, besidesApple: configuration.alsoAppleRoots))
+            roots: try TrustRoots(
+                at: configuration.roots, besidesApple: configuration.alsoAppleRoots,
+                setting: configuration.givenNames["roots"] ?? "--root"))
         if let intermediates = configuration.intermediates {
-            verifier.intermediates = try Intermediates(at: intermediates)
+            verifier.intermediates = try Intermediates(
+                at: intermediates, setting: configuration.givenNames["intermediates"] ?? "--intermediates")
         }
         if checkingRevocation, configuration.revocation != .off {
             let checker = RevocationChecker(transport: HTTPOCSPTransport(), clock: clock)
@@ -89,14 +99,16 @@ extension Composition {
 
 extension TrustRoots {
     /// The roots in the files, or Apple's if there are no files.
-    fileprivate init(at paths: [String], besidesApple: Bool) throws {
+    ///
+    /// - Parameter setting: The name by which the operator gave the files.
+    fileprivate init(at paths: [String], besidesApple: Bool, setting: String) throws {
         var trusted: TrustRoots? = besidesApple || paths.isEmpty ? .apple : nil
         for path in paths {
             let root: TrustRoots
             do {
                 root = try TrustRoots(reading: Input.read(path))
             } catch {
-                throw ValidationError("--root \(path): \((error as? VerificationError)?.message ?? "\(error)")")
+                throw ValidationError("\(setting) \(path): \((error as? VerificationError)?.message ?? "\(error)")")
             }
             trusted = trusted?.union(root) ?? root
         }
@@ -106,14 +118,16 @@ extension TrustRoots {
 
 extension Intermediates {
     /// Reads a file, or all files in a folder whose names end like certificates.
-    fileprivate init(at path: String) throws {
+    ///
+    /// - Parameter setting: The name by which the operator gave the path.
+    fileprivate init(at path: String, setting: String) throws {
         let endings = [".cer", ".crt", ".der", ".pem"]
         var paths = [path]
         if let names = try? FileManager.default.contentsOfDirectory(atPath: path) {
             paths = names.filter { name in endings.contains { name.lowercased().hasSuffix($0) } }.sorted()
                 .map { "\(path)/\($0)" }
             guard !paths.isEmpty else {
-                throw ValidationError("--intermediates \(path): It has no \(endings.joined(separator: ", ")) file.")
+                throw ValidationError("\(setting) \(path): It has no \(endings.joined(separator: ", ")) file.")
             }
         }
         self.init()
@@ -122,7 +136,7 @@ extension Intermediates {
                 self = union(try Intermediates(reading: Input.read(path)))
             } catch {
                 throw ValidationError(
-                    "--intermediates \(path): \((error as? VerificationError)?.message ?? "\(error)")")
+                    "\(setting) \(path): \((error as? VerificationError)?.message ?? "\(error)")")
             }
         }
     }
