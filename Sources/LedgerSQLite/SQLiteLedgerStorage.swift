@@ -15,6 +15,8 @@ import Synchronization
 public final class SQLiteLedgerStorage: LedgerStorage {
     /// `nil` for a ledger in memory.
     private let file: LedgerFile?
+    /// `nil` for one that is not served.
+    private let lock: ServerLock?
     private let connection: Mutex<Connection>
     private let groups: GroupCommit
     private let reads = ReadQueue(width: readers)
@@ -37,17 +39,24 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty. Only the owner may read
     ///     the new file.
     ///   - upgrades: Whether to migrate the tables of an older version.
+    ///   - isServed: Whether to refuse the ledger if another storage serves it, also of another process, and to keep
+    ///     others from serving it until this one is closed.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of
-    ///   an older version and `upgrades` is false. The file is not changed then.
-    public convenience init(path: String, createIfMissing: Bool = true, upgrades: Bool = true) throws {
+    ///   an older version and `upgrades` is false, `unavailable` if another storage serves it. The file is not changed
+    ///   then.
+    public convenience init(
+        path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false
+    ) throws {
         try LedgerFile.requirePlace(path)
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
             throw SQLiteErrors.damaged("The file is empty")
         }
         if createIfMissing { LedgerFile.createPrivately(path) }
         try Self.requireNoOtherDatabase(path, mayBeNew: createIfMissing, mayBeOld: upgrades)
+        // Before the file is opened: a server of a newer version would change its tables.
+        let lock = try isServed ? ServerLock(path) : nil
         let database = try Self.open(path)
-        self.init(database, try LedgerFile(path: path))
+        self.init(database, try LedgerFile(path: path), lock)
     }
 
     /// Opens a ledger for reading. The file is never changed, even if it is damaged.
@@ -62,8 +71,8 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         self.init(try Self.openForReading(path), file)
     }
 
-    private init(_ database: any DatabaseWriter, _ file: LedgerFile?) {
-        self.file = file
+    private init(_ database: any DatabaseWriter, _ file: LedgerFile?, _ lock: ServerLock? = nil) {
+        (self.file, self.lock) = (file, lock)
         connection = Mutex(Connection(database: database))
         groups = GroupCommit { try file?.requireInPlaceWithLog() }
     }
@@ -83,6 +92,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     public func close() throws {
         // The lock is not held here, since a running write may need it.
         let database = connection.withLock { $0.database }
+        defer { lock?.release() }
         do {
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
             // The checkpoint makes the file alone a complete copy. If another process still reads, some writes stay in
@@ -150,6 +160,9 @@ extension SQLiteLedgerStorage {
 
 extension SQLiteLedgerStorage {
     public var concern: String? { file?.concern }
+
+    /// Why other servers cannot be kept from this ledger, although it is served; `nil` if they are.
+    public var lockFailure: String? { lock?.failure }
 
     public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
         try await read { try $0.load(query, numbersCustomers: false) }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import PurchaseServer
 
 /// The command line.
 @main
@@ -19,6 +20,7 @@ struct Quittance: AsyncParsableCommand {
             Exit status: 0 done or verified; 1 refused, with code and reason on standard error; 2 unreadable input or \
             wrong usage.
             """,
+        version: "quittance \(ServerApplication.version)",
         subcommands: [
             Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Check.self,
             Rebuild.self,
@@ -45,8 +47,14 @@ struct Quittance: AsyncParsableCommand {
                 try? Terminal.print(fullMessage(for: error))
                 Self.exit(withError: ExitCode.success)
             }
-            Terminal.printError(isRunning ? "Error: \(message(for: error))" : fullMessage(for: error))
+            Terminal.printError(isRunning ? "Error: \(message(for: error))" : withoutUsage(fullMessage(for: error)))
             Self.exit(withError: ExitCode(2))
         }
+    }
+
+    /// The message without all options of the command, which the last line says how to get.
+    private static func withoutUsage(_ message: String) -> String {
+        message.split(separator: "\n", omittingEmptySubsequences: false).filter { !$0.hasPrefix("Usage: ") }
+            .joined(separator: "\n")
     }
 }

@@ -5,6 +5,7 @@ import Foundation
 import GRDB
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import Testing
 
 /// Files of an earlier version are brought up to date.
@@ -208,6 +209,47 @@ import Testing
         try SQLiteLedgerStorage(path: folder.path("new")).close()
         #expect(try schema(folder.path()) == schema(folder.path("new")))
     }
+
+    @Test func `a file of the version before offers and commitments is filled in by a rebuild, without events`()
+        async throws
+    {
+        let appStore = try AppStore()
+        var random = SeededRandom(seed: 1)
+        let now = Timestamp(milliseconds: 1_750_000_000_000)
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        _ = try await Ledger(storage: storage).record(
+            [appStore.evidence(of: appStore.notification(&random))], at: now)
+        let keys = Set(try await storage.scanChains(after: nil, limit: 1).items)
+        let expected = try await storage.load { $0.chains = keys }.chains
+        try #require(expected.values.first?.chain.purchases.first?.commitment?.billingPeriodNumber == 1)
+        let count = try await storage.number("SELECT count(*) FROM events")
+        for (table, columns) in Self.newColumns {
+            for column in columns { try await storage.execute("ALTER TABLE \(table) DROP COLUMN \(column)") }
+        }
+        try await storage.execute("DELETE FROM grdb_migrations WHERE identifier > '017'")
+        try storage.close()
+
+        let migrated = try SQLiteLedgerStorage(path: folder.path())
+        let before = try await migrated.load { $0.chains = keys }.chains
+        #expect(before.values.first?.chain.purchases.first.map { [$0.price, $0.commitment?.price] } == [9990, nil])
+        let ledger = Ledger(storage: migrated)
+        #expect(Set(try await ledger.rebuild(by: appStore.verifier, at: now).differing) == keys)
+        #expect(try await migrated.load { $0.chains = keys }.chains == expected)
+        #expect(try await migrated.number("SELECT count(*) FROM events") == count)
+        #expect(try await ledger.rebuild(by: appStore.verifier, at: now).differing == [])
+    }
+
+    private static let ofStatements = [
+        "offerIdentifier", "offerDiscountType", "offerPeriod", "storefront", "commitmentPeriod",
+        "commitmentPeriods", "commitmentExpiresDate", "commitmentPrice", "revokedSeats",
+    ]
+
+    /// By table, what "017 offers and commitments" added.
+    private static let newColumns = [
+        "statements": ofStatements, "residue": ofStatements,
+        "chains": ["commitmentAutoRenewStatus", "commitmentAutoRenewProductId", "publishedCommitmentWillRenew"],
+        "events": ["beforeCommitmentWillRenew", "afterCommitmentWillRenew"],
+    ]
 
     @Test func `numbers of rows that an older file deleted are not given again`() async throws {
         let storage = try oldFile(

@@ -92,7 +92,7 @@ extension Chain {
     /// The facts without the names of their documents.
     fileprivate var said: [String] {
         transactions.values.compactMap(\.current).map { "\($0.transactionId) until \($0.expiresDate as Any)" }
-            + [renewal.map { "\($0.productId as Any) then \($0.autoRenewProductId as Any)" }].compactMap { $0 }
+            + [renewal.map { "then \($0.autoRenewProductId as Any)" }].compactMap { $0 }
     }
 }
 

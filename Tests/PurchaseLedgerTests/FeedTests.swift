@@ -134,7 +134,7 @@ extension ChainState {
         if let state = chain.subscription(at: now) {
             self.init(
                 status: state.status, productId: state.governing.productId, until: state.accessUntil,
-                willRenew: state.willRenew)
+                willRenew: state.willRenew, commitmentWillRenew: state.commitmentWillRenew)
             return
         }
         let standing = Set(chain.purchases.lazy.filter { $0.revocation == nil }.map(\.type))

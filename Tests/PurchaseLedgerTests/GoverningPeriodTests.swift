@@ -191,6 +191,27 @@ import Testing
         #expect(words == life.events)
     }
 
+    // MARK: - Periods that have not begun
+
+    /// E.3 (5): a period that has not begun is no candidate while another runs; if none has begun, the first counts.
+    @Test(
+        arguments: [
+            ([(1, 1, 31)], 0, "1", .active), ([(1, 1, 31), (2, 31, 61)], 0, "1", .active),
+            ([(1, 0, 30), (2, 30, 60)], 29, "1", .active), ([(1, 0, 30), (2, 40, 70)], 35, "1", .stale),
+            ([(1, 0, 30), (2, 40, 70)], 40, "2", .active), ([(1, 1, 31)], 31, "1", .stale),
+        ] as [([(Int, Double, Double)], Double, String, SubscriptionState.Status)])
+    func `a period that has not begun counts as running only if none has begun`(
+        periods: [(id: Int, from: Double, until: Double)], day: Double, id: String, status: SubscriptionState.Status
+    ) {
+        let chain = Facts.chain(
+            periods.map { Facts.transaction("\($0.id)", from: $0.from, until: $0.until) })
+        let state = chain.subscription(at: Facts.day(day))
+        #expect(state?.governing.transactionId == id && state?.status == status)
+        let catalogue = Catalogue(products: ["month": .init(entitlements: ["pro"])], staleLeeway: .zero)
+        let entitlements = Holdings([chain], catalogue: catalogue, at: Facts.day(day)).entitlements
+        #expect(entitlements.map(\.transactionId) == (status == .active ? [id] : []))
+    }
+
     // MARK: - A genuine receipt
 
     /// Purchases of 2019-12-26 in it, with the time of each.

@@ -171,11 +171,13 @@ struct RandomHistory {
     }
 
     private mutating func renewal(_ chain: String, _ signed: Double) -> RenewalFact {
-        Facts.renewal(
+        var renewal = Facts.renewal(
             original: chain, signed: signed, renews: .random(using: &random),
             retry: [nil, true, true, false].randomElement(using: &random) ?? nil,
             grace: [nil, signed + 3].randomElement(using: &random) ?? nil,
             intent: [nil, nil, .billingError].randomElement(using: &random) ?? nil)
+        renewal.commitmentWillRenew = [nil, true, false].randomElement(using: &random) ?? nil
+        return renewal
     }
 }
 

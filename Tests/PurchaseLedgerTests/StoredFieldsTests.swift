@@ -29,11 +29,14 @@ import Testing
     @Test func `every property of a fact is stored, under one name`() throws {
         let statement = try Self.names(of: TransactionStatement.blank)
         #expect(Set(statement).count == statement.count)
-        // The chain has the original transaction's id, and two properties have several fields.
+        // The chain has the original transaction's id, and three properties have several fields.
         #expect(
             Self.properties(of: TransactionStatement.blank).subtracting(["originalTransactionId"])
-                == Set(statement).subtracting(["signedDate", "evidence"]).filter { !$0.hasPrefix("revocation") }
-                .union(["provenance", "revocation"]))
+                == Set(statement).subtracting(["signedDate", "evidence"])
+                .filter { !$0.hasPrefix("revocation") && !$0.hasPrefix("commitment") }
+                .union(["provenance", "revocation", "commitment"]))
+        let commitment = try Self.names(of: TransactionStatement.Commitment.blank)
+        #expect(commitment.count == Self.properties(of: TransactionStatement.Commitment.blank).count)
         let revocation = try Self.names(of: TransactionStatement.Revocation.blank)
         #expect(revocation.count == Self.properties(of: TransactionStatement.Revocation.blank).count)
         let renewal = try Self.names(of: RenewalFact.blank)

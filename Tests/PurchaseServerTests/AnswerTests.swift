@@ -138,7 +138,7 @@ import Testing
                 {"transactionId":"2","originalTransactionId":"2","productId":"coins","type":"Consumable",\
                 "purchaseDate":\(Self.start),"expiresDate":null,"quantity":3,"isUpgraded":false,\
                 "revocationDate":\(Self.start),"revocationReason":1,"revocationType":"REFUND_FULL",\
-                "inAppOwnershipType":"FAMILY_SHARED","webOrderLineItemId":"9",\
+                "revokedQuantity":3,"inAppOwnershipType":"FAMILY_SHARED","webOrderLineItemId":"9",\
                 "evidence":{"id":"\(Self.name(token))","kind":"signedTransaction","signedDate":\(Self.start)}}
                 """)
     }
@@ -169,6 +169,71 @@ import Testing
         #expect(
             try await Self.text(world, .get, "/v1/subscriptions/1")
                 == #"{"subscription":\#(subscription),"transactions":\#(history),"renewalInfo":\#(info)}"#)
+    }
+
+    @Test func `a purchase with its offer, price and storefront, and a commitment with its renewal`() async throws {
+        let world = try await World()
+        var commitment = TransactionCommitmentInfo()
+        (commitment.billingPeriodNumber, commitment.totalBillingPeriods) = (4, 12)
+        let year = Timestamp(milliseconds: Self.start + 31_536_000_000)
+        (commitment.commitmentExpiresDate, commitment.commitmentPrice) = (year, 119_880)
+        let token = try world.transaction {
+            ($0.offerType, $0.offerIdentifier) = (Open(.promotional), "autumn")
+            ($0.offerDiscountType, $0.offerPeriod) = (Open(.payAsYouGo), "P1M")
+            ($0.price, $0.currency, $0.storefront) = (9_990, "EUR", "DEU")
+            $0.commitmentInfo = commitment
+        }
+        var renewal = JWSRenewalInfoDecodedPayload()
+        (renewal.originalTransactionId, renewal.autoRenewStatus) = ("1", Open(.on))
+        (renewal.environment, renewal.signedDate) = (Open(.production), Self.now)
+        var next = RenewalCommitmentInfo()
+        (next.commitmentAutoRenewStatus, next.commitmentAutoRenewProductId) = (Open(.off), "year")
+        renewal.commitmentInfo = next
+        let signed = try world.authority.sign(renewal)
+        let notification = try world.notification("DID_CHANGE_RENEWAL_STATUS", transaction: token) {
+            $0.data?.signedRenewalInfo = signed
+        }
+        #expect(try await world.send(.post, "/notifications/v2", notification, key: nil).0 == .ok)
+        let text = try await Self.text(world, .get, "/v1/subscriptions/1")
+        #expect(
+            text.contains(
+                """
+                "willRenew":true,"commitment":{"billingPeriodNumber":4,"totalBillingPeriods":12,\
+                "expiresDate":\(year.milliseconds),"price":119880,"currency":"EUR","willRenew":false,\
+                "autoRenewProductId":"year"}}
+                """), "\(text)")
+        #expect(
+            text.contains(
+                """
+                "revocationDate":null,"offerType":2,"offerIdentifier":"autumn","offerDiscountType":"PAY_AS_YOU_GO",\
+                "offerPeriod":"P1M","price":9990,"currency":"EUR","storefront":"DEU","billingPeriodNumber":4,\
+                "evidence":
+                """), "\(text)")
+        let events = try await Self.text(world, .get, "/v1/events")
+        #expect(events.contains(#""willRenew":true,"commitmentWillRenew":false}"#), "\(events)")
+    }
+
+    @Test func `seats that were taken back, and those in force`() async throws {
+        let world = try await World()
+        var seats = TransactionMultiSeatInfo()
+        seats.revokedSeatQuantity = 2
+        let token = try world.transaction { ($0.quantity, $0.multiSeatInfo) = (5, seats) }
+        let answer = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+            .1["customer"]
+        #expect(answer?["subscriptions"]?.array?.first?["seats"]?.integer == 3)
+        #expect(answer?["purchases"]?.array?.first?["quantity"]?.integer == 5)
+        #expect(answer?["purchases"]?.array?.first?["revokedQuantity"]?.integer == 2)
+    }
+
+    @Test(arguments: ["0", "-1", "501", "x", "", "1.5", "9223372036854775808"])
+    func `a limit of events that is not 1 to 500 is refused`(limit: String) async throws {
+        let (status, answer) = try await World().send(.get, "/v1/events?limit=\(limit)")
+        #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest")
+        #expect(answer["error"]?["message"]?.string == "limit must be a whole number from 1 to 500.")
+    }
+
+    @Test(arguments: [1, 500]) func `a limit of events from 1 to 500 is accepted`(limit: Int) async throws {
+        #expect(try await World().send(.get, "/v1/events?limit=\(limit)").0 == .ok)
     }
 
     @Test func `a document without a signing date has no signedDate`() async throws {

@@ -136,6 +136,57 @@ import Testing
         #expect(error?.message.hasPrefix("\(name): \(message)") == true, "\(error?.message ?? "")")
     }
 
+    /// As Kubernetes makes them for services called quittance, quittance-health and quittance-db.
+    private static let ofServices = [
+        "QUITTANCE_SERVICE_HOST": "10.0.0.1", "QUITTANCE_SERVICE_PORT": "8080", "QUITTANCE_SERVICE_PORT_HTTP": "8080",
+        "QUITTANCE_PORT": "tcp://10.0.0.1:8080", "QUITTANCE_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+        "QUITTANCE_PORT_8080_TCP_PROTO": "tcp", "QUITTANCE_PORT_8080_TCP_PORT": "8080",
+        "QUITTANCE_PORT_8080_TCP_ADDR": "10.0.0.1", "QUITTANCE_HEALTH_PORT": "udp://[fd00::1]:9090",
+        "QUITTANCE_HEALTH_PORT_9090_UDP_ADDR": "fd00::1", "QUITTANCE_DB_SERVICE_HOST": "fd00::2",
+    ]
+
+    @Test func `variables that Kubernetes makes for services are passed over, and named`() throws {
+        let variables = Self.ofServices.merging(["QUITTANCE_CLAIM_POLICY": "keep"]) { $1 }
+        let read = try Self.read(#"{"port": 3}"#, variables)
+        #expect(read.passedOver == Self.ofServices.keys.sorted())
+        #expect((read.port, read.healthPort, read.claimPolicy) == (3, nil, .keep))
+    }
+
+    @Test(arguments: [
+        ("QUITTANCE_PORT", "8080 "), ("QUITTANCE_PORT", "tcp://"), ("QUITTANCE_PORT", "http://10.0.0.1:8080"),
+        ("QUITTANCE_PORT", "tcp://10.0.0.1"), ("QUITTANCE_SERVICE_HOST", "notes"), ("QUITTANCE_SERVICE_PORT", "x"),
+        ("QUITTANCE_PORT_8080", "8080"), ("QUITTANCE_PORT_8080_TCP_ADDR", "x"), ("QUITTANCE_PORT_X_TCP_PORT", "8080"),
+        ("QUITTANCE_PORT_8080_TCP_PORT", "8081"), ("QUITTANCE_PORTS", "tcp://10.0.0.1:8080"),
+        ("QUITTANCE_HOST", "10.0.0.1"), ("QUITTANCE_DATABASE", "tcp://10.0.0.1:8080"),
+    ])
+    func `a variable that only resembles those of Kubernetes is refused`(name: String, value: String) {
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(nil, [name: value]) }
+        #expect(error?.message.hasPrefix("\(name): ") == true)
+    }
+
+    @Test func `a file may begin with a byte-order mark, and lines are counted as without`() throws {
+        let mark: [UInt8] = [0xef, 0xbb, 0xbf]
+        #expect(try ServerConfiguration(file: mark + Array(#"{"port": 3}"#.utf8), variables: [:]).port == 3)
+        let error = #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(file: mark + Array("{\n\"prot\": 3}".utf8), variables: [:])
+        }
+        #expect(error?.line == 2)
+        #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(file: mark + mark + Array("{}".utf8), variables: [:])
+        }
+    }
+
+    @Test func `a setting has the name by which the operator gave it`() throws {
+        let read = try Self.read(#"{"port": 8080, "healthPort": 1}"#, ["QUITTANCE_HEALTH_PORT": "8080"])
+        let names = ["port", "healthPort", "hostname"].map(read.givenName)
+        #expect(names == ["port", "QUITTANCE_HEALTH_PORT", "hostname"])
+        let error = #expect(throws: ConfigurationError.self) { try read.requireTwoAddresses() }
+        #expect(
+            error?.message == """
+                port and QUITTANCE_HEALTH_PORT are both 127.0.0.1:8080: choose another QUITTANCE_HEALTH_PORT.
+                """)
+    }
+
     @Test(arguments: [
         ("com.example.notes", true), ("x", true), ("com.d--buzz.gag-plus.ios.001", true), ("COM.Example", true),
         (String(repeating: "a", count: 255), true), (String(repeating: "a", count: 256), false), ("", false),
@@ -181,7 +232,7 @@ import Testing
         configuration.healthHostname = healthHostname
         var message: String?
         do { try configuration.requireTwoAddresses() } catch { message = error.message }
-        let refusal = "port and healthPort are both 8080 on 127.0.0.1: choose another healthPort."
+        let refusal = "port and healthPort are both 127.0.0.1:8080: choose another healthPort."
         #expect(message == (isValid ? nil : refusal))
     }
 

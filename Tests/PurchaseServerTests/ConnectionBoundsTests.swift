@@ -236,7 +236,7 @@ import Testing
                 let error = await #expect(throws: ListeningError.self) {
                     try await running.server.run(hostname: "127.0.0.1", port: ports.0, healthPort: ports.1)
                 }
-                #expect(error?.description == "\(setting) \(port) on 127.0.0.1 is in use.")
+                #expect(error?.description == "\(setting): 127.0.0.1:\(port) is in use.")
             }
             for hostname in ["192.0.2.1", "nowhere.invalid"] {
                 let error = await #expect(throws: ListeningError.self) {
@@ -244,8 +244,28 @@ import Testing
                         hostname: "127.0.0.1", port: 0, healthHostname: hostname, healthPort: 0)
                 }
                 #expect(
-                    error?.description.hasPrefix("healthPort 0 on \(hostname): cannot listen: ") == true,
+                    error?.description.hasPrefix("healthHostname: \(hostname):0 cannot be listened on: ") == true,
                     "\(error?.description ?? "")")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1", "127.0.0.1:8080"), ("notes.example", "notes.example:8080"), ("::1", "[::1]:8080"),
+        ("2001:db8::7", "[2001:db8::7]:8080"),
+    ])
+    func `an address with a port is written as in a URL`(hostname: String, text: String) {
+        #expect(ListeningAddress(hostname: hostname, port: 8080).description == text)
+    }
+
+    @Test func `each response names the server with its version, also an error`() async throws {
+        try await withServer(ServerBounds()) { running in
+            for (port, path) in [(running.port, "/health/live"), (running.port, "/nowhere"), (running.healthPort, "/")]
+            {
+                let client = try await RawClient(port: port)
+                await client.send("GET \(path) HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                let response = await client.rest()
+                #expect(response.contains("\r\nServer: quittance/\(ServerApplication.version)\r\n"), "\(response)")
             }
         }
     }

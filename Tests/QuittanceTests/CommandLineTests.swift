@@ -22,7 +22,9 @@ import Testing
     static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
         .appendingPathComponent("quittance")
 
-    static func run(_ arguments: [String], input: [UInt8] = []) throws -> Outcome {
+    static func run(
+        _ arguments: [String], input: [UInt8] = [], environment: [String: String] = [:]
+    ) throws -> Outcome {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -35,6 +37,7 @@ import Testing
         process.arguments = arguments
         // The suite's own variables are not settings of the program.
         process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("QUITTANCE_") }
+            .merging(environment) { $1 }
         process.standardInput = try FileHandle(forReadingFrom: files[0])
         process.standardOutput = try FileHandle(forWritingTo: files[1])
         process.standardError = try FileHandle(forWritingTo: files[2])

@@ -3,6 +3,7 @@
 import Foundation
 import GRDB
 import LedgerSQLite
+import NIOHTTP1
 import Testing
 
 /// Commands on files that are not ledgers, and on missing ledgers.
@@ -70,6 +71,68 @@ import Testing
             for arguments in [serve, ["check"], ["backup", path("copy")]] {
                 let outcome = try Self.run(arguments, path("."))
                 #expect(outcome.status == 1 && outcome.error.contains("is a folder: name a file in it"))
+            }
+        }
+    }
+
+    private static func withFolder(_ work: (_ folder: URL) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try await work(folder)
+    }
+
+    @Test func `a second server on one ledger is refused, commands are not, and a killed server leaves no lock`()
+        async throws
+    {
+        try await Self.withFolder { folder in
+            let file = folder.appendingPathComponent("ledger.sqlite").path
+            let serve = ["--bundle-id", "com.example", "--database", "sqlite:\(file)"]
+            let first = try await ServerProcess(serve, in: folder)
+            let second = try CommandLineTests.run(["serve", "--port", "0"] + serve)
+            #expect(second.status == 1)
+            #expect(second.error.contains("Cannot open the ledger at \(file): "), "\(second.error)")
+            #expect(second.error.contains("Another server uses this ledger: stop it first"), "\(second.error)")
+            let copy = folder.appendingPathComponent("copy.sqlite").path
+            for command in [
+                ["keys", "create", "--name", "a", "--role", "server", "--bundle-id", "com.example"], ["keys", "list"],
+                ["check"], ["rebuild"], ["backup", copy],
+            ] {
+                let outcome = try Self.run(command, file)
+                #expect(outcome.status == 0, "\(command): \(outcome.error)")
+            }
+            #expect(try await first.send(.GET, "/health/ready").status == 200)
+            first.kill()
+            #expect(try await ServerProcess(serve, in: folder).terminate() == 0)
+        }
+    }
+
+    /// A page of zeros is what many file systems leave of a page that they could not write.
+    @Test func `check and rebuild exit with status 1 if pages were zeroed, whichever they are`() async throws {
+        try await Self.withFolder { folder in
+            let file = folder.appendingPathComponent("ledger.sqlite")
+            let storage = try SQLiteLedgerStorage(path: file.path)
+            for name in ["a", "b"] {
+                _ = try Self.run(["keys", "create", "--name", name, "--role", "server", "--bundle-id", "x"], file.path)
+            }
+            // Without it, a page might be free, and zeros in it no damage.
+            try await storage.execute("VACUUM")
+            try storage.close()
+            let whole = [UInt8](try Data(contentsOf: file))
+            let (size, count) = (4096, whole.count / 4096)
+            var zeroed = (0..<count).map { $0..<$0 + 1 }
+            zeroed += [0..<count, 1..<count, 0..<count / 2, count / 2..<count]
+            for pages in zeroed {
+                for ending in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: file.path + ending) }
+                var damaged = whole
+                let bytes = pages.lowerBound * size..<pages.upperBound * size
+                damaged.replaceSubrange(bytes, with: repeatElement(0, count: bytes.count))
+                try Data(damaged).write(to: file)
+                for command in ["check", "rebuild"] {
+                    let outcome = try Self.run([command], file.path)
+                    #expect(outcome.status == 1, "\(command), \(pages): \(outcome)")
+                    #expect(!outcome.error.isEmpty)
+                }
             }
         }
     }

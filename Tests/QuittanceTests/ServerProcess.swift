@@ -20,6 +20,7 @@ final class ServerProcess: Sendable {
     }()
 
     private let process: Process
+    private let output: URL
     private let address: String
     let port: Int
     private let healthAddress: String?
@@ -28,7 +29,7 @@ final class ServerProcess: Sendable {
     init(
         _ arguments: [String], in folder: URL, environment: [String: String] = [:], umask: String = "022"
     ) async throws {
-        let output = folder.appendingPathComponent("server.txt")
+        output = folder.appendingPathComponent("server.txt")
         try Data().write(to: output)
         process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
@@ -50,13 +51,16 @@ final class ServerProcess: Sendable {
             guard process.isRunning else { throw NotListening(output: text) }
             try await Task.sleep(for: .milliseconds(10))
         }
-        guard let found = text.firstMatch(of: /listens on (http:\/\/[0-9.]+:([0-9]+))/), let port = Int(found.2) else {
+        guard let found = text.firstMatch(of: /listens on (http:\/\/\S+:([0-9]+))/), let port = Int(found.2) else {
             throw NotListening(output: text)
         }
         address = String(found.1)
         self.port = port
         healthAddress = text.firstMatch(of: /answered on (http:\S+\/health\/live)/).map { String($0.1) }
     }
+
+    /// What it has printed so far, on standard output and standard error.
+    var text: String { (try? String(contentsOf: output, encoding: .utf8)) ?? "" }
 
     /// Kills the process, as a power failure would.
     func kill() {

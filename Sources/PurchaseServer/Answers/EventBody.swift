@@ -56,11 +56,13 @@ struct ChainStateBody: Encodable, Sendable {
     @Nullable var productId: String?
     @Nullable var until: Timestamp?
     @Nullable var willRenew: Bool?
+    var commitmentWillRenew: Bool?
 
     init(_ state: ChainState) {
         status = state.status.rawValue
         productId = state.productId
         until = state.until
         willRenew = state.willRenew
+        commitmentWillRenew = state.commitmentWillRenew
     }
 }

@@ -13,8 +13,12 @@ struct ConfigurationMember {
         case element(Int)
     }
 
+    /// Some editors write it at the beginning of a file; a reader may ignore it (RFC 8259 section 8.1).
+    private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
+
     /// Parses the whole file.
     init(parsing text: [UInt8]) throws(ConfigurationError) {
+        let text = text.starts(with: Self.byteOrderMark) ? Array(text.dropFirst(Self.byteOrderMark.count)) : text
         do {
             self.init(text: text, path: [], value: try JSONValue(parsing: text))
         } catch {

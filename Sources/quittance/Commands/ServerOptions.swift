@@ -46,8 +46,8 @@ struct ServerOptions: ParsableArguments {
         } catch {
             throw ValidationError(error.line == nil ? error.message : "\(config ?? "") \(error)")
         }
-        if let database { configuration.database = database }
-        if !roots.isEmpty { configuration.roots = roots }
+        if let database { (configuration.database, configuration.givenNames["database"]) = (database, "--database") }
+        if !roots.isEmpty { (configuration.roots, configuration.givenNames["roots"]) = (roots, "--root") }
         return configuration
     }
 
