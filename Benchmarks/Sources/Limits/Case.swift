@@ -57,9 +57,10 @@ struct Store: Sendable {
             .reduce(Intermediates()) { $0.union($1) }
     }
 
-    /// A verifier without a cached signer, for which a document costs most.
+    /// A verifier without a cached signer, for which a document costs most. It accepts the simulator's old receipts,
+    /// which say Sandbox.
     private var verifier: AppStoreVerifier {
-        var verifier = AppStoreVerifier(apps: .any, environments: [.production], roots: roots)
+        var verifier = AppStoreVerifier(apps: .any, environments: [.production, .sandbox], roots: roots)
         verifier.intermediates = intermediates
         return verifier
     }
