@@ -8,7 +8,7 @@ struct ProgramRun {
     let seconds: Double
     /// The CPU time of all threads.
     let processorSeconds: Double
-    /// The most bytes in memory of any run so far.
+    /// The most bytes in memory.
     let peakMemory: Int
     /// Whether answer n is about line n and its transaction, for every n.
     let isInOrder: Bool
@@ -24,15 +24,20 @@ struct ProgramRun {
         ]
         process.standardInput = try FileHandle(forReadingFrom: tokens.folder.appendingPathComponent("lines"))
         process.standardOutput = try FileHandle(forWritingTo: answers)
-        let before = Self.usage()
+        var peak = 0
+        let before = Self.processorSeconds()
         seconds =
             try ContinuousClock().measure {
                 try process.run()
+                // The peak of the program itself: the system counts that of this process, which started it, to its own.
+                while process.isRunning {
+                    peak = max(peak, Self.peakMemory(process.processIdentifier))
+                    usleep(10_000)
+                }
                 process.waitUntilExit()
             } / .seconds(1)
-        let after = Self.usage()
-        processorSeconds = after.seconds - before.seconds
-        peakMemory = after.peak
+        processorSeconds = Self.processorSeconds() - before
+        peakMemory = peak
         isInOrder = try process.terminationStatus == 0 && Self.areInOrder(answers, tokens.lines.count)
     }
 
@@ -46,12 +51,17 @@ struct ProgramRun {
             }
     }
 
-    /// What all child processes used that have ended.
-    private static func usage() -> (seconds: Double, peak: Int) {
+    /// The CPU time of all child processes that have ended.
+    private static func processorSeconds() -> Double {
         var usage = rusage()
         getrusage(__rusage_who_t(RUSAGE_CHILDREN.rawValue), &usage)
-        let times = [usage.ru_utime, usage.ru_stime].map { Double($0.tv_sec) + Double($0.tv_usec) / 1_000_000 }
-        // In kilobytes on Linux.
-        return (times.reduce(0, +), usage.ru_maxrss * 1024)
+        return [usage.ru_utime, usage.ru_stime].map { Double($0.tv_sec) + Double($0.tv_usec) / 1_000_000 }.reduce(0, +)
+    }
+
+    /// The most bytes that a process had in memory so far. On Linux only.
+    private static func peakMemory(_ process: Int32) -> Int {
+        let status = try? String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
+        let line = status?.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+        return (line?.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0) * 1024
     }
 }
