@@ -18,7 +18,7 @@ struct Quittance: AsyncParsableCommand {
               quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
 
             Exit status: 0 done or verified; 1 refused, with code and reason on standard error; 2 unreadable input or \
-            wrong usage.
+            wrong usage; 3 genuine, but no app could be compared (quittance verify -h).
             """,
         version: "quittance \(ServerApplication.version)",
         subcommands: [
@@ -47,7 +47,9 @@ struct Quittance: AsyncParsableCommand {
                 try? Terminal.print(fullMessage(for: error))
                 Self.exit(withError: ExitCode.success)
             }
-            Terminal.printError(isRunning ? "Error: \(message(for: error))" : withoutUsage(fullMessage(for: error)))
+            let text = isRunning ? message(for: error) : withoutUsage(fullMessage(for: error))
+            // ArgumentParser's own prefix is another than that of all other messages.
+            Terminal.printError("quittance: " + (text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text))
             Self.exit(withError: ExitCode(2))
         }
     }

@@ -209,12 +209,39 @@ enum ReceiptCases {
             ) { plan, world in
                 plan = try ReceiptPlan([0x30, 0x00], by: world.other.receipts)
             },
+            receipt(
+                "serial-number-shared-first", "The signer before another leaf of its issuer and serial number.", nil,
+                source: "RFC 5652 section 5.3"
+            ) { plan, world in
+                plan.certificates.append(try secondLeaf(&plan, world))
+            },
+            receipt(
+                "serial-number-shared-second", "The signer after another leaf of its issuer and serial number.", nil,
+                source: "RFC 5652 section 5.3"
+            ) { plan, world in
+                plan.certificates.insert(try secondLeaf(&plan, world), at: 0)
+            },
+            receipt(
+                "serial-number-shared-other", "Only another leaf of the signer's issuer and serial number.",
+                .invalidSignature, source: "RFC 5652 section 5.3"
+            ) { plan, world in
+                plan.certificates[0] = try secondLeaf(&plan, world)
+            },
             receipt("serial-number-top-bit", "A serial number with its top bit set.", nil) { plan, world in
                 var chain = world.authority.receipts
                 chain.leaf.serialNumber = [0x80, 0xaa, 0xbb]
                 plan = try ReceiptPlan(plan.payload, by: chain)
             },
         ] as [Case]
+
+    /// Gives the signer a serial number, and issues another leaf with the same one.
+    private static func secondLeaf(_ plan: inout ReceiptPlan, _ world: World) throws -> [UInt8] {
+        var chain = world.authority.receipts
+        chain.leaf.serialNumber = [0x11, 0x22, 0x33]
+        plan = try ReceiptPlan(plan.payload, by: chain)
+        chain.leaf.key = try .newRSA()
+        return try [UInt8](der: chain.leaf.issue())
+    }
 
     /// An issuer and serial number with superfluous zeros in front of the number, its last element.
     private static func padded(_ signer: [UInt8]) -> [UInt8] {
@@ -244,6 +271,8 @@ enum ReceiptCases {
             actual: "verified", reason: "They do not check the marker OIDs.")
     ]
 
+    private static let keyUsageRule = "RFC 5280 section 4.2.1.3"
+
     private static let chains =
         [
             chain(
@@ -272,6 +301,32 @@ enum ReceiptCases {
             ) { chain, _ in
                 chain.leaf.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
+            chain(
+                "leaf-key-usage-other", "A leaf whose key usage has only keyAgreement.", .untrustedChain,
+                source: keyUsageRule
+            ) { chain, _ in
+                chain.leaf.keyUsage = KeyUsage(keyAgreement: true)
+            },
+            chain(
+                "leaf-key-usage-absent", "A leaf without key usage, which permits each use.", nil, source: keyUsageRule
+            ) { chain, _ in
+                chain.leaf.keyUsage = nil
+            },
+            chain(
+                "intermediate-key-usage-other", "An intermediate whose key usage has only digitalSignature.",
+                .untrustedChain, source: keyUsageRule
+            ) { chain, _ in
+                chain.intermediate.keyUsage = .signer
+            },
+            chain(
+                "intermediate-key-usage-absent", "An intermediate without key usage, which permits each use.", nil,
+                source: keyUsageRule
+            ) { chain, _ in
+                chain.intermediate.keyUsage = nil
+            },
+            receipt(
+                "root-key-usage-other", "The trusted root's key usage has only cRLSign.", .untrustedChain,
+                source: keyUsageRule, trust: "roots that issue nothing"),
             chain("self-made", "A chain with the same names that another authority issued.", .untrustedChain) {
                 chain, world in
                 chain = world.other.receipts

@@ -224,6 +224,8 @@ enum TokenCases {
 
     private static let forgery = "verification-libraries, forgery holes"
 
+    private static let keyUsageRule = "RFC 5280 section 4.2.1.3"
+
     private static let acceptsAnyMark = [
         Vector.Conflict(
             implementation: "go-iap 1.9.0, richzw/appstore, agisboye/app-store-server-api", actual: "verified",
@@ -318,6 +320,40 @@ enum TokenCases {
                     plan.chain[0], replacing: ecdsa + [0x03], with: ecdsa + [0x02],
                     by: world.authority.tokens.leaf.issuerKey)
             },
+            chain(
+                "leaf-key-usage-other", "A leaf whose key usage has only keyAgreement.", .untrustedChain,
+                source: keyUsageRule
+            ) { chain, _ in
+                chain.leaf.keyUsage = KeyUsage(keyAgreement: true)
+            },
+            token(
+                "leaf-key-usage-unreadable", "A leaf whose key usage is not a BIT STRING.", .untrustedChain,
+                source: keyUsageRule
+            ) { plan, world in
+                plan.chain[0] = try CertificateRewriting.signed(
+                    plan.chain[0], replacing: [0x03, 0x02, 0x07, 0x80], with: [0x04, 0x02, 0x07, 0x80],
+                    by: world.authority.tokens.leaf.issuerKey)
+            },
+            chain(
+                "leaf-key-usage-absent", "A leaf without key usage, which permits each use.", nil, source: keyUsageRule
+            ) { chain, _ in
+                chain.leaf.keyUsage = nil
+            },
+            chain(
+                "intermediate-key-usage-other", "An intermediate whose key usage has everything but keyCertSign.",
+                .untrustedChain, source: keyUsageRule
+            ) { chain, _ in
+                chain.intermediate.keyUsage = KeyUsage(digitalSignature: true, keyAgreement: true, cRLSign: true)
+            },
+            chain(
+                "intermediate-key-usage-absent", "An intermediate without key usage, which permits each use.", nil,
+                source: keyUsageRule
+            ) { chain, _ in
+                chain.intermediate.keyUsage = nil
+            },
+            token(
+                "root-key-usage-other", "The trusted root's key usage has only cRLSign.", .untrustedChain,
+                source: keyUsageRule, trust: "roots that issue nothing"),
             token("wrong-order", "Leaf and intermediate exchanged.", .untrustedChain, source: "RFC 7515 section 4.1.6")
             { plan, _ in
                 plan.chain.swapAt(0, 1)
@@ -565,6 +601,9 @@ enum TokenCases {
             says(
                 "duplicate-app-last-refused", "Two apps, the last of which counts.", #""environment""#,
                 #""bundleId":"com.evil","environment""#, .otherApp, source: "duplicate JSON keys"),
+            says(
+                "lone-surrogate", "A string with half a surrogate pair, which JSON allows.", "[1]", #"["\ud800"]"#, nil,
+                source: "RFC 8259 section 8.2"),
             token(
                 "other-kind", "Renewal info in place of a transaction.", .otherKind, source: "signed-transactions A.6",
                 payload: #"{"environment":"Sandbox","signedDate":1700000500000,"originalTransactionId":"1"}"#),

@@ -6,6 +6,7 @@ import AppStoreTrust
 import Crypto
 import Foundation
 import SwiftASN1
+import X509
 
 /// Faults of old transaction receipts. Each case starts from a valid receipt and breaks one thing.
 enum TransactionReceiptCases {
@@ -50,6 +51,8 @@ enum TransactionReceiptCases {
         }
     }
 
+    private static let keyUsageRule = "RFC 5280 section 4.2.1.3"
+
     static let all =
         [
             receipt("genuine-2", "Version 2, as until 2015.", nil),
@@ -61,10 +64,32 @@ enum TransactionReceiptCases {
                 plan.otherEntries.removeFirst()
             },
             receipt(
-                "environment-production", "Another environment, which is not signed.", nil,
-                source: "legacy-receipts, venice's sample"
+                "environment-production", "It says Production, which is not signed and not accepted.",
+                .otherEnvironment, source: "legacy-receipts, venice's sample"
             ) { plan, _ in
                 plan.otherEntries[0].1 = "Production"
+            },
+            receipt(
+                "environment-sandbox-in-production", "It says Sandbox, and the caller accepts production only.",
+                .otherEnvironment, trust: "production", source: "legacy-receipts, venice's sample"),
+            receipt(
+                "environment-sandbox-lower-case", "It says sandbox, and the caller accepts production only.",
+                .otherEnvironment, trust: "production", source: "legacy-receipts, venice's sample"
+            ) { plan, _ in
+                plan.otherEntries[0].1 = "sandbox"
+            },
+            receipt(
+                "environment-unknown", "It says Moon, which is no environment.", .otherEnvironment,
+                source: "legacy-receipts, venice's sample"
+            ) { plan, _ in
+                plan.otherEntries[0].1 = "Moon"
+            },
+            receipt(
+                "environment-removed-in-production",
+                "A sandbox receipt without its environment, which is not signed: it looks like one from production.",
+                nil, trust: "production", source: "legacy-receipts, venice's sample"
+            ) { plan, _ in
+                plan.otherEntries.removeFirst()
             },
             receipt("purchase-changed", "Another product than was signed.", .invalidSignature) { plan, _ in
                 plan.signedBytes = [2] + Array("{}".utf8)
@@ -144,6 +169,25 @@ enum TransactionReceiptCases {
             ) {
                 $0.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
+            leaf("key-usage-other", "A leaf whose key usage has only keyAgreement.", source: keyUsageRule) {
+                $0.keyUsage = KeyUsage(keyAgreement: true)
+            },
+            receipt(
+                "leaf-key-usage-absent", "A leaf without key usage, which permits each use.", nil, source: keyUsageRule
+            ) { plan, world in
+                var leaf = world.authority.purchases.leaf
+                leaf.keyUsage = nil
+                plan.certificate = try [UInt8](der: leaf.issue())
+            },
+            receipt(
+                "intermediate-key-usage-other", "An intermediate whose key usage has only digitalSignature.",
+                .untrustedChain, trust: "intermediate for documents", source: keyUsageRule),
+            receipt(
+                "intermediate-key-usage-absent", "An intermediate without key usage, which permits each use.", nil,
+                trust: "intermediate without key usage", source: keyUsageRule),
+            receipt(
+                "root-key-usage-other", "The trusted root's key usage has only cRLSign.", .untrustedChain,
+                trust: "roots that issue nothing", source: keyUsageRule),
             receipt("leaf-of-other-intermediate", "Version 2 by a signer that WWDR issued.", .untrustedChain) {
                 plan, world in
                 var leaf = world.authority.purchases.leaf

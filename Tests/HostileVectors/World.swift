@@ -26,7 +26,7 @@ struct World {
                 subject: name, issuer: name, from: issued,
                 until: Timestamp(milliseconds: issued.milliseconds + 365 * day),
                 constraints: .isCertificateAuthority(maxPathLength: 0), key: key, issuerKey: key)
-            plan.signsDocuments = true
+            plan.keyUsage = KeyUsage(digitalSignature: true, keyCertSign: true)
             certificate = try plan.issue()
         }
     }
@@ -67,6 +67,8 @@ struct World {
             return [
                 "intermediate without authority": purchases(
                     try broken { $0.constraints = .notCertificateAuthority }),
+                "intermediate for documents": purchases(try broken { $0.keyUsage = .signer }),
+                "intermediate without key usage": purchases(try broken { $0.keyUsage = nil }),
                 "intermediate of developers": purchases(
                     try broken { $0.markerOIDs = [.worldwideDeveloperRelations] }),
                 "intermediate that ended": purchases(
@@ -74,6 +76,14 @@ struct World {
                 "intermediate of another authority": purchases(
                     [Data(try [UInt8](der: other.purchases.intermediate.issue())).base64EncodedString()]),
                 "root as intermediate": purchases(roots),
+                "roots that issue nothing": VectorTrust(
+                    roots: try [authority.tokens.root, authority.receipts.root].map { root in
+                        var root = root
+                        root.keyUsage = KeyUsage(cRLSign: true)
+                        return Data(try [UInt8](der: root.issue())).base64EncodedString()
+                    }, intermediates: intermediates, apps: [app], environments: ["Sandbox"]),
+                "production": VectorTrust(
+                    roots: roots, intermediates: intermediates, apps: [app], environments: ["Production"]),
                 "app": VectorTrust(roots: roots, intermediates: intermediates, apps: [app], environments: ["Sandbox"]),
                 "two apps": VectorTrust(
                     roots: roots, intermediates: [], apps: [app, two], environments: ["Production", "Sandbox"]),

@@ -69,6 +69,19 @@ import Testing
         #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
     }
 
+    @Test(arguments: [
+        (#"["a,b.cer", "c.cer"]"#, ["a,b.cer", "c.cer"]), (#"["a\\,b\\.cer"]"#, [#"a\,b\.cer"#]),
+        (#""a.cer, b.cer""#, ["a.cer", "b.cer"]), (#""a\\,b.cer,c.cer""#, ["a,b.cer", "c.cer"]),
+        (#"["a\\", "b"]"#, [#"a\"#, "b"]),
+    ])
+    func `the name of a root file may contain a comma`(roots: String, expected: [String]) throws {
+        #expect(try Self.read("{\"roots\": \(roots)}").roots == expected)
+    }
+
+    @Test func `in a variable a backslash before a comma keeps the comma`() throws {
+        #expect(try Self.read(nil, ["QUITTANCE_ROOTS": #"a\,b.cer,c d.cer"#]).roots == ["a,b.cer", "c d.cer"])
+    }
+
     @Test func `the environment overrides the file, and the file overrides the defaults`() throws {
         let text = """
             {"port": 1, "hostname": "::1", "environments": ["sandbox", "xcode"], "keepEvidence": true, "claimPolicy": "keep"}

@@ -113,11 +113,12 @@ import Testing
 
     @Test(
         arguments: [
-            ("/verifyReceipt", nil, [false], 0), ("/verifyReceipt", "Sandbox", [false], 0),
+            ("/verifyReceipt", nil, [false], 0), ("/verifyReceipt", "Sandbox", [false], 21007),
+            ("/sandbox/verifyReceipt", "Sandbox", [true], 0), ("/sandbox/verifyReceipt", "Sandbox", [false], 21008),
             ("/verifyReceipt", nil, [true], 21007), ("/sandbox/verifyReceipt", nil, [true], 0),
             ("/sandbox/verifyReceipt", nil, [false], 21008), ("/verifyReceipt", nil, [], 21010),
         ] as [(String, String?, [Bool], Int)])
-    func `the ledger decides the environment, and never the receipt`(
+    func `the ledger decides the environment, and the receipt's own word can only refuse`(
         path: String, environment: String?, sandboxed: [Bool], status: Int
     ) async throws {
         let history = sandboxed.map { $0 ? Self.inSandbox : { $0 } }

@@ -142,7 +142,7 @@ import Testing
         let outcome = try CommandLineTests.run(
             arguments + (arguments[0] == "serve" ? [] : ["--database", "sqlite:/nowhere"]))
         #expect(outcome.status == 2)
-        #expect(outcome.error.hasPrefix("Error: ") && !outcome.error.contains("sage"))
+        #expect(outcome.error.hasPrefix("quittance: ") && !outcome.error.contains("sage"))
         #expect(outcome.error.split(separator: "\n").count == 1, "\(outcome.error)")
     }
 }

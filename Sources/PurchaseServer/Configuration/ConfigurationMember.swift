@@ -51,7 +51,11 @@ extension ConfigurationMember {
         let member = member(name, found)
         guard let values = found.array else { return try member.scalar() }
         var texts: [String] = []
-        for value in values { texts.append(try self.member(name, value).scalar()) }
+        for value in values {
+            // An element of an array may contain a comma, such as the name of a file.
+            let text = try self.member(name, value).scalar()
+            texts.append(text.replacing("\\", with: "\\\\").replacing(",", with: "\\,"))
+        }
         return texts.joined(separator: ",")
     }
 

@@ -160,10 +160,23 @@ extension ServerConfiguration {
         type.allCases.map(\.rawValue).joined(separator: ", ")
     }
 
+    /// The values between commas. A comma or backslash after a backslash belongs to a value, such as a file's name.
     private static func list(_ text: String) -> [String] {
-        text.split(separator: ",").map { String($0.trimming(while: { $0 == " " })) }
+        var values: [String] = []
+        var value = ""
+        var rest = text[...]
+        while let character = rest.popFirst() {
+            if character == "\\", let next = rest.first, next == "," || next == "\\" {
+                value.append(rest.removeFirst())
+            } else if character == "," {
+                values.append(value)
+                value = ""
+            } else {
+                value.append(character)
+            }
+        }
+        return (values + [value]).map { String($0[...].trimming(while: { $0 == " " })) }.filter { !$0.isEmpty }
     }
-
 }
 
 extension Environment {
