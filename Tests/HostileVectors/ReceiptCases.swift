@@ -362,14 +362,14 @@ enum ReceiptCases {
         [
             receipt(
                 "leaf-parameters-absent",
-                "The leaf's outer algorithm without its NULL parameters. The leaf's signed part is unchanged.",
+                "The leaf's outer algorithm without its NULL parameters. The signed part is unchanged.",
                 .malformed, source: "RFC 5280 section 4.1.1.2"
             ) { plan, _ in
                 plan.certificates[0] = try CertificateRewriting.withoutParameters(plan.certificates[0])
             },
             receipt(
                 "intermediate-parameters-absent",
-                "The intermediate's outer algorithm without its NULL parameters. The intermediate's signed part is unchanged.",
+                "The intermediate's outer algorithm without its NULL parameters. The signed part is unchanged.",
                 .untrustedChain,
                 source: "RFC 5280 section 4.1.1.2"
             ) { plan, _ in

@@ -98,7 +98,7 @@ enum TransactionReceiptCases {
             },
             receipt(
                 "certificate-parameters-absent",
-                "The certificate's outer algorithm without its NULL parameters. The certificate's signed part is unchanged.",
+                "The certificate's outer algorithm without its NULL parameters. The signed part is unchanged.",
                 .malformed,
                 source: "RFC 5280 section 4.1.1.2"
             ) { plan, _ in

@@ -291,7 +291,7 @@ private final class Log: LogHandler, Sendable {
         let service = try #require(server.service)
         let logger = Logger(label: "test") { [log = server.log] _ in log }
         await service.logLastNotification(to: logger)
-        #expect(server.log.text.contains("No notification has been accepted") && !server.log.text.contains("\"at\""))
+        #expect(server.log.text.contains("No accepted notification is known") && !server.log.text.contains("\"at\""))
         #expect(try await server.send(.post, "/notifications/v2", server.notification("1")).status == 200)
         await service.logLastNotification(to: logger)
         #expect(server.log.text.contains("\"at\": 2023-11-14T22:13:20Z"))
