@@ -8,7 +8,7 @@ import PurchaseLedger
 import ReceiptCoding
 import Testing
 
-/// Tests what a ledger stores of a receipt.
+/// Tests that a ledger stores a receipt in one canonical form.
 @Suite struct CanonicalEvidenceTests {
     private static let signed = Result { try SignedHistory() }
 
@@ -27,7 +27,8 @@ import Testing
         try await ledger.documents().map(\.document)
     }
 
-    @Test func `one receipt in every wrapping, of two megabytes too, is one small document`() async throws {
+    @Test func `a receipt in every wrapping, even one of two megabytes, is stored as one small document`() async throws
+    {
         let (receipt, verifier) = try Self.receipt()
         let ledger = Ledger(storage: MemoryLedgerStorage())
         let large = ReceiptWrapping.all(unsignedBytes: 2_000_000).filter { $0.name == "unsigned-attributes" }
@@ -40,7 +41,9 @@ import Testing
     }
 
     @Test(arguments: ReceiptWrapping.all(unsignedBytes: 1000).map(\.name))
-    func `a receipt that an earlier version kept whole is known, verifies and is rebuilt`(name: String) async throws {
+    func `a receipt that an earlier version stored in its wrapping is known, verifies and is rebuilt`(
+        name: String
+    ) async throws {
         let (receipt, verifier) = try Self.receipt()
         let wrapping = try #require(ReceiptWrapping.all(unsignedBytes: 1000).first { $0.name == name })
         let verified = try await verifier.verify(receipt: receipt, at: Facts.day(1))
