@@ -184,7 +184,7 @@ extension SignedHistory {
             try [signed.bought(), .transaction(signed.transaction(signed: 10) { $0.isUpgraded = true })]
         },
         Story(
-            "pitfall 10: of two active subscriptions in one group, the one with the higher level grants the entitlement",
+            "pitfall 10: of two active subscriptions in one group, the higher one grants the entitlement",
             day: 12,
             ["1": .active, "2": .active], ["pro high"]
         ) { signed in
