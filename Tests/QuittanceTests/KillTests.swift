@@ -7,7 +7,8 @@ import NIOHTTP1
 import TestData
 import Testing
 
-/// A server that is killed at any moment loses nothing that it answered with 200, and publishes each change once.
+/// Tests that a server that is killed at any moment loses nothing that it answered with 200, and publishes each change
+/// once.
 @Suite struct KillTests {
     private static let bundleId = "com.example.notes"
     /// A few in the suite; 200 with `make kill`.
