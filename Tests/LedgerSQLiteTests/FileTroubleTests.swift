@@ -118,7 +118,7 @@ import Testing
     }
 
     @Test(.enabled(if: WriteProtection.isPossible, "only with a file system that protects files from this user"))
-    func `a ledger that cannot be written when it is opened can be read, and is written as soon as possible`()
+    func `a ledger that is write-protected when it is opened can be read, and written after the protection ends`()
         async throws
     {
         let before = try SQLiteLedgerStorage(path: folder.path())

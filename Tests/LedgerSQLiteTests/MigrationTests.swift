@@ -97,7 +97,7 @@ import Testing
                (7, 2, 'active', NULL, 'active', 'p', 't', 50, 1, NULL, 1, 50, NULL, 0);
         """
 
-    @Test func `what an older file published stays published, so that no change is published again`() async throws {
+    @Test func `changes that were published in an older file are not published again`() async throws {
         let storage = try oldFile(
             Self.chains + """
                 INSERT INTO events (sequence, kind, scope, recordedAt, originalTransactionId)

@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test(.enabled(if: geteuid() != 0, "to the superuser no file is read-only"))
-    func `a read-only file is read, and written as soon as it may be`() async throws {
+    func `a read-only ledger can be read, and written after its mode has changed`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         _ = try await Self.add("1", to: storage)
         try storage.close()

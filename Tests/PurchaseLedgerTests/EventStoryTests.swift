@@ -37,7 +37,7 @@ import Testing
             try await Self.events(ledger).map(\.kind) == [.subscriptionStarted, .refunded, .subscriptionRevoked])
     }
 
-    @Test func `a change of product has the states before and after it`() async throws {
+    @Test func `the event of a product change has the states before and after the change`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let tokens = [
             try signed.transaction("1", signed: 0),

@@ -114,7 +114,7 @@ import Testing
         arguments: [
             (.transfer, [], ["pro"], []), (.keep, ["pro"], [], [Facts.key]), (.share, ["pro"], ["pro"], []),
         ] as [(ClaimPolicy, [String], [String], Set<ChainKey>)])
-    func `the policy decides between two customers who present one purchase`(
+    func `the policy decides between two customers who present the same purchase`(
         policy: ClaimPolicy, anna: [String], bert: [String], kept: Set<ChainKey>
     ) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger(policy))

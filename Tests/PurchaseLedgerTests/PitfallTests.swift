@@ -546,7 +546,7 @@ extension SignedHistory {
     }
 
     @Test(arguments: [157.0 / 24, 180, 2000])
-    func `pitfall 42: a notification is known for as long as Apple may send it again, and longer`(
+    func `pitfall 42: a notification is recognized for as long as Apple may send it again, and longer`(
         daysLater: Double
     ) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())

@@ -230,7 +230,7 @@ import Testing
                 """)
     }
 
-    @Test func `events cannot be filtered by environment, so that sandbox events are not taken for production's`()
+    @Test func `a filter of events by environment is refused, because each event names its environment`()
         async throws
     {
         let (status, answer) = try await World().send(.get, "/v1/events?environment=production")

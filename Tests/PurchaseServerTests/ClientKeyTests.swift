@@ -79,7 +79,7 @@ import Testing
         (APIKey.Role.client, 20, "malformed"), (.client, 21, "invalidRequest"), (.server, 21, "malformed"),
         (.server, 1000, "malformed"), (.server, 1001, "invalidRequest"),
     ])
-    func `a client key submits at most 20 documents at once, a server key 1,000`(
+    func `a client key submits at most 20 documents at once, and a server key 1,000`(
         role: APIKey.Role, count: Int, code: String
     ) async throws {
         // These are not documents, but the server counts them before it reads them.
@@ -90,7 +90,7 @@ import Testing
         #expect(answer["error"]?["code"]?.string == code)
     }
 
-    @Test func `a client key that moves a purchase too often gets the time to retry, a server key has no limit`()
+    @Test func `a client key that moves a purchase too often gets the time to retry, and a server key has no limit`()
         async throws
     {
         let world = try await World(storage: SQLiteLedgerStorage.inMemory(), policy: .transfer)

@@ -121,7 +121,7 @@ import Testing
     ) async throws {
         let world = try await LedgerRoutesTests.World()
         let request = try Self.longRequest(world)
-        // The bound also applies to the request of `isLive`, for which it must suffice on any machine.
+        // The bound also applies to the request of `isLive`, so it must be long enough on any machine.
         try await withServer(Self.single { $0[keyPath: bound] = .seconds(10) }, ledger: world.server.ledger) {
             running in
             let client = try await RawClient(port: running.port, isReading: false)
@@ -230,7 +230,7 @@ import Testing
         }
     }
 
-    @Test func `an address in use is reported with its setting`() async throws {
+    @Test func `an address on which the server cannot listen is reported with its setting`() async throws {
         try await withServer(ServerBounds()) { running in
             let port = running.port
             for (ports, setting) in [((port, nil), "port"), ((0, port), "healthPort")] as [((Int, Int?), String)] {
@@ -271,7 +271,7 @@ import Testing
         ("10.1.2.3", "[]:567", nil), ("10.1.2.3", ":567", nil),
         ("11.1.2.3", "192.0.2.1", "11.1.2.3"), (nil, "192.0.2.1", nil),
     ])
-    func `the client is the last address that is not a trusted proxy's`(
+    func `the client's address is the last one that is not a trusted proxy's`(
         peer: String?, forwarded: String, client: String?
     ) throws {
         var bounds = ServerBounds()

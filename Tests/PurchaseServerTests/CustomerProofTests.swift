@@ -76,7 +76,7 @@ import Testing
         // Two ids that look alike are different ids, as in the ledger.
         ("e\u{301}", "%C3%A9", 403), ("\u{e9}", "e%CC%81", 403), ("\u{e9}", "%C3%A9", 404), ("a/b", "a%2Fb", 404),
     ])
-    func `a token is for exactly the id in it, a UUID in upper or lower case`(
+    func `a token is for exactly the id in it, but a UUID may be in upper or lower case`(
         subject: String, path: String, status: Int
     ) async throws {
         let world = try await Self.world()

@@ -395,7 +395,7 @@ private final class Log: LogHandler, Sendable {
         #expect(checked.documents == 1 && checked.faults == [])
     }
 
-    @Test func `the account in a purchase is erased with the customer who submitted it`() async throws {
+    @Test func `the account id in a purchase is erased with the customer who submitted the purchase`() async throws {
         let server = try await TroubledServer()
         let token = try server.token("1", account: "7e3fb204-2a7d-41e6-b58f-0c6b8e6f4a31")
         _ = try await server.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
@@ -461,7 +461,7 @@ private final class Log: LogHandler, Sendable {
         #expect(checked.faults.allSatisfy { $0.error.contains("Document 4 ") || $0.error.contains("Document 8 ") })
     }
 
-    @Test func `with keepEvidence, evidence outlives its customer`() async throws {
+    @Test func `with keepEvidence, evidence stays after its customer is deleted`() async throws {
         let server = try await TroubledServer(keepsEvidence: true)
         let body = #"{"document":"\#(try server.token("1"))"}"#
         _ = try await server.send(.post, "/v1/customers/anna/purchases", body)

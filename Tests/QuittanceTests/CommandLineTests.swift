@@ -204,7 +204,7 @@ import Testing
             #expect(outcome.error.contains("--intermediates"))
         }
 
-        @Test func `Xcode's receipt is verified with its certificate as a root, and for Xcode only`() throws {
+        @Test func `Xcode's receipt is verified only with Xcode's certificate as a root, and only for xcode`() throws {
             let arguments = [
                 "verify", path("receipts/xcode-ber.b64"), "--bundle-id", "net.zachariadis.cyclemaps", "--root",
                 path("intermediates/StoreKitTestCertificate.cer"), "--environment",

@@ -5,7 +5,7 @@
 ///
 /// It has no bundle id; `appAppleId` names the app. The App Store sends all members in every request.
 ///
-/// Numbers in parentheses in this file are versions of the Retention Messaging API: the first that has the member.
+/// A number in parentheses in this file is the version of the Retention Messaging API that introduced the member.
 public struct DecodedRealtimeRequestBody: Codable, Hashable, Sendable {
     /// The subscription: the transaction id of its first purchase, a string of digits.
     public var originalTransactionId: String?
