@@ -229,7 +229,7 @@ import Testing
         (query.chains, query.evidence) = ([key], [key])
         let (damaged, whole) = (query, storage)
         #expect(await Self.code { _ = try await whole.load(damaged) } == .damaged)
-        // A decision that cannot be loaded fails alone.
+        // A decision whose records cannot be loaded does not make others fail.
         async let isStored = whole.store(.unverified([2], in: LedgerScope(bundleId: "two", environment: .production)))
         #expect(await Self.code { try await whole.commit(damaged) { _ in .commit(LedgerChanges(), ()) } } == .damaged)
         #expect(try await isStored)

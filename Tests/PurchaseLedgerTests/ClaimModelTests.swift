@@ -126,7 +126,7 @@ import Testing
             if owners.contains(claimant) { return true }
             let named = account(chain).map { person($0) }
             let lastDay = purchase.known.map { documents[$0].day + 30 }.max() ?? 0
-            // A subscription whose renewal has not arrived counts for another hour.
+            // A subscription whose renewal has not arrived counts as active for another hour.
             let isActive = now < Facts.day(Double(lastDay) + 1.0 / 24)
             switch policy {
             case .accountTokenWins: if let named, named != claimant, established.contains(named) { return false }

@@ -49,7 +49,7 @@ import Testing
             return recorded.kept.isEmpty
         }
 
-        /// The first ids of the owners of the month.
+        /// The first id of each owner of the month.
         func owners() async throws -> [String] {
             try await ledger.owners().map { $0.first ?? "" }
         }
@@ -200,7 +200,7 @@ import Testing
     ) async throws {
         let shop = try Shop(policy)
         let document = try await shop.month()
-        // The first claim takes it from no customer. A claim that changes nothing does not count.
+        // The first claim takes the purchase from no customer. A claim that changes nothing does not count.
         for _ in 0..<3 { #expect(try await shop.claim("c0", document, limits: true)) }
         for number in 1...10 { #expect(try await shop.claim("c\(number)", document, limits: true)) }
         let owners = try await shop.owners()

@@ -124,7 +124,7 @@ import Testing
         #expect(changes.nextAllowed(at: Self.hour(0)) == nil)
         changes.add(Self.hour(0))
         #expect(changes.times == [Self.hour(0)])
-        // No time traps, however wrong.
+        // No time, however wrong, causes a trap.
         for now in [Int64.min, .max] {
             _ = changes.nextAllowed(at: Timestamp(milliseconds: now))
             changes.add(Timestamp(milliseconds: now))

@@ -10,7 +10,8 @@ import Testing
 @Suite struct FeedTests {
     private static let environment = ProcessInfo.processInfo.environment
 
-    /// The environment variable `QUITTANCE_SEED` runs the history of that seed alone, `QUITTANCE_SOAK` many more.
+    /// With the environment variable `QUITTANCE_SEED`, only the history of that seed runs; with `QUITTANCE_SOAK`, many
+    /// more run.
     private static let seeds =
         environment["QUITTANCE_SEED"].flatMap(UInt64.init).map { [$0] }
         ?? Array(0..<(environment["QUITTANCE_SOAK"] == nil ? 30 : 500))

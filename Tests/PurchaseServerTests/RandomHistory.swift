@@ -80,7 +80,7 @@ struct HistorySigner: Sendable {
         return try plan.signed()
     }
 
-    /// Signs a document and verifies it, which is the only way to get evidence.
+    /// Signs a document and verifies it, because evidence is made only from verified documents.
     fileprivate func evidence(_ draft: RandomStore.Draft) async throws -> Evidence {
         let now = RandomHistory.day(0)
         let evidence: Evidence?
