@@ -13,7 +13,7 @@ public struct Vector: Codable, Sendable {
     public var id: String
     /// The fault, a sentence.
     public var description: String
-    /// What the caller asks the verifier for.
+    /// The kind of document that the caller asks the verifier for.
     public var kind: Kind
     /// A token as text, a receipt as base64.
     public var input: String

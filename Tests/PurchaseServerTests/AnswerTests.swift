@@ -55,7 +55,7 @@ import Testing
         """
     }
 
-    @Test func `a customer, with a server key and with a client key`() async throws {
+    @Test func `the JSON of a customer, for a server key and for a client key`() async throws {
         let world = try await World()
         let token = try world.transaction()
         let submitted = try await Self.text(
@@ -74,7 +74,7 @@ import Testing
                 == #"{"deleted":true,"unlinkedPurchases":1,"forgottenDocuments":1,"keptDocuments":0}"#)
     }
 
-    @Test func `a customer without purchases, and refused claims`() async throws {
+    @Test func `the JSON of a customer without purchases, and of refused claims`() async throws {
         let world = try await World(policy: .keep)
         let body = #"{"document":"\#(try world.transaction())"}"#
         _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
@@ -88,7 +88,7 @@ import Testing
         let transferring = try await World(policy: .transfer)
         let presented = #"{"document":"\#(try transferring.transaction())"}"#
         var refused: String?
-        // The first claim changes no owner. Ten more claims may change it within a day.
+        // The first claim takes the purchase from no customer. Ten more claims within a day may change the owner.
         for claim in 0...11 {
             let path = "/v1/customers/\(claim.isMultiple(of: 2) ? "anna" : "bert")/purchases"
             refused = try await transferring.send(.post, path, presented, key: .client).1["tooManyClaims"]?.compactText
@@ -96,7 +96,7 @@ import Testing
         #expect(refused == #"[{"originalTransactionId":"1","retryAt":\#(Self.start + 86_400_000)}]"#)
     }
 
-    @Test func `an entitlement, active and inactive`() async throws {
+    @Test func `the JSON of an active and of an inactive entitlement`() async throws {
         let world = try await World()
         let body = #"{"document":"\#(try world.transaction())"}"#
         _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
@@ -112,7 +112,7 @@ import Testing
                 == #"{"name":"pro","isActive":false,\#(asOf),"nextChange":null}"#)
     }
 
-    @Test func `a consumable with all that a transaction can have, and a product that is not configured`()
+    @Test func `the JSON of a consumable with every optional member, and of an unconfigured product`()
         async throws
     {
         let world = try await World()
@@ -143,7 +143,7 @@ import Testing
                 """)
     }
 
-    @Test func `a subscription, before and after its renewal info is known`() async throws {
+    @Test func `the JSON of a subscription, before and after its renewal info is known`() async throws {
         let world = try await World()
         let token = try world.transaction()
         _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
@@ -256,7 +256,7 @@ import Testing
         #expect(try await world.send(.get, "/v1/evidence/\(name)").1["signedDate"] == .null)
     }
 
-    @Test func `evidence`() async throws {
+    @Test func `the JSON of evidence`() async throws {
         let world = try await World()
         let token = try world.transaction()
         let body = try world.notification("SUBSCRIBED", transaction: token) {
@@ -276,7 +276,7 @@ import Testing
                 """)
     }
 
-    @Test func `events, with the states before and after`() async throws {
+    @Test func `the JSON of events, with the states before and after each event`() async throws {
         let world = try await World()
         for body in [
             try world.notification("SUBSCRIBED", transaction: world.transaction()), try world.notification("TEST"),
@@ -295,7 +295,7 @@ import Testing
                 """)
     }
 
-    @Test func `events cannot be filtered by environment, so that sandbox events are not taken for production's`()
+    @Test func `a filter of events by environment is refused, because each event names its environment`()
         async throws
     {
         let (status, answer) = try await World().send(.get, "/v1/events?environment=production")
@@ -304,7 +304,7 @@ import Testing
         #expect(answer["error"]?["message"]?.string?.contains("each names its environment") == true)
     }
 
-    @Test func `an invalid cursor is 400, and one before erased events is 410 with the oldest cursor`()
+    @Test func `an invalid cursor is 400, and a cursor before erased events is 410 with the oldest cursor`()
         async throws
     {
         let world = try await World()
@@ -325,7 +325,7 @@ import Testing
         #expect(try await Self.text(world, .get, "/v1/events") == #"{"items":[],"nextCursor":"1"}"#)
     }
 
-    @Test func `errors and health`() async throws {
+    @Test func `the JSON of an error and of the health routes`() async throws {
         let world = try await World()
         #expect(
             try await Self.text(world, .get, "/v1/customers/anna")

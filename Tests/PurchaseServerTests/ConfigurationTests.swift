@@ -63,7 +63,7 @@ import Testing
         ("{\n\"requestLog\": 1}", 2, "requestLog: Expected all, errors, off, or a number"),
         ("{\n\"logFormat\": \"xml\"}", 2, "logFormat: Expected text, json"),
     ])
-    func `an invalid file is refused with name and line`(text: String, line: Int, message: String) {
+    func `an invalid file is refused with the setting's name and line`(text: String, line: Int, message: String) {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(text) }
         #expect(error?.line == line)
         #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
@@ -113,7 +113,7 @@ import Testing
             (#"{"secret": 7}"#, "customerProof.secret: Expected a string"),
             (#"{"algorithm": "none"}"#, "customerProof.algorithm: Unknown setting"),
         ] as [(String, String?)])
-    func `an app may require customer proof by a secret or a public key, and neither is ever shown`(
+    func `an app may require customer proof by a secret or a public key, and no secret is shown`(
         proof: String, message: String?
     ) throws {
         let text = #"{"apps":[{"bundleId":"x","customerProof":\#(proof)}]}"#
@@ -143,7 +143,7 @@ import Testing
         ("QUITTANCE_BODY_BYTES_IN_FLIGHT", "1000000", "Expected a number of bytes of at least 16777216"),
         ("QUITTANCE_IDLE_TIMEOUT_SECONDS", "0.5", "Expected a number of seconds"),
     ])
-    func `an invalid variable is refused with its name`(name: String, value: String, message: String) {
+    func `the error about an invalid variable begins with its name`(name: String, value: String, message: String) {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(#"{"port": 3}"#, [name: value]) }
         #expect(error?.line == nil)
         #expect(error?.message.hasPrefix("\(name): \(message)") == true, "\(error?.message ?? "")")
@@ -216,12 +216,13 @@ import Testing
     @Test(arguments: [
         ("\"errors\"", RequestLogPolicy.errors), ("100", .oneIn(100)), ("\"2\"", .oneIn(2)), ("\"off\"", .off),
     ])
-    func `the request log is a word, or a number n for one request in n`(value: String, policy: RequestLogPolicy) throws
-    {
+    func `requestLog is a word, or a number n that logs one request in n`(
+        value: String, policy: RequestLogPolicy
+    ) throws {
         #expect(try Self.read("{\"requestLog\": \(value), \"logFormat\": \"json\"}").requestLog == policy)
     }
 
-    @Test func `bounds are settings`() throws {
+    @Test func `the bounds on connections and requests can be configured`() throws {
         let text = """
             {"healthPort": 9090, "healthHostname": "::1", "maxConnections": 50, "maxConnectionsPerPeer": 5, "trustedProxies": ["10.0.0.0/8", "::2"],
              "bodyBytesInFlight": 33554432, "idleTimeoutSeconds": 1, "bodyTimeoutSeconds": 2, "requestTimeoutSeconds": 3}

@@ -10,8 +10,8 @@ import Testing
 
 /// The bounds on connections and their deadlines. No test reads a clock: each waits for the server.
 @Suite(.timeLimit(.minutes(60))) struct ConnectionBoundsTests {
-    /// Bounds that allow one open connection, so that the server answers a second one only once the first is closed.
-    /// All timeouts are longer than the test, except those that it sets.
+    /// Bounds that allow one open connection, so that the server answers a second one only after the first is
+    /// closed. All timeouts are longer than the test, except those that `change` sets.
     private static func single(_ change: (inout ServerBounds) -> Void = { _ in }) -> ServerBounds {
         var bounds = ServerBounds()
         bounds.connections = 1
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func `a response that was received whole keeps the connection`() async throws {
+    @Test func `the connection stays open after a request whose body was read whole`() async throws {
         try await withServer(ServerBounds()) { running in
             let client = try await RawClient(port: running.port)
             for _ in 0..<3 {
@@ -116,12 +116,12 @@ import Testing
     }
 
     @Test(arguments: [\ServerBounds.writeTimeout, \.requestTimeout])
-    func `a client that does not receive its response is disconnected`(
+    func `a client that does not read its response is disconnected`(
         bound: any WritableKeyPath<ServerBounds, Duration> & Sendable
     ) async throws {
         let world = try await LedgerRoutesTests.World()
         let request = try Self.longRequest(world)
-        // The bound also applies to the request of `isLive`, for which it must suffice on any machine.
+        // The bound also applies to the request of `isLive`, so it must be long enough on any machine.
         try await withServer(Self.single { $0[keyPath: bound] = .seconds(10) }, ledger: world.server.ledger) {
             running in
             let client = try await RawClient(port: running.port, isReading: false)
@@ -130,7 +130,8 @@ import Testing
         }
     }
 
-    @Test func `a request before the last response is not read, and ends the connection`() async throws {
+    @Test func `a request that is sent before the previous response is not read, and ends the connection`() async throws
+    {
         try await withServer(Self.single()) { running in
             let client = try await RawClient(port: running.port)
             await client.send(String(repeating: "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n", count: 1000))
@@ -229,7 +230,7 @@ import Testing
         }
     }
 
-    @Test func `an address in use is reported with its setting`() async throws {
+    @Test func `an address on which the server cannot listen is reported with its setting`() async throws {
         try await withServer(ServerBounds()) { running in
             let port = running.port
             for (ports, setting) in [((port, nil), "port"), ((0, port), "healthPort")] as [((Int, Int?), String)] {
@@ -271,7 +272,7 @@ import Testing
     }
 
     @Test(arguments: [(1, 60), (60, 1), (3600, 3600)])
-    func `shutdown waits for as long as a running request may take`(body: Int64, request: Int64) {
+    func `the shutdown timeout is longer than a running request may take`(body: Int64, request: Int64) {
         var bounds = ServerBounds()
         (bounds.bodyTimeout, bounds.requestTimeout) = (.seconds(body), .seconds(request))
         #expect(bounds.shutdown > bounds.requestTimeout)
@@ -290,7 +291,7 @@ import Testing
         ("10.1.2.3", "[]:567", nil), ("10.1.2.3", ":567", nil),
         ("11.1.2.3", "192.0.2.1", "11.1.2.3"), (nil, "192.0.2.1", nil),
     ])
-    func `the client is the last address that is not a trusted proxy's`(
+    func `the client's address is the last one that is not a trusted proxy's`(
         peer: String?, forwarded: String, client: String?
     ) throws {
         var bounds = ServerBounds()
@@ -301,7 +302,7 @@ import Testing
         #expect(bounds.client(address, headers) == client.flatMap { IPAddress($0) })
     }
 
-    @Test func `a block is an address and the number of bits that count`() {
+    @Test func `a network is an address, with a number of bits or without`() {
         for text in ["10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0/8", "x", "", "10.0.0.1/-1"] {
             #expect(IPNetwork(text) == nil, "\(text)")
         }

@@ -11,7 +11,7 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
-/// Old transaction receipts at verifyReceipt: answered in the style of iOS 6, if the ledger knows the transaction.
+/// Old transaction receipts at verifyReceipt: answered in the form for iOS 6 if the ledger knows the transaction.
 @Suite struct OldReceiptTests {
     private static let day: Int64 = 86_400_000
     private static let start: Int64 = 1_700_000_000_000
@@ -64,7 +64,7 @@ import Testing
         return payload
     }
 
-    /// The transaction of the renewal, which the ledger knows from a document of its own.
+    /// The transaction of the renewal, which is not in the receipt.
     private static func renewed(_ payload: JWSTransactionDecodedPayload) -> JWSTransactionDecodedPayload {
         var payload = payload
         payload.transactionId = "2"
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(arguments: [UInt8(2), 3])
-    func `an active subscription is answered with its newest renewal, one that is over with 21006`(
+    func `an active subscription is answered with its newest renewal, and an expired one with 21006`(
         version: UInt8
     ) async throws {
         let receipt = try Self.receipt(version: version)

@@ -91,19 +91,19 @@ import Testing
         "GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: CLOSE\r\n\r\n",
         "GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: Keep-Alive, Close\r\n\r\n",
         "GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: x\r\nConnection: cLose\r\n\r\n",
-        // The parser reads no further request behind this one, so that the connection must end.
+        // The parser reads no further request after this one, so the connection must end.
         "GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
         "GET http://x/health/live HTTP/1.1\r\nHost: y\r\nConnection: close\r\n\r\n",
         "GET /health/live?x HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
         "\r\nGET /health/live HTTP/1.1\r\nHost: [::1]:80\r\nConnection: close\r\n\r\n",
     ])
-    func `the last request of a connection is answered, and ends it`(request: String) async throws {
+    func `the response to the last request of a connection ends the connection`(request: String) async throws {
         let response = try await Self.response(to: request)
         #expect(response.hasPrefix("HTTP/1.1 200 ") && response.hasSuffix(#"{"status":"live"}"#), "\(response)")
         #expect(Self.field("Connection", of: response) == "close")
     }
 
-    @Test func `what follows a request and is not HTTP gets no second response`() async throws {
+    @Test func `bytes that follow a request and are not HTTP get no second response`() async throws {
         let response = try await Self.response(to: "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\nNONSENSE\r\n\r\n")
         #expect(response.components(separatedBy: "HTTP/1.1 ").count == 2, "\(response)")
         #expect(response.hasSuffix(#"{"status":"live"}"#))
@@ -180,7 +180,7 @@ import Testing
 
     // MARK: Bodies
 
-    @Test func `a client that waits for 100 gets it once the body is wanted`() async throws {
+    @Test func `a client that expects 100-continue gets it when the server reads the body`() async throws {
         try await withServer(ServerBounds()) { running in
             let client = try await RawClient(port: running.port)
             let head = "POST /verifyReceipt HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n"
@@ -198,7 +198,7 @@ import Testing
         ("POST /verifyReceipt HTTP/1.1\r\nContent-Length: 2\r\nContent-Encoding: gzip\r\n", 415),
         ("GET /notifications/v2 HTTP/1.1\r\nContent-Length: 2\r\n", 405),
     ])
-    func `a body that is not wanted is refused without 100`(head: String, status: Int) async throws {
+    func `a request that is refused by its head gets no 100`(head: String, status: Int) async throws {
         let world = try await LedgerRoutesTests.World()
         let response = try await Self.response(to: head + "Host: x\r\nExpect: 100-continue\r\n\r\n", world)
         #expect(response.hasPrefix("HTTP/1.1 \(status) "), "\(response)")

@@ -5,7 +5,7 @@ import Foundation
 import TestData
 import Testing
 
-/// The program as people run it: arguments and standard input in, standard output, standard error and exit status out.
+/// Tests the program as a process: its output, errors and exit status for given arguments and standard input.
 @Suite struct CommandLineTests {
     struct Outcome {
         var status: Int32
@@ -59,7 +59,8 @@ import Testing
         ["verify", "-", "--bundle-id", "x", "--root", "/nowhere"], ["inspect", "/nowhere"], ["inspect", "a", "b"],
         ["serve", "--port", "70000"], ["serve", "--environment", "xcode"], ["serve", "--port", "x"],
     ])
-    func `wrong usage is status 2 with a message on standard error`(arguments: [String]) throws {
+    func `wrong usage prints a message and exits with status 2, or 0 without any arguments`(arguments: [String]) throws
+    {
         let outcome = try Self.run(arguments)
         #expect(outcome.status == 2 || arguments.isEmpty && outcome.status == 0)
         #expect(!(outcome.error + outcome.output).isEmpty)
@@ -78,7 +79,7 @@ import Testing
         String(repeating: "[", count: 1_000_000),
         String(repeating: "{\"a\":", count: 1_000_000), String(repeating: "MIAwgDCA", count: 100_000), "ＭＩＡ＝",
     ])
-    func `text that is not a document is unreadable or malformed`(text: String) throws {
+    func `text that is not a document is reported as malformed`(text: String) throws {
         for arguments in [["inspect", "--json"], ["verify", "--json", "--bundle-id", "x"]] {
             let outcome = try Self.run(arguments, input: Array(text.utf8))
             #expect(outcome.status != 0)
@@ -91,7 +92,7 @@ import Testing
         [UInt8](repeating: 0, count: 10_000_000), [0x30, 0x80], [0xff, 0xfe],
         [UInt8](repeating: 0x30, count: 10_000_000),
     ])
-    func `bytes that are not a document are unreadable or malformed`(bytes: [UInt8]) throws {
+    func `bytes that are not a document are reported as malformed`(bytes: [UInt8]) throws {
         let outcome = try Self.run(["verify", "--json", "--bundle-id", "x"], input: bytes)
         #expect(outcome.status != 0)
         #expect(try outcome.json.map { $0["code"] } == [.string("malformed")])
@@ -205,7 +206,7 @@ import Testing
         }
     }
 
-    @Test func `a pipe can be read like a file`() throws {
+    @Test func `a pipe can be read like a file, and a directory is an error`() throws {
         #expect(try Self.run(["inspect", "/dev/stdin", "--json"], input: Array("{}".utf8)).status == 0)
         let folder = try Self.run(["inspect", "/tmp"])
         #expect(folder.status == 2)
@@ -309,7 +310,7 @@ import Testing
             #expect(outcome.error.contains("--intermediates"))
         }
 
-        @Test func `Xcode's receipt is verified with its certificate as a root, and for Xcode only`() throws {
+        @Test func `Xcode's receipt is verified only with Xcode's certificate as a root, and only for xcode`() throws {
             let arguments = [
                 "verify", path("receipts/xcode-ber.b64"), "--bundle-id", "net.zachariadis.cyclemaps", "--root",
                 path("intermediates/StoreKitTestCertificate.cer"), "--environment",
@@ -338,7 +339,7 @@ import Testing
             #expect(try run(arguments).output.contains("The document has no bundle id, so none was compared."))
         }
 
-        @Test func `many documents in lines give many results, and the worst is the exit status`() throws {
+        @Test func `each line with a document gives a result, and the worst result decides the exit status`() throws {
             let receipt = try TestData.bytes("receipts/sandbox-2020-sha1-187-purchases.b64")
             let token = try TestData.bytes("jws/apple-sandbox-renewal-2023.jws")
             let notification =
@@ -384,7 +385,7 @@ import Testing
             #expect(try run(["inspect", path(file)]).status == 0)
         }
 
-        @Test func `a requested check that cannot be made is not success`() throws {
+        @Test func `a requested check that cannot be made is an error`() throws {
             let outcome = try run([
                 "verify", path("jws/apple-sandbox-renewal-2023.jws"), "--bundle-id", "x", "--environment", "sandbox",
                 "--device", "956328D9-CC6A-47F4-BE40-6953FB0AB6C7",
@@ -393,7 +394,7 @@ import Testing
             #expect(outcome.error.contains("--device"))
         }
 
-        @Test func `output that cannot be written is not success`() throws {
+        @Test func `output that cannot be written is an error`() throws {
             let process = Process()
             process.executableURL = URL(fileURLWithPath: "/bin/sh")
             process.arguments = [

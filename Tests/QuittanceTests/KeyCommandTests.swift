@@ -7,7 +7,7 @@ import LedgerSQLite
 import PurchaseLedger
 import Testing
 
-/// `quittance keys` as an operator uses it, with mistakes.
+/// Tests `quittance keys` with correct and with mistaken arguments.
 @Suite(.timeLimit(.minutes(60))) struct KeyCommandTests {
     /// A folder with a ledger and a configuration of two apps.
     private final class Place: Sendable {
@@ -60,7 +60,7 @@ import Testing
         #expect(try await place.keys().isEmpty)
     }
 
-    @Test func `without apps in the configuration, a key for an app that no server had is created with a warning`()
+    @Test func `without apps in the configuration, a key for an app that no server has had is created with a warning`()
         async throws
     {
         let place = try Place()
@@ -69,7 +69,7 @@ import Testing
         #expect(outcome.status == 0 && outcome.output.hasPrefix("qt_"))
         #expect(outcome.error.contains("No server with this ledger has had the app com.example.three"))
         let server = try await ServerProcess(["--bundle-id", "com.example.three"] + place.database, in: place.folder)
-        // The server notes its apps in the background.
+        // The server stores the names of its apps in the background.
         while try await !CommandLineTests.run(arguments + place.database).error.hasPrefix("Created") {
             try Task.checkCancellation()
             await Task.yield()
@@ -78,11 +78,11 @@ import Testing
     }
 
     @Test(arguments: [">&-", "> /dev/full", "| true"])
-    func `a key that could not be printed is not kept`(redirection: String) async throws {
+    func `a key that could not be printed is not stored`(redirection: String) async throws {
         let place = try Place()
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/bash")
-        // The reader of the pipe ends first.
+        // For the pipe, the reader ends first.
         let script =
             redirection.hasPrefix("|")
             ? #"set -o pipefail; mkfifo "$0.pipe"; (sleep 0 < "$0.pipe") & exec 3> "$0.pipe"; wait; "$@" >&3"#
@@ -125,7 +125,7 @@ import Testing
 
     // MARK: Listing
 
-    @Test func `a list has no control characters of names`() async throws {
+    @Test func `a list of keys leaves out the control characters in names`() async throws {
         let place = try Place()
         let storage = try SQLiteLedgerStorage(path: place.ledger)
         let key = APIKey(
@@ -142,7 +142,7 @@ import Testing
     // MARK: Revoking
 
     @Test(arguments: [false, true])
-    func `the whole key revokes it, from the command line or standard input, and is not printed`(
+    func `a key is revoked by its whole text, from an argument or standard input, and is not printed`(
         isPiped: Bool
     ) async throws {
         let place = try Place()
@@ -158,7 +158,7 @@ import Testing
         #expect(!other.contains(id))
     }
 
-    @Test func `the id in the list revokes a key that is not at hand`() async throws {
+    @Test func `a key can also be revoked by its id`() async throws {
         let place = try Place()
         let (key, _) = (try place.create(), try place.create())
         let id = String(key.split(separator: "_")[1])
@@ -193,7 +193,7 @@ import Testing
         return modes
     }
 
-    @Test func `a new ledger and a backup are only their owner's, whatever the umask`() async throws {
+    @Test func `a new ledger and a backup are readable only by their owner, whatever the umask`() async throws {
         let place = try Place()
         try FileManager.default.removeItem(atPath: place.ledger)
         let server = try await ServerProcess(place.options, in: place.folder, umask: "0")
@@ -212,7 +212,7 @@ import Testing
         #expect(server.terminate() == 0)
     }
 
-    @Test func `a wider mode is warned about and stays`() async throws {
+    @Test func `a wider file mode causes a warning and is not changed`() async throws {
         let place = try Place()
         try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: place.ledger)
         for arguments in [["keys", "list"], ["check"], ["rebuild"], ["backup", place.ledger + ".copy.sqlite"]] {

@@ -6,7 +6,7 @@ import LedgerSQLite
 import NIOHTTP1
 import Testing
 
-/// Commands on files that are not ledgers, and on missing ledgers.
+/// Tests commands on files that are not ledgers, on missing ledgers, and on lists and names of keys.
 @Suite struct LedgerCommandTests {
     private static func withFolder(_ body: (_ path: (String) -> String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `a list of keys changes nothing`() throws {
+    @Test func `listing the keys does not change the ledger`() throws {
         try Self.withFolder { path in
             let file = path("ledger.sqlite")
             try SQLiteLedgerStorage(path: file).close()

@@ -14,7 +14,7 @@ final class ServerProcess: Sendable {
 
     private static let client: HTTPClient = {
         var configuration = HTTPClient.Configuration()
-        // Requests to a killed server fail at once.
+        // Requests to a killed server fail immediately.
         configuration.connectionPool.retryConnectionEstablishment = false
         return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }()
@@ -91,7 +91,7 @@ final class ServerProcess: Sendable {
 
     var isRunning: Bool { process.isRunning }
 
-    /// Waits until it has ended, and returns its exit status.
+    /// Waits until the process has ended, and returns its exit status.
     func waitForExit() -> Int32 {
         process.waitUntilExit()
         return process.terminationStatus

@@ -6,10 +6,10 @@ import NIOHTTP1
 import NIOPosix
 import Testing
 
-/// What signals do to a server.
+/// Tests what signals do to a server.
 @Suite(.timeLimit(.minutes(60))) struct SignalTests {
-    /// Runs `work` with a server that has no ledger.
-    private static func withServer(_ work: (ServerProcess) async throws -> Void) async throws {
+    /// Runs `body` with a server that has no ledger.
+    private static func withServer(_ body: (ServerProcess) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -18,7 +18,7 @@ import Testing
             [], in: folder,
             environment: ["QUITTANCE_BODY_TIMEOUT_SECONDS": "3600", "QUITTANCE_REQUEST_TIMEOUT_SECONDS": "3600"])
         defer { server.kill() }
-        try await work(server)
+        try await body(server)
     }
 
     private static func connect(to port: Int) async throws -> any Channel {
@@ -46,12 +46,14 @@ import Testing
     }
 
     @Test(arguments: [(SIGINT, SIGINT), (SIGTERM, SIGTERM), (SIGINT, SIGTERM)])
-    func `a second signal ends a server at once that waits for a request`(first: Int32, second: Int32) async throws {
+    func `a second signal immediately ends a server that still waits for a request`(
+        first: Int32, second: Int32
+    ) async throws {
         try await Self.withServer { server in
             let client = try await Self.connect(to: server.port)
             let head = "POST /verifyReceipt HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
             try await client.writeAndFlush(ByteBuffer(string: head))
-            // Sent behind the request, and so answered after the server has begun to handle it.
+            // Sent after the incomplete request, so the server has begun to handle that one when it answers.
             #expect(try await server.send(.GET, "/health/live").status == 200)
             server.send(signal: first)
             try await Self.waitUntilClosed(server.port)

@@ -162,10 +162,10 @@ extension Sample {
     }
 
     static func document(_ number: Int, for chains: [Int]) -> NewDocument {
-        new(evidence(token(#"{"number":\#(number)}"#), .transaction, signed: time(Int64(number))), for: chains)
+        newDocument(evidence(token(#"{"number":\#(number)}"#), .transaction, signed: time(Int64(number))), for: chains)
     }
 
-    static func new(_ evidence: Evidence, for chains: [Int], at milliseconds: Int64 = 0) -> NewDocument {
+    static func newDocument(_ evidence: Evidence, for chains: [Int], at milliseconds: Int64 = 0) -> NewDocument {
         NewDocument(evidence, for: Set(chains.map { key($0) }), receivedAt: time(milliseconds))
     }
 }

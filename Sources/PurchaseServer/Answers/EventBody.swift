@@ -18,7 +18,7 @@ struct EventsBody: Encodable, Sendable {
 
 /// The JSON of an event.
 struct EventBody: Encodable, Sendable {
-    /// The cursor of the event. Sent as `after`, it returns the later events.
+    /// The cursor of the event: `GET /v1/events?after=…` with it returns the later events.
     var id: String?
     var kind: String
     var recordedAt: Timestamp
