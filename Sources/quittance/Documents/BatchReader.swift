@@ -132,7 +132,7 @@ extension BatchReader {
     /// The first line with a document, once something follows it.
     private var firstLine: ArraySlice<UInt8>? {
         guard let begin = bytes.firstIndex(where: { !$0.isWhiteSpace }),
-            let end = bytes.place(of: UInt8(ascii: "\n"), from: begin),
+            let end = bytes.indexOfFirst(UInt8(ascii: "\n"), from: begin),
             bytes[end...].contains(where: { !$0.isWhiteSpace })
         else { return nil }
         return bytes[begin..<end]
@@ -178,7 +178,7 @@ extension BatchReader {
     private var endOfLines: Int? {
         let newline = UInt8(ascii: "\n")
         let last = bytes[start...].prefix(Self.size).lastIndex(of: newline)
-        return (last ?? bytes.place(of: newline, from: start)).map { $0 + 1 }
+        return (last ?? bytes.indexOfFirst(newline, from: start)).map { $0 + 1 }
     }
 
     private mutating func takeLines(to end: Int) -> Batch {
@@ -190,11 +190,11 @@ extension BatchReader {
 
     /// Skips a line that is too long for any document.
     private mutating func skipLine() throws(InputError) -> Batch {
-        while bytes.place(of: UInt8(ascii: "\n")) == nil {
+        while bytes.indexOfFirst(UInt8(ascii: "\n")) == nil {
             bytes = []
             guard file != nil, try read() else { break }
         }
-        start = bytes.place(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? bytes.count
+        start = bytes.indexOfFirst(UInt8(ascii: "\n")).map { $0 + 1 } ?? bytes.count
         defer { line += 1 }
         return .unreadable(
             InputError(description: "The line is longer than \(Input.sizeLimit >> 20) MiB, more than any document."),
@@ -205,7 +205,7 @@ extension BatchReader {
 extension ArraySlice<UInt8> {
     fileprivate var countOfLineEnds: Int {
         var (count, rest) = (0, self)
-        while let place = rest.place(of: UInt8(ascii: "\n")) {
+        while let place = rest.indexOfFirst(UInt8(ascii: "\n")) {
             count += 1
             rest = rest[(place + 1)...]
         }

@@ -103,7 +103,7 @@ extension ArraySlice<UInt8> {
 
     /// These bytes without line ends. Few texts have any.
     fileprivate var withoutLineEnds: [UInt8] {
-        place(of: 0x0a) == nil && place(of: 0x0d) == nil ? Array(self) : filter { !$0.isLineEnd }
+        indexOfFirst(0x0a) == nil && indexOfFirst(0x0d) == nil ? Array(self) : filter { !$0.isLineEnd }
     }
 
     /// Whether all bytes are characters of base64, base64url or a compact JWS, or white space. A look into a table for
