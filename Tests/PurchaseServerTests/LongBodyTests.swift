@@ -19,6 +19,8 @@ import Testing
     @Test func `long bodies beyond the budget are answered 503, and short ones do not count`() async throws {
         var bounds = ServerBounds()
         bounds.bodyBytesInFlight = 1 << 20
+        // One client holds its body as long as the test takes, on any machine.
+        bounds.requestTimeout = .seconds(3600)
         let log = LogLines()
         let world = try await LedgerRoutesTests.World()
         try await withServer(bounds, ledger: world.server.ledger, log: log) { running in
@@ -46,6 +48,7 @@ import Testing
     @Test func `one client can use at most a quarter of the budget`() async throws {
         var bounds = ServerBounds()
         bounds.bodyBytesInFlight = 4 << 20
+        bounds.requestTimeout = .seconds(3600)
         bounds.trustsLoopback = false
         try await withServer(bounds) { running in
             let holder = try await RawClient(port: running.port)
