@@ -155,9 +155,9 @@ extension Intermediates {
 // MARK: - The server
 
 extension Composition {
-    /// Takes the time from the configured simulator, if there is one.
+    /// Takes the time from a simulator, if the configuration names one.
     ///
-    /// - Throws: Exit status 1 if there is no simulator.
+    /// - Throws: Exit status 1 if the time cannot be read from that simulator.
     mutating func takeSimulatorTime(_ logger: Logger) async throws {
         guard let address = configuration.simulatorClock else { return }
         do {

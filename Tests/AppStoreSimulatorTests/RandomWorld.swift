@@ -95,9 +95,13 @@ struct RandomWorld {
 
     /// One of the things that customers, developers and the App Store do, if it is possible.
     private mutating func act() {
-        let name = names.randomElement(using: &random) ?? ""
+        let trouble = inTrouble
+        // States that soon pass are visited more often than by chance, so that all of their events are tried.
+        let name =
+            trouble.isEmpty || Bool.random(using: &random)
+            ? names.randomElement(using: &random) ?? "" : trouble[0]
         let ids = world.subscriptions(of: name)
-        let id = ids.randomElement(using: &random) ?? ""
+        let id = ids.first { isInTrouble($0) } ?? ids.randomElement(using: &random) ?? ""
         let all = world.history(of: name).map { $0.transaction.transactionId ?? "" }
         let transaction = all.randomElement(using: &random) ?? ""
         let newest = world.subscriptions[id]?.current.transactionId ?? transaction
@@ -145,6 +149,15 @@ struct RandomWorld {
         case 40: try? world.requestRefund(transaction)
         default: sell()
         }
+    }
+
+    /// The customers with a subscription for which a charge failed.
+    private var inTrouble: [String] {
+        names.filter { name in world.subscriptions(of: name).contains { isInTrouble($0) } }
+    }
+
+    private func isInTrouble(_ id: String) -> Bool {
+        world.subscriptions[id].map { $0.isInGrace || $0.isInRetry } ?? false
     }
 
     private mutating func product() -> String {

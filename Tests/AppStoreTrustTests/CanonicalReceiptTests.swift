@@ -114,7 +114,7 @@ private enum OpenSSL {
     static let program: String? = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":")
         .map { "\($0)/openssl" }.first(where: FileManager.default.isExecutableFile)
 
-    /// What a PKCS#7 document signs, if its signature and chain are valid whatever the time is.
+    /// The signed content of a PKCS#7 document; `nil` if OpenSSL refuses its signature or chain. Dates are not checked.
     static func signedContent(_ document: [UInt8], root: [UInt8]) throws -> [UInt8]? {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("cms-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

@@ -31,7 +31,8 @@ struct World {
         }
     }
 
-    /// The first second of the signers' certificates, which are valid for 730 days.
+    /// When the certificates of all signers become valid: for 730 days those that an authority issued, for 365 the
+    /// self-signed ones.
     static let issued = Timestamp(milliseconds: 1_700_000_000_000)
     static let day: Int64 = 86_400_000
     /// An instant after the signers' certificates have expired.

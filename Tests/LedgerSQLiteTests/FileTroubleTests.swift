@@ -152,7 +152,7 @@ import Testing
                             try await storage.commit { _ in throw LedgerStorageError(.readOnly, "a test") }
                         }
                         #expect(error?.code == .readOnly)
-                        // Opens the file again.
+                        // After an error `readOnly`, the next write reopens the file.
                         try await Self.add("\(task) \(number)", to: storage)
                         // A read that began before the file was closed may fail.
                         _ = try? await Self.documents(of: storage)

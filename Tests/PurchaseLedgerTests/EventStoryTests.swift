@@ -17,7 +17,7 @@ import Testing
         try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
     }
 
-    @Test func `changes by time during a downtime are published later, each with the instant at which it took effect`()
+    @Test func `changes that time alone causes during a downtime are published later, each with its instant`()
         async throws
     {
         let (ledger, signed) = (Self.ledger(leewayDays: 2), try SignedHistory())

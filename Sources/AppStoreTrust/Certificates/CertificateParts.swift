@@ -6,8 +6,8 @@ import X509
 /// The three parts of a certificate (RFC 5280 section 4.1). Only one encoding is accepted, that of the issuer.
 ///
 /// The issuer signs only the first part. If the other two had several accepted encodings, a forger could make many
-/// certificates from one of Apple's. An ECDSA signature still has a second form; certificates of receipts are signed
-/// with RSA.
+/// certificates from one of Apple's. One gap remains: from an ECDSA signature anyone can compute a second valid one.
+/// Genuine receipts are not affected, because their certificates are signed with RSA.
 struct CertificateParts {
     /// `tbsCertificate`, which the issuer signs.
     let signed: ASN1Node
@@ -37,7 +37,8 @@ struct CertificateParts {
         (self.signed, self.algorithm, self.signature) = (signed, algorithm, signature)
     }
 
-    /// The field `signature`, after the optional version and the serial number.
+    /// The algorithm inside the signed part, which RFC 5280 calls `signature`. It follows the optional version and the
+    /// serial number.
     private static func algorithm(in signed: ASN1Node) throws -> ASN1Node {
         guard case .constructed(let nodes) = signed.content else { throw CertificateFormError.missingPart }
         var fields = nodes.makeIterator()

@@ -29,13 +29,13 @@ extension SQLiteLedgerSession {
     }
 
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
-        let (erased, last) = try eventBounds(of: bundleId)
-        let start = cursor.map { Int64($0.rawValue) ?? -1 } ?? erased
+        let (lastErased, last) = try eventBounds(of: bundleId)
+        let start = cursor.map { Int64($0.rawValue) ?? -1 } ?? lastErased
         // The comparison with the cursor refuses other spellings of its number, such as 007 or +7.
         guard 0...max(0, last) ~= start, cursor.map({ $0 == EventCursor(start) }) ?? true else {
             throw EventCursorError.invalid
         }
-        guard start >= erased else { throw EventCursorError.expired(oldest: EventCursor(erased)) }
+        guard start >= lastErased else { throw EventCursorError.expired(oldest: EventCursor(lastErased)) }
         let found = try all(
             """
             SELECT (SELECT id FROM customerIds WHERE customerIds.customer = events.customer ORDER BY place LIMIT 1),
@@ -56,7 +56,7 @@ extension SQLiteLedgerSession {
     ///
     /// In older files all apps shared one sequence, so an old cursor may have a higher number than the app's last
     /// event. Such a cursor must stay valid, and the app's next event must get a number above it.
-    private func eventBounds(of bundleId: String) throws -> (erased: Int64, last: Int64) {
+    private func eventBounds(of bundleId: String) throws -> (lastErased: Int64, last: Int64) {
         let bounds = try first(
             """
             SELECT erasedEvents, max(erasedEvents, (SELECT max(sharedSequence) FROM apps),

@@ -15,7 +15,7 @@ struct Refusal: Error {
     var isRetryable = false
     /// Header fields of the response, such as `Allow`.
     var headers: HTTPFields = [:]
-    /// Why the document was refused, if that is the reason.
+    /// The verifier's error, if the request was refused because of its document.
     var cause: VerificationError?
     /// The cursor after which the remaining events begin, if the events after the cursor in the request were erased.
     var oldestCursor: EventCursor?
@@ -108,11 +108,11 @@ extension Refusal {
         case .invalid:
             self.init(
                 status: .badRequest, code: "invalidCursor",
-                message: "after is not a cursor of this app: send the nextCursor of the last page, or omit it.")
+                message: "“after” is not a cursor of this app: send the nextCursor of the last page, or omit “after”.")
         case .expired(let oldest):
             self.init(
                 status: .gone, code: "cursorExpired",
-                message: "Events after this cursor were erased. The remaining events begin after oldest.",
+                message: "Events after this cursor were erased. The remaining events begin after oldestCursor.",
                 oldestCursor: oldest)
         }
     }

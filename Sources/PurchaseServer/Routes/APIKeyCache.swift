@@ -20,7 +20,7 @@ final class APIKeyCache: Sendable {
 
     private let entries = Mutex<[String: Entry]>([:])
 
-    /// The key with this public part; `nil` if there is none. That there is none is not cached.
+    /// The key with this public part; `nil` if there is none. Only keys that exist are cached.
     func key(_ id: String, in ledger: Ledger, at now: Timestamp) async throws -> APIKey? {
         if let entry = entries.withLock({ $0[id] }), Self.isValid(entry, at: now) { return entry.key }
         guard let key = try await ledger.apiKey(id) else { return nil }

@@ -16,8 +16,8 @@ struct Verify: AsyncParsableCommand {
             take little memory.
 
             Exit status: 0 verified; 1 refused, with code and reason on standard error; 2 unreadable input or wrong \
-            usage; 3 genuine, but the document names no app to compare with --bundle-id, as renewal info: verify the \
-            transaction with the same originalTransactionId too. Of many documents the worst counts: 2, 1, 3, 0.
+            usage; 3 genuine, but the document (such as renewal info) names no app to compare with --bundle-id. Verify \
+            the transaction with the same originalTransactionId too. Of many documents the worst counts: 2, 1, 3, 0.
 
               quittance verify receipt.b64 --bundle-id com.example.notes
               quittance verify - --bundle-id com.example.notes --environment sandbox --json < transaction.jws
