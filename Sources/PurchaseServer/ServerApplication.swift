@@ -95,7 +95,9 @@ public struct ServerApplication: Sendable {
                 hostname: healthHostname == nil ? "hostname" : "healthHostname", port: "healthPort")
             let counter = ConnectionCounter(bounds.ofHealth, setting: "healthConnections", clock: clock, logger: logger)
             services.append(
-                application(settings, healthRouter().completed(), address, healthLoops, counter) { onListening(.health, $0) })
+                application(settings, healthRouter().completed(), address, healthLoops, counter) {
+                    onListening(.health, $0)
+                })
         }
         let address = ListeningAddress(hostname: hostname, port: port)
         let settings = ListeningSettings(hostname: "hostname", port: "port")

@@ -51,6 +51,7 @@ enum TransactionReceiptCases {
         }
     }
 
+    private static let sameSignature = "verification-libraries: venice's and mbaasy's samples have the same signature"
     private static let keyUsageRule = "RFC 5280 section 4.2.1.3"
 
     static let all =
@@ -59,35 +60,35 @@ enum TransactionReceiptCases {
             receipt("genuine-3", "Version 3, as issued since 2015.", nil, version: 3),
             receipt(
                 "environment-removed", "Without its environment, which is not signed.", nil,
-                source: "verification-libraries: venice's and mbaasy's samples have the same signature"
+                source: sameSignature
             ) { plan, _ in
                 plan.otherEntries.removeFirst()
             },
             receipt(
                 "environment-production", "It says Production, which is not signed and not accepted.",
-                .otherEnvironment, source: "verification-libraries: venice's and mbaasy's samples have the same signature"
+                .otherEnvironment, source: sameSignature
             ) { plan, _ in
                 plan.otherEntries[0].1 = "Production"
             },
             receipt(
                 "environment-sandbox-in-production", "It says Sandbox, and the caller accepts production only.",
-                .otherEnvironment, trust: "production", source: "verification-libraries: venice's and mbaasy's samples have the same signature"),
+                .otherEnvironment, trust: "production", source: sameSignature),
             receipt(
                 "environment-sandbox-lower-case", "It says sandbox, and the caller accepts production only.",
-                .otherEnvironment, trust: "production", source: "verification-libraries: venice's and mbaasy's samples have the same signature"
+                .otherEnvironment, trust: "production", source: sameSignature
             ) { plan, _ in
                 plan.otherEntries[0].1 = "sandbox"
             },
             receipt(
                 "environment-unknown", "It says Moon, which is no environment.", .otherEnvironment,
-                source: "verification-libraries: venice's and mbaasy's samples have the same signature"
+                source: sameSignature
             ) { plan, _ in
                 plan.otherEntries[0].1 = "Moon"
             },
             receipt(
                 "environment-removed-in-production",
                 "A sandbox receipt without its environment, which is not signed: it looks like one from production.",
-                nil, trust: "production", source: "verification-libraries: venice's and mbaasy's samples have the same signature"
+                nil, trust: "production", source: sameSignature
             ) { plan, _ in
                 plan.otherEntries.removeFirst()
             },

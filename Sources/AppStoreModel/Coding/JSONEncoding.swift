@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Encodes `Encodable` values as JSON text in one pass. Building a `JSONValue` first would take half the time of a short
-// answer.
+// Encodes `Encodable` values as JSON text in one pass. If a `JSONValue` were built first, half of the time of a short
+// answer would go into building it.
 
 extension JSONWriter {
     /// Encodes a value as compact JSON: its members in the order in which they are encoded, then the unknown ones.
@@ -15,7 +15,8 @@ extension JSONWriter {
         output.close(to: 0)
         guard !output.isOutOfOrder else {
             throw EncodingError.invalidValue(
-                value, .init(codingPath: [], debugDescription: "A nested container was written to after it was closed."))
+                value, .init(codingPath: [], debugDescription: "A nested container was written to after it was closed.")
+            )
         }
         return output.json.bytes
     }

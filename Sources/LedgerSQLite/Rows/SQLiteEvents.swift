@@ -63,7 +63,7 @@ extension SQLiteLedgerSession {
                                      coalesce((SELECT max(sequence) FROM events WHERE app = apps.id), 0))
             FROM apps WHERE bundleId = ?
             """, [.text(bundleId)]
-        ) { (erased: try $0.next(Int64.self), last: try $0.next(Int64.self)) }
+        ) { (lastErased: try $0.next(Int64.self), last: try $0.next(Int64.self)) }
         if let bounds { return bounds }
         let shared = try first("SELECT max(sharedSequence) FROM apps", []) { try $0.next(Int64?.self) }
         return (0, (shared ?? nil) ?? 0)

@@ -21,8 +21,8 @@ struct CustomerBody: Encodable, Sendable {
     var consumables: [ConsumableBody]
     var unknownProducts: [String]
 
-    /// - Parameter role: The role of the API key. A client key gets neither the customer's other ids nor the names of
-    ///   documents.
+    /// - Parameter role: The role of the API key. A client key gets neither the customer's other ids nor the
+    ///   `evidence` of purchases.
     init(
         _ id: String, _ answer: Ledger.CustomerAnswer, in scope: LedgerScope, at now: Timestamp, for role: APIKey.Role
     ) {
