@@ -112,7 +112,7 @@ extension Refusal {
         case .expired(let oldest):
             self.init(
                 status: .gone, code: "cursorExpired",
-                message: "Events after this cursor were erased. The remaining events begin after the cursor in “oldest”.",
+                message: "Events after this cursor were erased. The others begin after the cursor in “oldest”.",
                 oldestCursor: oldest)
         }
     }
