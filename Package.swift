@@ -265,6 +265,7 @@ let package = Package(
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "LedgerSQLite",
+                "PurchaseLedger",
                 "TestData",
                 "quittance",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

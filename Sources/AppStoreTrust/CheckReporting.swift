@@ -22,11 +22,7 @@ extension AppStoreVerifier {
         _ subject: VerificationCheck.Subject, _ expected: @autoclosure () -> String, found: @autoclosure () -> String
     ) {
         guard let onCheck else { return }
-        let found = found()
-        onCheck(
-            VerificationCheck(
-                subject: subject, expected: expected(),
-                found: found.utf8.count <= Limits.message ? found : found.clipped))
+        onCheck(VerificationCheck(subject: subject, expected: expected(), found: found().clipped))
     }
 
     func passedChain(_ chain: SignerChain) {

@@ -10,7 +10,7 @@ public struct VerificationError: Error, Sendable {
     /// comes before `otherApp`.
     @nonexhaustive
     public enum Code: String, CaseIterable, Sendable {
-        /// The bytes are not a document of this form: find out what the client sent.
+        /// The bytes do not have the form of the expected document: find out what the client sent.
         case malformed
         /// The document is signed with an algorithm that the App Store does not use: it is from another signer.
         case unsupportedAlgorithm
@@ -60,11 +60,11 @@ public struct VerificationError: Error, Sendable {
     /// Whether the same document may pass later without any change.
     public var isRetryable: Bool { code == .revocationUnknown }
 
-    /// Creates an error. A message of more than `Limits.message` bytes is cut to that many Unicode scalars.
+    /// Creates an error. A message of more than `Limits.message` Unicode scalars is cut there and ends with “…”.
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
         self.code = code
-        // The message may quote a document of any length.
-        self.message = message.utf8.count <= Limits.message ? message : message.clipped
+        // The message may quote a value from the document, and that may be of any length.
+        self.message = message.clipped
         self.cause = cause
     }
 }
@@ -79,8 +79,12 @@ extension VerificationError {
 }
 
 extension String {
-    /// The first `Limits.message` Unicode scalars. Not characters: one character may have any number of scalars.
-    var clipped: String { String(String.UnicodeScalarView(unicodeScalars.prefix(Limits.message))) + "…" }
+    /// This text if it has at most `Limits.message` Unicode scalars, otherwise its first ones and “…”. Counts scalars,
+    /// not characters: one character may have any number of scalars.
+    var clipped: String {
+        guard unicodeScalars.count > Limits.message else { return self }
+        return String(String.UnicodeScalarView(unicodeScalars.prefix(Limits.message))) + "…"
+    }
 }
 
 extension VerificationError.Code {

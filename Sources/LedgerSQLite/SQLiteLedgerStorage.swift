@@ -15,6 +15,8 @@ import Synchronization
 public final class SQLiteLedgerStorage: LedgerStorage {
     /// `nil` for a ledger in memory.
     private let file: LedgerFile?
+    /// `nil` for one that is not served.
+    private let lock: ServerLock?
     private let connection: Mutex<Connection>
     private let groups: GroupCommit
     private let reads = ReadQueue(width: readers)
@@ -27,24 +29,34 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         var mayBeReadOnly = false
     }
 
-    /// Opens a ledger, and migrates the tables of an older version.
+    /// Opens a ledger.
     ///
     /// A file that cannot be written is opened for reading. Writes then throw `readOnly` until the file becomes
     /// writable.
     ///
     /// - Parameters:
     ///   - path: The path of the file.
-    ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version. The file is not
-    ///   changed then.
-    public convenience init(path: String, createIfMissing: Bool = true) throws {
+    ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty. Only the owner may read
+    ///     the new file.
+    ///   - upgrades: Whether to migrate the tables of an older version.
+    ///   - isServed: Whether to refuse the ledger if another storage serves it, also of another process, and to keep
+    ///     others from serving it until this one is closed.
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of
+    ///   an older version and `upgrades` is false, `unavailable` if another storage serves it. The file is not changed
+    ///   then.
+    public convenience init(
+        path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false
+    ) throws {
         try LedgerFile.requirePlace(path)
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
             throw SQLiteErrors.damaged("The file is empty")
         }
-        try Self.requireNoOtherDatabase(path, mayBeNew: createIfMissing)
+        if createIfMissing { LedgerFile.createPrivately(path) }
+        try Self.requireNoOtherDatabase(path, mayBeNew: createIfMissing, mayBeOld: upgrades)
+        // Before the file is opened: a server of a newer version would change its tables.
+        let lock = try isServed ? ServerLock(path) : nil
         let database = try Self.open(path)
-        self.init(database, try LedgerFile(path: path))
+        self.init(database, try LedgerFile(path: path), lock)
     }
 
     /// Opens a ledger for reading. The file is never changed, even if it is damaged.
@@ -59,8 +71,8 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         self.init(try Self.openForReading(path), file)
     }
 
-    private init(_ database: any DatabaseWriter, _ file: LedgerFile?) {
-        self.file = file
+    private init(_ database: any DatabaseWriter, _ file: LedgerFile?, _ lock: ServerLock? = nil) {
+        (self.file, self.lock) = (file, lock)
         connection = Mutex(Connection(database: database))
         groups = GroupCommit { try file?.requireInPlaceWithLog() }
     }
@@ -80,6 +92,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     public func close() throws {
         // The lock is not held here, since a running write may need it.
         let database = connection.withLock { $0.database }
+        defer { lock?.release() }
         do {
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
             // The checkpoint makes the file alone a complete copy. If another process still reads, some writes stay in
@@ -89,6 +102,21 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         } catch {
             throw SQLiteErrors.storageError(error)
         }
+    }
+}
+
+// MARK: - Permissions
+
+extension SQLiteLedgerStorage {
+    /// What to do if other users of the machine may read or write the files of a ledger, as a sentence; `nil` if they
+    /// may not.
+    ///
+    /// The ledger works all the same, and its files stay as they are: the operator may have meant it.
+    public static func exposure(of path: String) -> String? {
+        let files = LedgerFile.exposed(path)
+        guard let first = files.first else { return nil }
+        return "Other users may open \(first.path) (mode \(String(first.mode, radix: 8))), which has customers' "
+            + "purchases and the hashes of API keys: chmod 600 \(files.map(\.path).joined(separator: " "))"
     }
 }
 
@@ -132,6 +160,9 @@ extension SQLiteLedgerStorage {
 
 extension SQLiteLedgerStorage {
     public var concern: String? { file?.concern }
+
+    /// Why other servers cannot be kept from this ledger, although it is served; `nil` if they are.
+    public var lockFailure: String? { lock?.failure }
 
     public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
         try await read { try $0.load(query, numbersCustomers: false) }
@@ -363,25 +394,32 @@ extension SQLiteLedgerStorage {
             configuration.readonly = true
             let pool = try DatabasePool(path: path, configuration: configuration)
             try pool.read { try Schema.requireLedger($0) }
-            guard try pool.read(Schema.migrator.hasCompletedMigrations) else {
-                throw LedgerStorageError(
-                    .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
-            }
+            try pool.read(requireCurrent)
             return pool
         } catch {
             throw SQLiteErrors.storageError(error)
         }
     }
 
-    /// Throws if the file is another kind of database. Opening such a file for writing would change it.
-    private static func requireNoOtherDatabase(_ path: String, mayBeNew: Bool) throws {
+    private static func requireCurrent(_ connection: Database) throws {
+        guard try Schema.migrator.hasCompletedMigrations(connection) else {
+            throw LedgerStorageError(
+                .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
+        }
+    }
+
+    /// Throws if the file is another kind of database, or too old. Opening such a file for writing would change it.
+    private static func requireNoOtherDatabase(_ path: String, mayBeNew: Bool, mayBeOld: Bool) throws {
         guard let bytes = try? LedgerFile(path: path).bytes, bytes > 0 else { return }
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(busyTimeout)
         do {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
-            try queue.read { try Schema.requireLedger($0, orNone: mayBeNew) }
+            try queue.read { connection in
+                try Schema.requireLedger(connection, orNone: mayBeNew)
+                if !mayBeOld { try requireCurrent(connection) }
+            }
             try queue.close()
         } catch is DatabaseError {
             // `open` then fails with the same error, and handles it.

@@ -4,14 +4,15 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// The time at which the last new version 2 notification was accepted. If it is long ago, the App Store may no longer
-/// reach this server.
+/// When the server last accepted a version 2 notification that it did not have yet. If that is long ago, the App Store
+/// may no longer reach this server.
 ///
-/// A known notification does not count, nor does version 1, which is unsigned: anyone who has a copy can send it.
+/// A known notification does not count. Nor does a version 1 notification: only the receipt in it is signed, so anyone
+/// who has a receipt can make one.
 final class LastNotification: Sendable {
-    /// The most documents that are searched after a restart, which takes a moment. If none of them is a notification,
-    /// the time is unknown.
-    private static let searched = 100_000
+    /// How many of the newest documents are searched after a restart, at most: the search takes a moment. If none of
+    /// them is a notification, the time is unknown.
+    private static let searchLimit = 100_000
 
     private struct State {
         var time: Timestamp?
@@ -31,7 +32,7 @@ final class LastNotification: Sendable {
     func time(in ledger: Ledger) async throws -> Timestamp? {
         let known = state.withLock { $0 }
         if known.isSearched { return known.time }
-        let found = try await ledger.lastNotification(among: Self.searched)
+        let found = try await ledger.lastNotification(among: Self.searchLimit)
         return state.withLock { state in
             if !state.isSearched { state = State(time: found, isSearched: true) }
             return state.time

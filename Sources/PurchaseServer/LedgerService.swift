@@ -61,6 +61,14 @@ extension AppStoreVerifier {
 }
 
 extension AcceptedApps {
+    /// Whether the app with this bundle id is accepted.
+    func contain(_ bundleId: String) -> Bool {
+        switch self {
+        case .any: true
+        case .only(let apps): apps.contains { $0.bundleId.utf8.elementsEqual(bundleId.utf8) }
+        }
+    }
+
     /// The app with this bundle id, if it is accepted.
     fileprivate func only(_ bundleId: String) -> AcceptedApps {
         switch self {

@@ -13,6 +13,9 @@ import UnixSignals
 
 /// The HTTP server: its routes, its bounds, and how it starts and stops.
 public struct ServerApplication: Sendable {
+    /// The version of this software, as in `quittance --version`, the log and the `Server` field of responses.
+    public static let version = "0.1.0"
+
     /// The environment of `/verifyReceipt`: production or sandbox.
     public var environment: AppStoreModel.Environment
 
@@ -87,16 +90,18 @@ public struct ServerApplication: Sendable {
         // A thread of its own, so that health checks are answered while all other threads are busy.
         let healthLoops = healthPort.map { _ in MultiThreadedEventLoopGroup(numberOfThreads: 1) }
         if let healthPort, let healthLoops {
-            let address = ListeningAddress(
-                setting: "healthPort", hostname: healthHostname ?? hostname, port: healthPort)
+            let address = ListeningAddress(hostname: healthHostname ?? hostname, port: healthPort)
+            let settings = ListeningSettings(
+                hostname: healthHostname == nil ? "hostname" : "healthHostname", port: "healthPort")
             let counter = ConnectionCounter(bounds.ofHealth, setting: "healthConnections", clock: clock, logger: logger)
             services.append(
-                listener(healthRouter(), address, healthLoops, counter) { onListening(.health, $0) })
+                application(settings, healthRouter().completed(), address, healthLoops, counter) { onListening(.health, $0) })
         }
-        let address = ListeningAddress(setting: "port", hostname: hostname, port: port)
+        let address = ListeningAddress(hostname: hostname, port: port)
+        let settings = ListeningSettings(hostname: "hostname", port: "port")
         let counter = ConnectionCounter(bounds, clock: clock, logger: logger)
         services.append(
-            listener(router(), address, MultiThreadedEventLoopGroup.singleton, counter) {
+            application(settings, router(), address, MultiThreadedEventLoopGroup.singleton, counter) {
                 onListening(.requests, $0)
             })
         if let ledger { services.append(publisher(ledger)) }
@@ -113,20 +118,25 @@ public struct ServerApplication: Sendable {
         try await healthLoops?.shutdownGracefully()
     }
 
-    private func listener(
-        _ router: Router<BasicRequestContext>, _ address: ListeningAddress, _ loops: any EventLoopGroup,
-        _ counter: ConnectionCounter, onListening: @escaping @Sendable (_ port: Int) -> Void
+    private func application(
+        _ settings: ListeningSettings, _ router: Router<BasicRequestContext>, _ address: ListeningAddress,
+        _ loops: any EventLoopGroup, _ counter: ConnectionCounter,
+        onListening: @escaping @Sendable (_ port: Int) -> Void
     ) -> some Service {
         let (bounds, budget) = (bounds, bodies.budget)
         let application = Application(
             router: router,
             server: HTTPServerBuilder { EventLoopChannel($0, bounds, budget, counter: counter) },
             configuration: .init(
-                address: .hostname(address.hostname, port: address.port), availableConnectionsDelegate: counter),
+                address: .hostname(address.hostname, port: address.port), serverName: Self.serverName,
+                availableConnectionsDelegate: counter),
             onServerRunning: { channel in onListening(channel.localAddress?.port ?? address.port) },
             eventLoopGroupProvider: .shared(loops), logger: logger)
-        return NamingListener(application: application, address: address)
+        return NamingListener(application: application, settings: settings, address: address)
     }
+
+    /// The `Server` field of responses (RFC 9110 section 10.2.4).
+    private static let serverName = "quittance/\(version)"
 
     private func publisher(_ service: LedgerService) -> some Service {
         DueChangePublisher(
@@ -140,13 +150,13 @@ public struct ServerApplication: Sendable {
             let responder = VerifyReceiptResponder(environment, ledger)
             VerifyReceiptRoutes(responder: responder, bodies: bodies, now: now).add(at: RouterPath(path), to: router)
         }
-        guard let ledger else { return router }
+        guard let ledger else { return router.completed() }
         NotificationRoutes(service: ledger, bodies: bodies, now: now).add(to: router)
         let keyed = KeyedRoutes(service: ledger, bodies: bodies, now: now)
         CustomerRoutes(keyed: keyed).add(to: router)
         PurchaseRoutes(keyed: keyed).add(to: router)
         EventRoutes(keyed: keyed).add(to: router)
-        return router
+        return router.completed()
     }
 
     private func healthRouter() -> Router<BasicRequestContext> {
@@ -157,7 +167,7 @@ public struct ServerApplication: Sendable {
 
     /// A router that logs requests and turns errors into responses.
     private func logged() -> Router<BasicRequestContext> {
-        let router = Router(context: BasicRequestContext.self)
+        let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(
             middleware: RequestLog(policy: requestLog, logger: logger, now: now, clock: clock, state: requestLogState))
         return router

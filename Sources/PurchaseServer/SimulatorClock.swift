@@ -10,8 +10,8 @@ import Synchronization
 
 /// The virtual clock of an App Store simulator, for a server that trusts the simulator's root and no other.
 ///
-/// It asks the simulator for the time several times in a second and computes the time in between from the clock's speed.
-/// It never goes back. If the simulator does not answer, it stops.
+/// It asks the simulator for the time several times in a second and computes the time in between from the clock's
+/// speed. It never goes back. If the simulator does not answer, it stops.
 public struct SimulatorClock: Service {
     /// How often the simulator is asked, and so how late a turn of its clock is noticed.
     private static let interval = Duration.milliseconds(100)

@@ -4,7 +4,7 @@
 public struct ReceiptDecodingError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What was expected and what was found.
     public var message: String
-    /// The number of bytes before the fault in the value that was read, if known.
+    /// Where the fault is: how many bytes precede it in the bytes that were being decoded; `nil` if unknown.
     public var offset: Int?
 
     init(_ message: String, offset: Int? = nil) {

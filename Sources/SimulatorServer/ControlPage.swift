@@ -3,8 +3,8 @@
 import AppStoreModel
 import Crypto
 
-/// The page of the control port: one document without external resources. It shows what `GET /state` says, and sends the
-/// commands that curl could send.
+/// The page of the control port: one document without external resources. It shows what `GET /state` says, and sends
+/// the commands that curl could send.
 struct ControlPage: Sendable {
     /// The document as UTF-8.
     let body: [UInt8]
@@ -133,7 +133,8 @@ struct ControlPage: Sendable {
             send(path(name) + route, Object.assign({subscription: subscription.originalTransactionId}, body));
           return [
             subscription.renews ? button("Cancel", () => send1("/cancel")) : button("Resume", () => send1("/resume")),
-            button("Raise price", () => ask("New price in milliunits", "5990", x => send1("/price", {price: Number(x)}))),
+            button("Raise price", () =>
+              ask("New price in milliunits", "5990", x => send1("/price", {price: Number(x)}))),
             button("Consent", () => send1("/consent")),
             button("Extend 30 days", () => send1("/extend", {days: 30})),
             button("Expire", () => send1("/expire")),
@@ -183,32 +184,39 @@ struct ControlPage: Sendable {
         }
 
         function price(transaction) {
-          return transaction.price === undefined ? "" : (transaction.price / 1000).toFixed(2) + " " + transaction.currency;
+          if (transaction.price === undefined) return "";
+          return (transaction.price / 1000).toFixed(2) + " " + transaction.currency;
         }
 
         function transactionRow(name, transaction, isNewest) {
           const until = transaction.revocationDate ? "revoked " + transaction.revocationDate
             : transaction.expiresDate ? "until " + transaction.expiresDate : "";
-          return row([transaction.transactionId, transaction.productId, transaction.purchaseDate, until, price(transaction)],
+          return row([
+            transaction.transactionId, transaction.productId, transaction.purchaseDate, until, price(transaction)],
             isNewest || transaction.revocationDate ? transactionButtons(name, transaction) : [], isNewest ? "" : "old");
         }
 
         function card(customer) {
           const made = element("section");
           const facts = [customer.environment, customer.storefront, customer.canPay ? "" : "cannot pay",
-            customer.asksToBuy ? "asks to buy" : "", customer.family.length ? "family: " + customer.family.join(", ") : ""];
-          made.append(element("h2", customer.name), element("div", facts.filter(x => x).join(" · ")), ...customerButtons(customer));
+            customer.asksToBuy ? "asks to buy" : "",
+            customer.family.length ? "family: " + customer.family.join(", ") : ""];
+          made.append(element("h2", customer.name), element("div", facts.filter(x => x).join(" · ")));
+          made.append(...customerButtons(customer));
           const table = element("table");
           for (const subscription of customer.subscriptions) {
             const next = subscription.next ? subscription.next.event + " " + subscription.next.date : "";
-            const shared = subscription.sharedFrom ? "shared by the family" : subscription.renews ? "renews" : "does not renew";
+            const renewal = subscription.renews ? "renews" : "does not renew";
+            const shared = subscription.sharedFrom ? "shared by the family" : renewal;
             table.append(row([subscription.productId, subscription.status, shared, next,
               subscription.nextProductId !== subscription.productId ? "then " + subscription.nextProductId : ""],
               subscription.sharedFrom ? [] : subscriptionButtons(customer.name, subscription), subscription.status));
             const newest = subscription.transactions.slice(-3);
-            for (const one of newest) table.append(transactionRow(customer.name, one, one === newest[newest.length - 1]));
+            const last = newest[newest.length - 1];
+            for (const one of newest) table.append(transactionRow(customer.name, one, one === last));
           }
-          for (const purchase of customer.purchases.slice(-5)) table.append(transactionRow(customer.name, purchase, true));
+          for (const purchase of customer.purchases.slice(-5))
+            table.append(transactionRow(customer.name, purchase, true));
           made.append(table);
           return made;
         }
@@ -243,7 +251,8 @@ struct ControlPage: Sendable {
         }
 
         form("add", form => {
-          const body = {name: form.elements.name.value, environment: form.environment.value, askToBuy: form.askToBuy.checked};
+          const body = {
+            name: form.elements.name.value, environment: form.environment.value, askToBuy: form.askToBuy.checked};
           if (form.storefront.value) body.storefront = form.storefront.value;
           send("/customers", body);
         });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the listeners of a simulator share: the context of a request, the report that all listen, and errors with a name.
+// What the listeners of a simulator share: the context of a request, the report that all listen, and errors with a
+// name.
 
 import Foundation
 import Hummingbird

@@ -8,8 +8,8 @@ package import NIOCore
 import NIOHTTP1
 package import ServiceLifecycle
 
-/// Moves the virtual clock, and sends the notifications that are due, as Apple's servers do: POST, JSON, 200 to 206 is a
-/// success.
+/// Moves the virtual clock, and sends the notifications that are due, as Apple's servers do: POST, JSON, 200 to 206 is
+/// a success.
 package struct NotificationDeliverer: Service {
     let host: SimulatorHost
     let urls: [Environment: String]

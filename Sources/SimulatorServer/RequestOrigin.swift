@@ -8,8 +8,8 @@ import Hummingbird
 extension Request {
     /// Whether the request comes from a program, or from a page of this very host.
     ///
-    /// - Parameter isLoopback: Whether the port is open to this machine only. Its host can then have no other name, so a
-    ///   site whose name resolves to this machine is refused too (DNS rebinding).
+    /// - Parameter isLoopback: Whether the port is open to this machine only. Its host can then have no other name, so
+    ///   a site whose name resolves to this machine is refused too (DNS rebinding).
     func hasOwnOrigin(isLoopback: Bool) -> Bool {
         let host = head.authority ?? ""
         if let origin = headers[Self.origin], origin != "http://\(host)" { return false }

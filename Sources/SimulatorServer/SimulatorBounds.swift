@@ -4,8 +4,8 @@ package import NIOCore
 
 /// The bounds on what clients of a simulator may use. It is a tool on one machine: they stop slips, not attackers.
 package enum SimulatorBounds {
-    /// The longest body of a request to the App Store, in bytes: a verifyReceipt request with the longest receipt, which
-    /// has 3 MiB.
+    /// The longest body of a request to the App Store, in bytes: a verifyReceipt request with the longest receipt,
+    /// which has 3 MiB.
     static let storeBody = 4 << 20
 
     /// The longest body of a control command, in bytes. The longest names a family's members.

@@ -23,8 +23,8 @@ package actor SimulatorHost {
         simulator.control(method, path, body, at: wall())
     }
 
-    /// The notifications that are due to be sent now, each once, and how many of them may be on their way at once. A kind
-    /// network keeps their order.
+    /// The notifications that are due to be sent now, each once, and how many of them may be on their way at once. A
+    /// kind network keeps their order.
     func takeDeliveries() throws -> (deliveries: [Outbox.Delivery], atOnce: Int) {
         let deliveries = try simulator.takeDeliveries(at: wall())
         return (deliveries, simulator.store.faults == .none ? 1 : SimulatorBounds.deliveriesAtOnce)

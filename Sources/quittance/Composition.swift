@@ -27,13 +27,18 @@ struct Composition {
 // MARK: - The ledger
 
 extension Composition {
-    /// Opens the ledger.
+    /// Opens the ledger of a server: creates it if the file does not exist, and brings an older one up to date.
     ///
-    /// - Parameter createIfMissing: Whether to create a ledger if the file does not exist.
     /// - Throws: Exit status 1 if the ledger cannot be opened.
-    func storage(createIfMissing: Bool = false) throws -> SQLiteLedgerStorage {
-        let path = try createIfMissing ? ledgerPath() : existingLedger()
-        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: createIfMissing) }
+    func storageForServing() throws -> SQLiteLedgerStorage {
+        let path = try ledgerPath()
+        return try opening(path) { try SQLiteLedgerStorage(path: path, isServed: true) }
+    }
+
+    /// Opens an existing ledger of this version.
+    func storage() throws -> SQLiteLedgerStorage {
+        let path = try existingLedger()
+        return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false) }
     }
 
     /// Opens the ledger for reading, without any change to its file.
@@ -60,6 +65,12 @@ extension Composition {
         return path
     }
 
+    /// What to do if other users of the machine may read the ledger; `nil` if they may not.
+    var exposure: String? {
+        guard case .sqlite(let path) = configuration.database else { return nil }
+        return SQLiteLedgerStorage.exposure(of: path)
+    }
+
     private func opening(_ path: String, _ body: () throws -> SQLiteLedgerStorage) throws -> SQLiteLedgerStorage {
         do {
             return try body()
@@ -75,7 +86,9 @@ extension Composition {
 extension Composition {
     /// A verifier for any app, with the configured roots.
     func verifier(checkingRevocation: Bool = true) throws -> AppStoreVerifier {
-        let roots = try TrustRoots(at: configuration.roots, besidesApple: configuration.alsoAppleRoots)
+        let roots = try TrustRoots(
+            at: configuration.roots, besidesApple: configuration.alsoAppleRoots,
+            setting: configuration.givenNames["roots"] ?? "--root")
         do {
             try configuration.requireSimulatorAlone(roots)
         } catch {
@@ -83,7 +96,8 @@ extension Composition {
         }
         var verifier = AppStoreVerifier(apps: .any, environments: Set(Environment.allCases), roots: roots)
         if let intermediates = configuration.intermediates {
-            verifier.intermediates = try Intermediates(at: intermediates)
+            verifier.intermediates = try Intermediates(
+                at: intermediates, setting: configuration.givenNames["intermediates"] ?? "--intermediates")
         }
         if checkingRevocation, configuration.revocation != .off {
             let checker = RevocationChecker(transport: HTTPOCSPTransport(), clock: clock)
@@ -95,14 +109,16 @@ extension Composition {
 
 extension TrustRoots {
     /// The roots in the files, or Apple's if there are no files.
-    fileprivate init(at paths: [String], besidesApple: Bool) throws {
+    ///
+    /// - Parameter setting: The name by which the operator gave the files.
+    fileprivate init(at paths: [String], besidesApple: Bool, setting: String) throws {
         var trusted: TrustRoots? = besidesApple || paths.isEmpty ? .apple : nil
         for path in paths {
             let root: TrustRoots
             do {
                 root = try TrustRoots(reading: Input.read(path))
             } catch {
-                throw ValidationError("--root \(path): \((error as? VerificationError)?.message ?? "\(error)")")
+                throw ValidationError("\(setting) \(path): \((error as? VerificationError)?.message ?? "\(error)")")
             }
             trusted = trusted?.union(root) ?? root
         }
@@ -112,14 +128,16 @@ extension TrustRoots {
 
 extension Intermediates {
     /// Reads a file, or all files in a folder with the extension of a certificate.
-    fileprivate init(at path: String) throws {
+    ///
+    /// - Parameter setting: The name by which the operator gave the path.
+    fileprivate init(at path: String, setting: String) throws {
         let endings = [".cer", ".crt", ".der", ".pem"]
         var paths = [path]
         if let names = try? FileManager.default.contentsOfDirectory(atPath: path) {
             paths = names.filter { name in endings.contains { name.lowercased().hasSuffix($0) } }.sorted()
                 .map { "\(path)/\($0)" }
             guard !paths.isEmpty else {
-                throw ValidationError("--intermediates \(path): It has no \(endings.joined(separator: ", ")) file.")
+                throw ValidationError("\(setting) \(path): It has no \(endings.joined(separator: ", ")) file.")
             }
         }
         self.init()
@@ -128,7 +146,7 @@ extension Intermediates {
                 self = union(try Intermediates(reading: Input.read(path)))
             } catch {
                 throw ValidationError(
-                    "--intermediates \(path): \((error as? VerificationError)?.message ?? "\(error)")")
+                    "\(setting) \(path): \((error as? VerificationError)?.message ?? "\(error)")")
             }
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import PurchaseServer
 
 /// The command line.
 @main
@@ -18,8 +19,9 @@ struct Quittance: AsyncParsableCommand {
               quittance simulate --notify http://127.0.0.1:8080/notifications/v2
 
             Exit status: 0 done or verified; 1 refused, with code and reason on standard error; 2 unreadable input or \
-            wrong usage.
+            wrong usage; 3 genuine, but no app could be compared (quittance verify -h).
             """,
+        version: "quittance \(ServerApplication.version)",
         subcommands: [
             Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Check.self, Rebuild.self,
             Simulate.self,
@@ -29,6 +31,7 @@ struct Quittance: AsyncParsableCommand {
     /// Replaces `ParsableCommand.main`: wrong usage ends with status 2, so that scripts can distinguish it from a
     /// refusal, and an error of a running command is printed without the usage.
     static func main() async {
+        Terminal.reserveStandardFiles()
         var isRunning = false
         do {
             var command = try parseAsRoot()
@@ -45,8 +48,16 @@ struct Quittance: AsyncParsableCommand {
                 try? Terminal.print(fullMessage(for: error))
                 Self.exit(withError: ExitCode.success)
             }
-            Terminal.printError(isRunning ? "Error: \(message(for: error))" : fullMessage(for: error))
+            let text = isRunning ? message(for: error) : withoutUsage(fullMessage(for: error))
+            // ArgumentParser's own prefix is another than that of all other messages.
+            Terminal.printError("quittance: " + (text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text))
             Self.exit(withError: ExitCode(2))
         }
+    }
+
+    /// The message without all options of the command, which the last line says how to get.
+    private static func withoutUsage(_ message: String) -> String {
+        message.split(separator: "\n", omittingEmptySubsequences: false).filter { !$0.hasPrefix("Usage: ") }
+            .joined(separator: "\n")
     }
 }

@@ -25,21 +25,39 @@ enum Terminal {
     ///
     /// - Throws: Exit status 2 if the line cannot be written, as on a full disk: lost output is not success.
     static func print(_ line: String) throws {
-        guard write(line, to: STDOUT_FILENO) else {
+        try write(Array("\(line)\n".utf8))
+    }
+
+    /// Writes text to standard output, as ``print(_:)`` does.
+    static func write(_ text: [UInt8]) throws {
+        guard write(text, to: STDOUT_FILENO) else {
             printError("quittance: Cannot write the output: \(String(cString: strerror(errno)))")
             throw ExitCode(2)
         }
     }
 
-    /// Writes a line to standard error.
-    @Sendable static func printError(_ message: String) {
+    /// Writes text to standard error.
+    static func writeError(_ text: [UInt8]) {
         // If standard error cannot be written, the failure cannot be reported either.
-        _ = write(message, to: STDERR_FILENO)
+        _ = write(text, to: STDERR_FILENO)
     }
 
-    private static func write(_ line: String, to file: Int32) -> Bool {
-        var rest = Array(line.utf8)[...]
-        rest.append(UInt8(ascii: "\n"))
+    /// Keeps the numbers of standard files that are closed from files and connections that are opened later: output
+    /// would go into them. Writing to such a number fails.
+    static func reserveStandardFiles() {
+        for file in STDIN_FILENO...STDERR_FILENO where fcntl(file, F_GETFD) < 0 {
+            // Opens the lowest free number.
+            _ = open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY)
+        }
+    }
+
+    /// Writes a line to standard error.
+    @Sendable static func printError(_ message: String) {
+        writeError(Array("\(message)\n".utf8))
+    }
+
+    private static func write(_ text: [UInt8], to file: Int32) -> Bool {
+        var rest = text[...]
         while !rest.isEmpty {
             #if canImport(Glibc)
             let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }

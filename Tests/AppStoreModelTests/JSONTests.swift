@@ -25,7 +25,7 @@ import Testing
     @Test(arguments: [
         "", " ", "{", "}", "[", "[1", "[1,]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "01", "1.", ".5",
         "-", "+1", "1e", "1e+", "0x1", "NaN", "Infinity", "nul", "tru", "\"", "\"\\", "\"\\x\"", "\"\\u12\"",
-        "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800\\u0041\"", "\"\u{1}\"", "\"\n\"", "1 2", "{} x", "\u{feff}{}", "[1 2]",
+        "\"\\ud800\\u004\"", "\"\\ud800\\x\"", "\"\u{1}\"", "\"\n\"", "1 2", "{} x", "\u{feff}{}", "[1 2]",
         "\"\\u00g0\"",
     ])
     func `JSON that RFC 8259 does not allow is refused`(text: String) {
@@ -36,6 +36,43 @@ import Testing
         arguments: [[0x22, 0xff, 0x22], [0x22, 0xc0, 0x80, 0x22], [0x22, 0xed, 0xa0, 0x80, 0x22], [0x80]] as [[UInt8]])
     func `bytes that are not UTF-8 are refused`(bytes: [UInt8]) {
         #expect(throws: JSONError.self) { try JSONValue(parsing: bytes) }
+    }
+
+    /// The text with « replaced by U+FDD0, which a literal cannot contain: the mark of lone surrogates in memory.
+    private static func marked(_ text: String) -> [UInt8] {
+        let scalars = text.unicodeScalars.map { $0 == "«" ? Unicode.Scalar(0xfdd0 as UInt32) ?? $0 : $0 }
+        return Array(String(String.UnicodeScalarView(scalars)).utf8)
+    }
+
+    @Test(arguments: [
+        #""\ud800""#, #""\udfff""#, #""a\udc00\ud800z""#, #""\ud800\ud800😀""#, #"{"\udbff":["\udc00é"]}"#,
+        #""\ud800A""#, #""\ud800\n\"""#, #""«""#, "\"««\u{10d800}\"", "\"\u{10d800}\"", #""«\ud800«""#,
+        "\"«\u{301}\\n\"", "\"\u{feff}\u{ff21}\u{f8ff}\"", #""««««\ud800««""#,
+    ])
+    func `a lone surrogate comes back unchanged, as does text that looks like its form in memory`(
+        text: String
+    ) throws {
+        let bytes = Self.marked(text)
+        let json = try JSONValue(parsing: bytes)
+        #expect(Array(json.compactText.utf8) == bytes)
+        #expect(try JSONValue(parsing: json.compactText.utf8) == json)
+    }
+
+    @Test func `no two different strings are equal because of a lone surrogate`() throws {
+        let texts = [
+            #""\ud800""#, #""\ud801""#, "\"«\u{10d800}\"", "\"««\u{10d800}\"", #""«\ud800""#, #""\ud800«""#,
+            "\"\u{10d800}\"", #""\ufdd0""#, #""\ufffd""#, #""\ud83d""#, #""\ude00""#, #""\ud83d\ude00""#,
+        ]
+        #expect(Set(try texts.map { try JSONValue(parsing: Self.marked($0)) }).count == texts.count)
+        // An escaped letter is the letter.
+        let escaped = try JSONValue(parsing: #""\ufdd0\ud800""#.utf8)
+        #expect(try JSONValue(parsing: Self.marked(#""«\ud800""#)) == escaped)
+    }
+
+    @Test func `a lone surrogate survives in a typed payload`() throws {
+        let text = #"{"productId":"\ud800","new\udc00":"\udc00"}"#
+        let payload = try JSONValue(parsing: text.utf8).decode(JWSTransactionDecodedPayload.self)
+        #expect(try JSONValue(encoding: payload).compactText == text)
     }
 
     @Test func `nesting is read to its limit and no deeper`() throws {

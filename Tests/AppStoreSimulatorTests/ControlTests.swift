@@ -132,7 +132,9 @@ import Testing
         Story(
             name: "decline", before: [anna, "POST /customers/anna/ask-to-buy", coins],
             command: "POST /customers/anna/decline", notifications: []),
-        Story(name: "expire", before: paid, command: "POST /customers/anna/expire", notifications: ["EXPIRED"]),
+        Story(
+            name: "expire", before: paid + ["POST /customers/anna/expire"],
+            command: #"POST /clock/advance {"days":31}"#, notifications: ["EXPIRED"]),
         Story(
             name: "extend", before: paid, command: #"POST /customers/anna/extend {"days":30}"#,
             notifications: ["RENEWAL_EXTENDED"]),

@@ -97,7 +97,8 @@ import Testing
             ]),
     ]
 
-    private static let worlds: [(seed: UInt64, occurrences: [Occurrence])] = (1...40 as ClosedRange<UInt64>).map { seed in
+    private static let worlds: [(seed: UInt64, occurrences: [Occurrence])] = (1...40 as ClosedRange<UInt64>).map {
+        seed in
         let world = try? RandomWorld(seed: seed, customers: 6, actions: 250).world
         return (seed, world?.occurrences ?? [])
     }

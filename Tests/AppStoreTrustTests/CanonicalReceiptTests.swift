@@ -47,7 +47,7 @@ import Testing
         _ receipt: [UInt8], _ verifier: AppStoreVerifier
     ) async throws -> [(name: String, document: [UInt8])] {
         var documents: [(String, [UInt8])] = []
-        for wrapping in ReceiptWrapping.all(unsigned: 1000) {
+        for wrapping in ReceiptWrapping.all(unsignedBytes: 1000) {
             let wrapped = try wrapping(receipt)
             #expect(wrapped != receipt, "\(wrapping.name)")
             documents.append((wrapping.name, try await verifier.verify(receipt: wrapped, at: now).document))

@@ -180,12 +180,12 @@ import X509
     }
 
     @Test(arguments: ["v2-a", "v2-b"])
-    func `old transaction receipts are valid at the time of purchase, whatever environment they name`(
+    func `an old transaction receipt that says Sandbox is refused for production, and valid in the sandbox`(
         file: String
     ) async throws {
         let document = try TestData.receipt("transaction-receipts/\(file).b64")
         var verifier = AppStoreVerifier(
-            apps: .only([.init(bundleId: "com.d--buzz.gag-plus.ios.001")]), environments: [.production])
+            apps: .only([.init(bundleId: "com.d--buzz.gag-plus.ios.001")]), environments: [.sandbox])
         verifier.intermediates = try Intermediates(reading: TestData.bytes("intermediates/AppleiTunesStoreCA.cer"))
         let verified = try await verifier.verify(transactionReceipt: document, at: Self.now)
         #expect(verified.bundleId == "com.d--buzz.gag-plus.ios.001")
@@ -195,6 +195,12 @@ import X509
         let production = String(decoding: document, as: UTF8.self)
             .replacing(#""environment" = "Sandbox";"#, with: "")
         #expect(production.utf8.count < document.count)
+        verifier.environments = [.production]
+        let refusal = await Self.code { [verifier] () async throws(VerificationError) in
+            _ = try await verifier.verify(transactionReceipt: document, at: Self.now)
+        }
+        #expect(refusal == .otherEnvironment)
+        // The word is not signed: without it nothing says where the receipt is from.
         let other = try await verifier.verify(transactionReceipt: production.utf8, at: Self.now)
         #expect(other.payload == verified.payload)
     }

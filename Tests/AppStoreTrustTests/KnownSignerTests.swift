@@ -146,6 +146,21 @@ import Testing
         }
     }
 
+    @Test(arguments: VectorTests.files)
+    func `a verdict does not depend on what was verified before`(file: String) async throws {
+        let file = try VectorTests.committed(file)
+        for (name, trust) in file.trust.sorted(by: { $0.key < $1.key }) {
+            let vectors = file.vectors.filter { $0.trust == name }
+            var alone: [String: String] = [:]
+            for vector in vectors { alone[vector.id] = try await vector.error(of: trust.verifier)?.message ?? "" }
+            let together = try trust.verifier
+            for vector in vectors + vectors.reversed() + vectors.sorted(by: { $0.input < $1.input }) {
+                let message = try await vector.error(of: together)?.message ?? ""
+                #expect(message == alone[vector.id], "\(vector.id)")
+            }
+        }
+    }
+
     @Test func `a full cache drops the least recently used signer`() {
         let known = KnownSigners<Int, String>()
         for number in 1...Limits.knownSigners { known.insert("signer \(number)", for: number) }

@@ -67,6 +67,33 @@ import X509
         }
     }
 
+    @Test(arguments: [false, true])
+    func `two leaves of one issuer and serial number have one status, whichever is asked about first`(
+        isReversed: Bool
+    ) async throws {
+        let chain = try RevocableChain()
+        var leaf = chain.plan.leaf
+        (leaf.serialNumber, leaf.key) = (Array(chain.leaf.serialNumber.bytes), .newP256())
+        var questions = [chain.question, OCSPQuestion(about: try leaf.issue(), issuedBy: chain.intermediate)]
+        if isReversed { questions.reverse() }
+        // The responder says once that the serial number is revoked, and is never reached again.
+        let transport = TestTransport { responder, count in
+            guard count == 1 else { throw CancellationError() }
+            var response = chain.response(of: responder)
+            response.certificateStatus = .revoked("20231114222000Z")
+            return try response.encoded()
+        }
+        let checker = Self.patient(transport)
+        for question in questions + questions {
+            let status = await checker.statuses([question], at: Self.now).first
+            guard case .revoked = status else {
+                Issue.record("\(String(describing: status))")
+                return
+            }
+        }
+        #expect(transport.count == 1)
+    }
+
     @Test func `a known signer is checked for revocation like any other`() async throws {
         let chain = try RevocableChain()
         let transport = TestTransport { responder, _ in

@@ -9,7 +9,7 @@ import Testing
 @Suite struct VectorTests {
     static let files = ["tokens", "notifications", "receipts", "transaction-receipts"]
 
-    private static func committed(_ name: String) throws -> VectorFile {
+    static func committed(_ name: String) throws -> VectorFile {
         let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         let data = try Data(contentsOf: folder.appendingPathComponent("Vectors/\(name).json"))
         return try JSONDecoder().decode(VectorFile.self, from: data)
@@ -47,6 +47,16 @@ import Testing
             let surprises = try await Self.surprises(file)
             #expect(surprises == [])
         }
+    }
+
+    @Test func `the README has the true numbers of vectors`() throws {
+        let vectors = try Self.files.flatMap { try Self.committed($0).vectors }
+        let valid = vectors.count { $0.expected == "verified" }
+        let project = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let text = try String(contentsOf: project.appendingPathComponent("README.md"), encoding: .utf8)
+        #expect(text.contains("[\(vectors.count) test documents]"))
+        #expect(text.contains("\(valid) must verify. \(vectors.count - valid) must be refused"))
     }
 
     @Test func `every code is expected of some vector, and ids are unique`() throws {

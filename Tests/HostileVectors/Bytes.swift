@@ -8,7 +8,7 @@ extension [UInt8] {
         return self[..<range.lowerBound] + new + self[range.upperBound...]
     }
 
-    /// A big-endian number less a smaller one of the same length.
+    /// These bytes minus `other`, both as big-endian numbers. `other` has the same length and is not greater.
     func subtracting(_ other: [UInt8]) -> [UInt8] {
         var borrow = 0
         return zip(self, other).reversed().map { left, right in

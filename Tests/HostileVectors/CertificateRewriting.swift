@@ -5,7 +5,7 @@ import Crypto
 import ReceiptCoding
 import SwiftASN1
 
-/// A certificate in three parts, of which the issuer signed only the first: rewrites the other two.
+/// A certificate in its three parts. The issuer signed only the first: the other two can be changed without its key.
 public struct CertificateRewriting {
     /// `tbsCertificate`, with its header.
     var signed: [UInt8]
@@ -17,7 +17,7 @@ public struct CertificateRewriting {
     init(_ certificate: [UInt8]) throws {
         self = try DER.sequence(try DER.parse(certificate), identifier: .sequence) { nodes in
             guard let signed = nodes.next(), let algorithm = nodes.next() else {
-                throw VectorError(description: "A certificate without its parts")
+                throw VectorError(description: "A certificate without its three parts")
             }
             let signature = try ASN1BitString(derEncoded: &nodes)
             return Self(
@@ -41,15 +41,15 @@ public struct CertificateRewriting {
         return parts.encoded
     }
 
-    /// The certificate with its last bit declared unused. That bit must be zero: half of all certificates have such a
-    /// form.
+    /// The certificate with the last bit of its signature declared unused. That bit must be zero, as it is in half of
+    /// all signatures.
     public static func withUnusedBit(_ certificate: [UInt8]) throws -> [UInt8] {
         var parts = try Self(certificate)
         parts.signature[0] = 1
         return parts.encoded
     }
 
-    /// The certificate with one byte more in its length than needed.
+    /// The certificate with its length encoded in one byte more than needed.
     public static func withLongLength(_ certificate: [UInt8]) -> [UInt8] {
         [0x30, 0x83, 0x00] + certificate.dropFirst(2)
     }

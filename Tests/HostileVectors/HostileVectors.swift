@@ -2,12 +2,12 @@
 
 /// All vectors, keyed by the name of their file.
 public enum HostileVectors {
-    /// Creates all vectors with new keys and signatures, and the same faults as the last time.
+    /// Creates all vectors with new keys and signatures. Their faults are the same each time.
     public static func make() throws -> [String: VectorFile] {
         let world = try World()
         let trust = try world.trust
         let families: [(name: String, about: String, cases: [Case])] = [
-            ("tokens", "Compact JWS, asked for as transactions.", TokenCases.all),
+            ("tokens", "Compact JWS, most of them verified as transactions.", TokenCases.all),
             ("notifications", "Version 2 notifications with the tokens inside of them.", NotificationCases.all),
             ("receipts", "PKCS#7 app receipts.", ReceiptCases.all),
             ("transaction-receipts", "Old transaction receipts.", TransactionReceiptCases.all),

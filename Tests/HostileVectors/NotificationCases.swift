@@ -50,7 +50,7 @@ enum NotificationCases {
 
     private static let app = #"{"receiptType":"Sandbox","bundleId":"com.example","receiptCreationDate":1700000500000}"#
 
-    /// A notification without tokens inside, which `breaking` has changed.
+    /// A notification without tokens inside, after `breaking` has changed its plan.
     private static func outer(
         _ id: String, _ description: String, _ expected: VerificationError.Code?,
         _ breaking: @escaping @Sendable (inout TokenPlan, World) throws -> Void
@@ -70,7 +70,7 @@ enum NotificationCases {
     static let all = [
         parts("genuine", "As the App Store sends it.", nil),
         parts("no-renewal-info", "A transaction alone.", nil, renewal: nil),
-        parts("no-parts", "No tokens inside, as for TEST.", nil, transaction: nil, renewal: nil),
+        parts("no-parts", "No tokens inside, as in a `TEST` notification.", nil, transaction: nil, renewal: nil),
         parts(
             "renewal-info-alone", "Renewal info without a transaction that binds it to an app.", .otherPurchase,
             transaction: nil),
@@ -126,7 +126,7 @@ enum NotificationCases {
         parts("no-subject", "A notification without a subject.", .otherApp, transaction: nil, renewal: nil) {
             $0.replacing(#""data""#, with: #""date""#)
         },
-        parts("data-null", "A subject that is null beside one that is not.", nil, transaction: nil, renewal: nil) {
+        parts("data-null", "`data` is null, and `summary` is the subject.", nil, transaction: nil, renewal: nil) {
             $0.replacing(#""data""#, with: #""data":null,"summary""#)
         },
         parts(
@@ -136,18 +136,20 @@ enum NotificationCases {
             $0.replacing(#""data""#, with: #""unclaimInfo""#)
         },
         parts(
-            "app-transaction", "A notification about the app's purchase.", nil, transaction: nil, renewal: nil,
+            "app-transaction", "A notification with an app transaction.", nil, transaction: nil, renewal: nil,
             appTransaction: app),
         parts(
-            "app-transaction-other-app", "The app's purchase is of another app.", .otherPurchase, transaction: nil,
+            "app-transaction-other-app", "An app transaction of another app that is accepted too.", .otherPurchase,
+            transaction: nil,
             renewal: nil, appTransaction: app.replacing("com.example", with: "com.example.two")),
         parts(
-            "app-transaction-other-environment", "The app's purchase is from another environment.", .otherPurchase,
+            "app-transaction-other-environment", "An app transaction from another environment that is accepted too.",
+            .otherPurchase,
             transaction: nil, renewal: nil,
             appTransaction: app.replacing("Sandbox", with: "Production").replacing(
                 #""bundleId""#, with: #""appAppleId":7,"bundleId""#)),
         parts(
-            "app-transaction-other-kind", "A transaction in the place of the app's purchase.", .otherKind,
+            "app-transaction-other-kind", "A transaction in the place of the app transaction.", .otherKind,
             transaction: nil, renewal: nil, appTransaction: transaction),
         outer("self-made", "A notification that another authority signed.", .untrustedChain) { plan, world in
             plan.chain = try world.other.tokens.issue().map { try [UInt8](der: $0) }
@@ -166,7 +168,7 @@ enum NotificationCases {
             plan.key = world.xcode.token.plan.key
         },
         parts(
-            "two-subjects", "A notification about two subjects, of which readers may take either.", .otherPurchase
+            "two-subjects", "A notification with two subjects: readers may take either.", .otherPurchase
         ) {
             $0.replacing(#""data""#, with: #""summary":{"bundleId":"com.evil","environment":"Sandbox"},"data""#)
         },

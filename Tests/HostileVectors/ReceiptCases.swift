@@ -56,7 +56,7 @@ enum ReceiptCases {
         [
             receipt("genuine", "As the App Store would sign it.", nil),
             receipt("genuine-sha1", "Signed with SHA-1, as until 2023.", nil) { plan, _ in plan.digest = .sha1 },
-            document("empty", "Nothing.", .malformed) { _ in [] },
+            document("empty", "No bytes.", .malformed) { _ in [] },
             document("cut-off", "The last byte is missing.", .malformed) { $0.dropLast() },
             document(
                 "trailing-bytes", "Bytes after the receipt, which the App Store ignores.", nil,
@@ -64,20 +64,20 @@ enum ReceiptCases {
             ) {
                 $0 + [0xde, 0xad]
             },
-            document("length-absurd", "A length of 2^64 bytes.", .malformed) { _ in
+            document("length-absurd", "A length of 2^64 − 1 bytes.", .malformed) { _ in
                 [0x30, 0x88] + [UInt8](repeating: 0xff, count: 8) + [0x06]
             },
             document("other-content-type", "PKCS#7 that is not signed data.", .malformed) {
                 $0.replacingFirst([0xf7, 0x0d, 0x01, 0x07, 0x02], with: [0xf7, 0x0d, 0x01, 0x07, 0x03])
             },
             document(
-                "indefinite-lengths", "The outer lengths indefinite, as Xcode writes them.", nil,
+                "indefinite-lengths", "An indefinite outer length, as in Xcode's receipts.", nil,
                 source: "legacy-receipts A.5"
             ) {
-                // The App Store's outer length has three bytes, two of them after the first.
+                // Drops the outer tag and its length: `0x82` and two more bytes.
                 [0x30, 0x80] + $0.dropFirst(4) + [0, 0]
             },
-            receipt("chunks", "The payload in chunks, as Xcode writes it.", nil, source: "legacy-receipts A.5") {
+            receipt("chunks", "The payload in chunks, as in Xcode's receipts.", nil, source: "legacy-receipts A.5") {
                 plan, _ in
                 let chunks = plan.payload.chunks(of: 10).map { DEREncoding.octetString($0) }
                 plan.content = [0x24, 0x80] + chunks.joined() + [0, 0]
@@ -102,7 +102,8 @@ enum ReceiptCases {
                 plan.signers = 0
             },
             receipt(
-                "signed-attributes", "Signed attributes, which would be covered in place of the payload.", .malformed,
+                "signed-attributes",
+                "Signed attributes: with them, the signature covers them and not the payload directly.", .malformed,
                 source: "RFC 5652 section 5.4"
             ) { plan, _ in
                 plan.signedAttributes = DEREncoding.context0([])
@@ -122,7 +123,7 @@ enum ReceiptCases {
     }
 
     /// Changes outside the signature. The verifier must return the same document for all of them.
-    private static let wrappings = ReceiptWrapping.all(unsigned: 300).map { wrapping in
+    private static let wrappings = ReceiptWrapping.all(unsignedBytes: 300).map { wrapping in
         Case(
             id: "receipt::wrapped-\(wrapping.name)", description: wrapping.description, kind: .receipt, expected: nil,
             source: "RFC 5652 section 5.4: the signature covers the content alone"
@@ -145,13 +146,14 @@ enum ReceiptCases {
     private static let signers =
         [
             receipt(
-                "algorithm-with-digest", "The algorithm named with its digest, as Xcode 15 does.", nil,
+                "algorithm-with-digest", "A signature algorithm that names its digest, as in Xcode 15's receipts.", nil,
                 source: "legacy-receipts A.2"
             ) { plan, _ in
                 plan.signatureAlgorithm = .sha256WithRSAEncryption
             },
             receipt(
-                "algorithm-with-other-digest", "The algorithm named with another digest than the signer's.",
+                "algorithm-with-other-digest",
+                "A signature algorithm that names SHA-256, with the digest algorithm SHA-1.",
                 .unsupportedAlgorithm
             ) { plan, _ in
                 plan.digest = .sha1
@@ -170,44 +172,68 @@ enum ReceiptCases {
             ) { plan, _ in
                 plan.signatureAlgorithm = .sha256
             },
-            receipt("key-on-curve", "A signer whose key is on a curve.", .unsupportedAlgorithm) { plan, world in
+            receipt("key-on-curve", "A signer with an elliptic-curve key.", .unsupportedAlgorithm) { plan, world in
                 var chain = world.authority.receipts
                 chain.leaf.key = .newP256()
                 let certificates = try chain.issue()
                 plan.certificates = try certificates.map { try [UInt8](der: $0) }
                 plan.signer = try SigningChain.issuerAndSerialNumber(of: certificates[0])
             },
-            receipt("signature-other-payload", "The signature of something else.", .invalidSignature) { plan, _ in
+            receipt("signature-other-payload", "The signature of other bytes.", .invalidSignature) { plan, _ in
                 plan.signedBytes = [1, 2, 3]
             },
             signature("empty", "An empty signature.") { _ in [] },
             signature("zeros", "A signature of zeros.") { [UInt8](repeating: 0, count: $0.count) },
-            signature("ones", "A signature larger than the key.") { [UInt8](repeating: 0xff, count: $0.count) },
-            signature("short", "A byte too few.") { Array($0.dropFirst()) },
-            signature("long", "A byte too many.") { [0] + $0 },
+            signature("ones", "A signature whose value exceeds the key's modulus.") {
+                [UInt8](repeating: 0xff, count: $0.count)
+            },
+            signature("short", "A signature with a byte too few.") { Array($0.dropFirst()) },
+            signature("long", "A signature with a byte too many.") { [0] + $0 },
             receipt(
-                "signature-changed", "One bit of the signature.", .invalidSignature, source: "RFC 8017 section 8.2.2"
+                "signature-changed", "One bit of the signature is changed.", .invalidSignature,
+                source: "RFC 8017 section 8.2.2"
             ) { plan, _ in
                 plan.signature = { [$0[0] ^ 1] + $0.dropFirst() }
             },
-            receipt("payload-changed", "One bit of the payload, after signing.", .invalidSignature) { plan, _ in
+            receipt("payload-changed", "One letter of the payload is changed after signing.", .invalidSignature) {
+                plan, _ in
                 plan.document = { $0.replacingFirst(Array("com.example".utf8), with: Array("com.examplf".utf8)) }
             },
-            receipt("other-serial-number", "The signer's certificate under another serial number.", .malformed) {
+            receipt(
+                "other-serial-number", "The signer is named with a serial number that no certificate has.", .malformed
+            ) {
                 plan, _ in
                 plan.signer = plan.signer.dropLast() + [plan.signer.last.map { $0 ^ 1 } ?? 0]
             },
             receipt(
-                "serial-number-padded", "The signer's serial number with zeros in front: a second name for it.",
+                "serial-number-padded", "The signer's serial number with superfluous zeros in front.",
                 .malformed, source: "X.690 section 8.3.2"
             ) { plan, _ in
                 plan.signer = padded(plan.signer)
             },
             receipt(
-                "rank-chain-before-contents", "An unreadable payload that another authority signed.", .untrustedChain,
+                "order-chain-before-contents", "An unreadable payload that another authority signed.", .untrustedChain,
                 source: "devsisters/go-applereceipt"
             ) { plan, world in
                 plan = try ReceiptPlan([0x30, 0x00], by: world.other.receipts)
+            },
+            receipt(
+                "serial-number-shared-first", "The signer before another leaf of its issuer and serial number.", nil,
+                source: "RFC 5652 section 5.3"
+            ) { plan, world in
+                plan.certificates.append(try secondLeaf(&plan, world))
+            },
+            receipt(
+                "serial-number-shared-second", "The signer after another leaf of its issuer and serial number.", nil,
+                source: "RFC 5652 section 5.3"
+            ) { plan, world in
+                plan.certificates.insert(try secondLeaf(&plan, world), at: 0)
+            },
+            receipt(
+                "serial-number-shared-other", "Only another leaf of the signer's issuer and serial number.",
+                .invalidSignature, source: "RFC 5652 section 5.3"
+            ) { plan, world in
+                plan.certificates[0] = try secondLeaf(&plan, world)
             },
             receipt("serial-number-top-bit", "A serial number with its top bit set.", nil) { plan, world in
                 var chain = world.authority.receipts
@@ -216,7 +242,16 @@ enum ReceiptCases {
             },
         ] as [Case]
 
-    /// An issuer and serial number with superfluous zeros in front of the number, its last element.
+    /// Gives the signer a serial number, and issues another leaf with the same one.
+    private static func secondLeaf(_ plan: inout ReceiptPlan, _ world: World) throws -> [UInt8] {
+        var chain = world.authority.receipts
+        chain.leaf.serialNumber = [0x11, 0x22, 0x33]
+        plan = try ReceiptPlan(plan.payload, by: chain)
+        chain.leaf.key = try .newRSA()
+        return try [UInt8](der: chain.leaf.issue())
+    }
+
+    /// An IssuerAndSerialNumber whose serial number has superfluous zeros in front. The number is the last element.
     private static func padded(_ signer: [UInt8]) -> [UInt8] {
         let content = Array(signer.dropFirst(signer[1] < 0x80 ? 2 : 2 + Int(signer[1] & 0x7f)))
         let nameLength = 2 + Int(content[1])
@@ -238,27 +273,32 @@ enum ReceiptCases {
         }
     }
 
-    private static let acceptsAnyMark = [
+    private static let ignoresMarkerOIDs = [
         Vector.Conflict(
             implementation: "readdle/app-store-receipt-verification, devsisters/go-applereceipt, IdeasOnCanvas",
             actual: "verified", reason: "They do not check the marker OIDs.")
     ]
 
+    private static let keyUsageRule = "RFC 5280 section 4.2.1.3"
+
     private static let chains =
         [
             chain(
-                "leaf-without-mark", "A leaf without the marker OID, issued for another purpose.", .untrustedChain,
-                conflicts: acceptsAnyMark
+                "leaf-without-marker", "A leaf without the marker OID, issued for another purpose.", .untrustedChain,
+                conflicts: ignoresMarkerOIDs
             ) { chain, _ in
                 chain.leaf.markerOIDs = []
             },
             chain(
-                "intermediate-without-mark", "An intermediate without the marker OID.", .untrustedChain,
-                conflicts: acceptsAnyMark
+                "intermediate-without-marker", "An intermediate without the marker OID.", .untrustedChain,
+                conflicts: ignoresMarkerOIDs
             ) { chain, _ in
                 chain.intermediate.markerOIDs = []
             },
-            chain("intermediate-wwdr-g2", "The marker OID of WWDR G2.", .untrustedChain, conflicts: acceptsAnyMark) {
+            chain(
+                "intermediate-wwdr-g2", "An intermediate with the marker OID of WWDR G2.", .untrustedChain,
+                conflicts: ignoresMarkerOIDs
+            ) {
                 chain, _ in
                 chain.intermediate.markerOIDs = [.worldwideDeveloperRelationsG2]
             },
@@ -267,19 +307,48 @@ enum ReceiptCases {
                 chain.intermediate.constraints = .notCertificateAuthority
             },
             chain(
-                "leaf-unknown-demand", "A leaf with an unknown critical extension.", .untrustedChain,
+                "leaf-unknown-critical-extension", "A leaf with an unknown critical extension.", .untrustedChain,
                 source: "RFC 5280 section 4.2"
             ) { chain, _ in
                 chain.leaf.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
+            chain(
+                "leaf-key-usage-other", "A leaf whose key usage has only keyAgreement.", .untrustedChain,
+                source: keyUsageRule
+            ) { chain, _ in
+                chain.leaf.keyUsage = KeyUsage(keyAgreement: true)
+            },
+            chain(
+                "leaf-key-usage-absent", "A leaf without key usage, which permits each use.", nil, source: keyUsageRule
+            ) { chain, _ in
+                chain.leaf.keyUsage = nil
+            },
+            chain(
+                "intermediate-key-usage-other", "An intermediate whose key usage has only digitalSignature.",
+                .untrustedChain, source: keyUsageRule
+            ) { chain, _ in
+                chain.intermediate.keyUsage = .signer
+            },
+            chain(
+                "intermediate-key-usage-absent", "An intermediate without key usage, which permits each use.", nil,
+                source: keyUsageRule
+            ) { chain, _ in
+                chain.intermediate.keyUsage = nil
+            },
+            receipt(
+                "root-key-usage-other", "The trusted root's key usage has only cRLSign.", .untrustedChain,
+                source: keyUsageRule, trust: "roots that issue nothing"),
             chain("self-made", "A chain with the same names that another authority issued.", .untrustedChain) {
                 chain, world in
                 chain = world.other.receipts
             },
-            chain("marks-exchanged", "Each marker OID on the other certificate.", .untrustedChain) { chain, _ in
+            chain("markers-exchanged", "Each marker OID on the other certificate.", .untrustedChain) { chain, _ in
                 swap(&chain.leaf.markerOIDs, &chain.intermediate.markerOIDs)
             },
-            chain("itunes-store-marks", "The marker OIDs of transaction receipts' signers.", .untrustedChain) {
+            chain(
+                "itunes-store-markers", "A chain with the marker OIDs of transaction receipts' signers.",
+                .untrustedChain
+            ) {
                 chain, _ in
                 chain.leaf.markerOIDs = [.purchaseReceiptSigning]
                 chain.intermediate.markerOIDs = [.iTunesStoreAuthority]
@@ -333,7 +402,8 @@ enum ReceiptCases {
             },
             receipt(
                 "expired-intermediate-in-front",
-                "An expired intermediate of the same name and key in front, as WWDR of 2008 and 2013.", nil
+                "An expired intermediate of the same name and key in front, like WWDR's of 2008 and 2013.",
+                nil
             ) { plan, world in
                 var expired = world.authority.receipts.intermediate
                 expired.until = Timestamp(milliseconds: World.issued.milliseconds - World.day)
@@ -346,20 +416,22 @@ enum ReceiptCases {
     private static let certificates =
         [
             receipt(
-                "leaf-parameters-absent", "The leaf without the parameters of its algorithm, which its issuer signed.",
+                "leaf-parameters-absent",
+                "The leaf's outer algorithm without its NULL parameters. The signed part is unchanged.",
                 .malformed, source: "RFC 5280 section 4.1.1.2"
             ) { plan, _ in
                 plan.certificates[0] = try CertificateRewriting.withoutParameters(plan.certificates[0])
             },
             receipt(
                 "intermediate-parameters-absent",
-                "The intermediate without the parameters of its algorithm, which its issuer signed.", .untrustedChain,
+                "The intermediate's outer algorithm without its NULL parameters. The signed part is unchanged.",
+                .untrustedChain,
                 source: "RFC 5280 section 4.1.1.2"
             ) { plan, _ in
                 plan.certificates[1] = try CertificateRewriting.withoutParameters(plan.certificates[1])
             },
             receipt(
-                "leaf-algorithms-differ", "A leaf whose signed part names SHA-1, signed with SHA-256.",
+                "leaf-algorithms-differ", "A leaf that names SHA-1 in its signed part, but is signed with SHA-256.",
                 .malformed, source: "RFC 5280 section 4.1.1.2"
             ) { plan, world in
                 let withRSA: [UInt8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01]
@@ -372,6 +444,7 @@ enum ReceiptCases {
                 source: "X.690 section 11.2"
             ) { plan, world in
                 var chain = world.authority.receipts
+                // `withUnusedBit` needs a signature whose last bit is zero: tries serial numbers until there is one.
                 for number in 1...UInt8.max where plan.certificates[0].last.map({ $0 & 1 == 1 }) == true {
                     chain.leaf.serialNumber = [number]
                     plan = try ReceiptPlan(plan.payload, by: chain)
@@ -379,7 +452,7 @@ enum ReceiptCases {
                 plan.certificates[0] = try CertificateRewriting.withUnusedBit(plan.certificates[0])
             },
             receipt(
-                "leaf-long-length", "A leaf whose length has one byte more than needed.", .malformed,
+                "leaf-long-length", "A leaf whose length is encoded in one byte more than needed.", .malformed,
                 source: "X.690 section 10.1"
             ) { plan, _ in
                 plan.certificates[0] = CertificateRewriting.withLongLength(plan.certificates[0])
@@ -392,7 +465,8 @@ enum ReceiptCases {
             },
             receipt(
                 "leaf-other-signature",
-                "A leaf with the other signature that its issuer's key has for it. ECDSA does not rule it out.", nil,
+                "A leaf with the second valid ECDSA signature of the same bytes: the curve's order minus s.",
+                nil,
                 source: "FIPS 186-5 section 6.4"
             ) { plan, world in
                 var chain = world.authority.receipts
@@ -424,33 +498,37 @@ enum ReceiptCases {
     private static let dates =
         [
             dated(
-                "before-leaf", "Created a second before its leaf begins.", "2023-11-14T22:13:19Z", .certificateExpired),
-            dated("first-second", "Created with its leaf's first second.", "2023-11-14T22:13:20Z", nil),
-            dated("last-second", "Created with its leaf's last second.", "2025-11-13T22:13:20Z", nil),
-            dated("after-leaf", "Created after its leaf's last second.", "2025-11-13T22:13:21Z", .certificateExpired),
-            dated("absurd", "An invalid date, so checked now.", "yesterday", .certificateExpired),
-            dated(
-                "30-february", "A date that is not in the calendar, so checked now.", "2024-02-30T00:00:00Z",
+                "before-leaf", "Created a second before its leaf became valid.", "2023-11-14T22:13:19Z",
                 .certificateExpired),
-            dated("empty", "An empty date, so checked now.", "", .certificateExpired),
-            replacing("created-never", "No date, so checked now.", 12, nil, .certificateExpired),
+            dated("first-second", "Created in its leaf's first second.", "2023-11-14T22:13:20Z", nil),
+            dated("last-second", "Created in its leaf's last second.", "2025-11-13T22:13:20Z", nil),
+            dated("after-leaf", "Created after its leaf's last second.", "2025-11-13T22:13:21Z", .certificateExpired),
+            dated(
+                "absurd", "An invalid date, so its certificates must be valid now.", "yesterday", .certificateExpired),
+            dated(
+                "30-february", "A date that is not in the calendar, so its certificates must be valid now.",
+                "2024-02-30T00:00:00Z",
+                .certificateExpired),
+            dated("empty", "An empty date, so its certificates must be valid now.", "", .certificateExpired),
+            replacing("created-never", "No date, so its certificates must be valid now.", 12, nil, .certificateExpired),
             adding(
-                "created-empty-first", "An empty date before one from before the leaf.", in: .front, 12,
+                "created-empty-first", "An empty date in front of the valid one: it counts as missing.", in: .front, 12,
                 DEREncoding.ia5String(""), nil),
             adding(
-                "created-twice", "A second date, of which the first counts.", in: .front, 12,
+                "created-twice", "Two dates. The first counts: it is before the leaf.", in: .front, 12,
                 DEREncoding.ia5String("2020-01-01T00:00:00Z"), .certificateExpired),
             adding(
-                "created-twice-behind", "A second date, of which the first counts.", in: .back, 12,
+                "created-twice-behind", "Two dates. The first counts, and the leaf was valid then.", in: .back, 12,
                 DEREncoding.ia5String("2020-01-01T00:00:00Z"), nil),
             chain(
-                "expired-intermediate", "An intermediate that ended before the receipt was created.",
+                "expired-intermediate", "An intermediate that expired before the receipt was created.",
                 .certificateExpired
             ) { chain, _ in
                 chain.intermediate.until = Timestamp(milliseconds: World.issued.milliseconds - World.day)
             },
             chain(
-                "expired-then-valid-now", "A leaf that begins after the receipt was created, and is valid now.",
+                "not-yet-valid-then-valid-now",
+                "A leaf that became valid after the receipt was created, and is valid now.",
                 .certificateExpired
             ) { chain, _ in
                 chain.leaf.from = Timestamp(milliseconds: 1_800_000_000_000)
@@ -486,7 +564,7 @@ enum ReceiptCases {
         _ id: String, _ description: String, _ payload: [UInt8], _ expected: VerificationError.Code?
     ) -> Case {
         receipt(id, description, expected, source: "legacy-receipts B") { plan, world in
-            // Without a date, its certificates must be valid now.
+            // These payloads have no date, so the certificates must be valid now.
             var chain = world.authority.receipts
             chain.leaf.until = Timestamp(milliseconds: 2_000_000_000_000)
             plan = try ReceiptPlan(payload, by: chain)
@@ -499,7 +577,7 @@ enum ReceiptCases {
             bytes("payload-no-set", "A payload that is a sequence.", [0x30, 0x00], .unreadable),
             bytes("payload-no-attributes", "A payload without attributes.", [0x31, 0x00], .otherApp),
             adding(
-                "attribute-beyond-int32", "An attribute of a type beyond 2^31.", 0x1_0000_0000, [0x0c, 0x00], nil,
+                "attribute-beyond-int32", "An attribute of the type 2^32.", 0x1_0000_0000, [0x0c, 0x00], nil,
                 source: "hostile list of emindeniz99"),
             receipt(
                 "attribute-beyond-int64", "An attribute of a type beyond 2^63.", .unreadable,
@@ -523,15 +601,19 @@ enum ReceiptCases {
             adding("purchase-no-set", "A purchase that is a number.", 17, [0x02, 0x01, 0x00], .unreadable),
             adding("purchase-empty", "A purchase without attributes.", 17, [0x31, 0x00], nil),
             adding(
-                "purchase-deciding-form", "A purchase whose product is a number.", 17,
+                "deciding-attribute-wrong-form", "A purchase whose product is a number.", 17,
                 DEREncoding.element(0x31, attribute(1702, [0x02, 0x01, 0x00])), .unreadable),
-            adding("attribute-informing-form", "An age rating that is a number.", 10, [0x02, 0x01, 0x00], nil),
+            adding(
+                "informative-attribute-wrong-form", "An age rating that is a number: no decision depends on it.", 10,
+                [0x02, 0x01, 0x00], nil),
             adding(
                 "text-not-utf8", "An app version that is not UTF-8, on which no decision depends.", 3,
                 [0x0c, 0x01, 0xff], nil),
             replacing("app-not-utf8", "A bundle id that is not UTF-8.", 2, [0x0c, 0x01, 0xff], .unreadable),
-            receipt("octet-string-around", "The set in an OCTET STRING of its own.", nil, source: "legacy-receipts A.5")
-            { plan, _ in
+            receipt(
+                "octet-string-around", "The payload's set inside one more OCTET STRING.", nil,
+                source: "legacy-receipts A.5"
+            ) { plan, _ in
                 plan.payload = DEREncoding.octetString(plan.payload)
             },
         ] as [Case]
@@ -542,7 +624,7 @@ enum ReceiptCases {
         [
             replacing("other-app", "Of another app.", 2, DEREncoding.utf8String("com.example.notes"), .otherApp),
             replacing("no-app", "Of no app.", 2, nil, .otherApp),
-            replacing("empty-app", "Of an app without a name.", 2, DEREncoding.utf8String(""), .otherApp),
+            replacing("empty-app", "With an empty bundle id.", 2, DEREncoding.utf8String(""), .otherApp),
             adding(
                 "two-apps-first-refused", "Two apps, the first of which counts.", in: .front, 2,
                 DEREncoding.utf8String("com.evil"), .otherApp),
@@ -553,7 +635,8 @@ enum ReceiptCases {
                 "other-environment", "From an environment that is not accepted.", 0,
                 DEREncoding.utf8String("Production"), .otherEnvironment),
             replacing(
-                "unknown-environment", "An unknown receipt type with the name of an environment.", 0,
+                "unknown-environment", "The receipt type `Sandbox`. The sandbox's receipts have `ProductionSandbox`.",
+                0,
                 DEREncoding.utf8String("Sandbox"), .otherEnvironment),
             replacing("no-environment", "Without an environment.", 0, nil, .otherEnvironment),
             replacing(
@@ -565,7 +648,7 @@ enum ReceiptCases {
                         + Array(attributes.dropFirst()))
             },
             receipt(
-                "rank-chain-before-app", "Another app, signed by another authority.", .untrustedChain,
+                "order-chain-before-app", "Another app, signed by another authority.", .untrustedChain,
                 source: "order of codes"
             ) { plan, world in
                 plan = try ReceiptPlan(payload([(2, DEREncoding.utf8String("x"))]), by: world.other.receipts)
@@ -590,7 +673,7 @@ enum ReceiptCases {
     private static let xcode =
         [
             receipt(
-                "xcode-other-key", "The same names as Xcode's certificate, another key.", .untrustedChain,
+                "xcode-other-key", "A certificate with the same names as Xcode's, but another key.", .untrustedChain,
                 source: "TPInAppReceipt 4.0.2", trust: "xcode"
             ) { plan, world in
                 var forged = world.xcode.receipt.plan
@@ -614,9 +697,9 @@ enum ReceiptCases {
                 plan = try ReceiptPlan(plan.payload, by: chain)
                 plan.certificates[2] = try [UInt8](der: world.xcode.receipt.certificate)
             },
-            xcode("named", "Signed by Xcode, whose certificate is a root here.", "Xcode", nil),
+            xcode("root", "Signed by Xcode, whose certificate is a root here.", "Xcode", nil),
             xcode(
-                "not-named", "Signed by Xcode, whose certificate is no root here.", "ProductionSandbox",
+                "not-root", "Signed by Xcode, whose certificate is no root here.", "ProductionSandbox",
                 .untrustedChain, trust: "app"),
             xcode(
                 "production", "Signed by Xcode, but claims to be from production.", "Production", .otherEnvironment),

@@ -7,7 +7,7 @@ import ReceiptCoding
 /// A change to the container of a genuine receipt. It needs no key, because no signature covers the container. A
 /// verifier that accepts the results must return the same document for all of them.
 public struct ReceiptWrapping: Sendable {
-    /// As in the id of a vector.
+    /// The part of a vector's id after `wrapped-`.
     public var name: String
     /// The change, a sentence.
     public var description: String
@@ -26,19 +26,19 @@ public struct ReceiptWrapping: Sendable {
 
     /// All changes.
     ///
-    /// - Parameter unsigned: How many bytes each added attribute, list or parameter has.
-    public static func all(unsigned: Int) -> [ReceiptWrapping] {
-        elements(unsigned) + algorithms(unsigned) + certificates + lengths
+    /// - Parameter unsignedBytes: The number of bytes in each added attribute, list or parameter.
+    public static func all(unsignedBytes: Int) -> [ReceiptWrapping] {
+        elements(unsignedBytes) + algorithms(unsignedBytes) + certificates + lengths
     }
 
     /// Elements that no signature covers.
-    private static func elements(_ unsigned: Int) -> [ReceiptWrapping] {
-        let junk = Element.leaf(0x04, [UInt8](repeating: 0x55, count: unsigned))
+    private static func elements(_ unsignedBytes: Int) -> [ReceiptWrapping] {
+        let junk = Element.leaf(0x04, [UInt8](repeating: 0x55, count: unsignedBytes))
         return [
             ReceiptWrapping("unsigned-attributes", "Unsigned attributes.") {
                 $0.signerInfo.children.append(.parent(0xa1, [.parent(0x30, [junk])]))
             },
-            ReceiptWrapping("revocation-lists", "A revocation list, which is junk.") {
+            ReceiptWrapping("revocation-lists", "A revocation list that is junk.") {
                 $0.signedData.children.insert(.parent(0xa1, [.parent(0x30, [junk])]), at: 4)
             },
             ReceiptWrapping("behind-signers", "An element after the signers.") {
@@ -62,12 +62,13 @@ public struct ReceiptWrapping: Sendable {
         ]
     }
 
-    private static func algorithms(_ unsigned: Int) -> [ReceiptWrapping] {
+    private static func algorithms(_ unsignedBytes: Int) -> [ReceiptWrapping] {
         let sha256WithRSA: [UInt8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b]
         return [
             ReceiptWrapping("more-digests", "Digest algorithms that the signer does not use.") {
                 $0.signedData.children[1].children += [
-                    .parent(0x30, [.leaf(0x06, sha256WithRSA)]), .leaf(0x04, [UInt8](repeating: 0, count: unsigned)),
+                    .parent(0x30, [.leaf(0x06, sha256WithRSA)]),
+                    .leaf(0x04, [UInt8](repeating: 0, count: unsignedBytes)),
                 ]
             },
             ReceiptWrapping("no-digests", "No digest algorithms beside the signer's own.") {
@@ -78,8 +79,8 @@ public struct ReceiptWrapping: Sendable {
                 $0.signerInfo.children[3].children.removeLast()
             },
             ReceiptWrapping("parameters-junk", "Algorithms with meaningless parameters.") {
-                $0.signerInfo.children[2].children[1] = .leaf(0x04, [UInt8](repeating: 0x55, count: unsigned))
-                $0.signerInfo.children[3].children[1] = .leaf(0x04, [UInt8](repeating: 0x55, count: unsigned))
+                $0.signerInfo.children[2].children[1] = .leaf(0x04, [UInt8](repeating: 0x55, count: unsignedBytes))
+                $0.signerInfo.children[3].children[1] = .leaf(0x04, [UInt8](repeating: 0x55, count: unsignedBytes))
             },
         ]
     }
@@ -126,7 +127,7 @@ private struct Container {
         let receipt = try SignedReceipt(decoding: receipt)
         let canonical = receipt.canonical(certificates: receipt.certificates.map { Array($0) })
         guard let root = Element.parse(canonical[...], depth: 0).first else {
-            throw VectorError(description: "A receipt is no tree")
+            throw VectorError(description: "The receipt has no elements")
         }
         self.root = root
     }

@@ -14,7 +14,7 @@ enum TokenCases {
         #"{"transactionId":"1","originalTransactionId":"1","bundleId":"com.example","environment":"Sandbox","#
         + #""signedDate":1700000500000,"new":[1]}"#
 
-    static let all = form + header + chains + certificates + dates + signatures + claims + xcode + ranks + kinds
+    static let all = form + header + chains + certificates + dates + signatures + claims + xcode + orders + kinds
 
     /// A token that `breaking` has changed.
     private static func token(
@@ -42,7 +42,7 @@ enum TokenCases {
             var chain = world.authority.tokens
             try breaking(&chain, world)
             plan.chain = try chain.issue().map { try [UInt8](der: $0) }
-            // A leaf with a key that cannot make ES256 signatures gets the signature of one that can.
+            // Only P-256 keys can create ES256 signatures. With another key, the genuine leaf's key signs the token.
             if case .p256 = chain.leaf.key { plan.key = chain.leaf.key }
         }
     }
@@ -72,7 +72,7 @@ enum TokenCases {
             ".\($0[1]).\($0[2])"
         },
         text(
-            "empty-payload", "An empty payload, whose dates would be absent.", .malformed,
+            "empty-payload", "An empty payload.", .malformed,
             source: "hostile list of emindeniz99"
         ) {
             "\($0[0])..\($0[2])"
@@ -89,11 +89,14 @@ enum TokenCases {
         ) {
             $0.joined(separator: ".") + "=="
         },
-        text("standard-base64", "The signature in the other alphabet.", .malformed, source: "RFC 7515 section 2") {
+        text(
+            "standard-base64", "The signature in the standard base64 alphabet.", .malformed,
+            source: "RFC 7515 section 2"
+        ) {
             "\($0[0]).\($0[1]).+" + $0[2].dropFirst().replacing("-", with: "+").replacing("_", with: "/")
         },
         text(
-            "spare-bits", "Set bits after the last byte: a second text for the same token.", .malformed,
+            "spare-bits", "The unused bits of the last letter are set: a second text for the same token.", .malformed,
             source: "RFC 4648 section 3.5"
         ) {
             // The last letter of 64 bytes has four unused bits.
@@ -102,11 +105,13 @@ enum TokenCases {
         token(
             "payload-not-json", "A payload that is not JSON.", .malformed, source: "Apple's form", payload: "<plist/>"),
         token(
-            "payload-array", "A payload that is an array, so without a date and checked now.", .certificateExpired,
+            "payload-array", "A payload that is an array. It has no date, so its certificates must be valid now.",
+            .certificateExpired,
             source: "hostile list of emindeniz99",
             payload: "[1]"),
         token(
-            "payload-scalar", "A payload that is a number, so without a date and checked now.", .certificateExpired,
+            "payload-scalar", "A payload that is a number. It has no date, so its certificates must be valid now.",
+            .certificateExpired,
             source: "hostile list of emindeniz99",
             payload: "1"),
         token(
@@ -154,7 +159,7 @@ enum TokenCases {
                 plan.signature = { _ in [0] }
             },
             token(
-                "algorithm-hs256-public-key", "HS256 with the signer's public key as the secret.",
+                "algorithm-hs256-certificate", "HS256 with a certificate of the signer's public key as the secret.",
                 .unsupportedAlgorithm, source: "RFC 8725 section 2.1"
             ) { plan, world in
                 plan.algorithm = "HS256"
@@ -179,7 +184,9 @@ enum TokenCases {
             ) {
                 $0.replacing(#"{"alg""#, with: #"{"x5c":[],"alg""#)
             },
-            header("critical", "A header that demands an extension.", .malformed, source: "RFC 7515 section 4.1.11") {
+            header(
+                "critical", "A header whose `crit` names an extension.", .malformed, source: "RFC 7515 section 4.1.11"
+            ) {
                 $0.replacing(#"{"alg""#, with: #"{"crit":["exp"],"exp":1,"alg""#)
             },
             header("array", "A header that is an array.", .malformed, source: "hostile list of emindeniz99") {
@@ -212,7 +219,8 @@ enum TokenCases {
                 $0.replacing(#"{"alg""#, with: #"{"jwk":{"kty":"EC"},"jku":"https://example.com/keys","alg""#)
             },
             token(
-                "foreign-key-signed", "Signed with a key that only the header names.", .invalidSignature,
+                "foreign-key-signed", "Signed with another key than the leaf's, and with a `jwk` in the header.",
+                .invalidSignature,
                 source: "RFC 8725 section 3.10"
             ) { plan, _ in
                 plan.key = .newP256()
@@ -224,7 +232,9 @@ enum TokenCases {
 
     private static let forgery = "verification-libraries, forgery holes"
 
-    private static let acceptsAnyMark = [
+    private static let keyUsageRule = "RFC 5280 section 4.2.1.3"
+
+    private static let ignoresMarkerOIDs = [
         Vector.Conflict(
             implementation: "go-iap 1.9.0, richzw/appstore, agisboye/app-store-server-api", actual: "verified",
             reason: "They do not check the marker OIDs.")
@@ -233,30 +243,32 @@ enum TokenCases {
     private static let chains =
         [
             chain(
-                "leaf-without-mark", "A leaf without the marker OID, issued for another purpose.", .untrustedChain,
-                source: forgery, conflicts: acceptsAnyMark
+                "leaf-without-marker", "A leaf without the marker OID, issued for another purpose.", .untrustedChain,
+                source: forgery, conflicts: ignoresMarkerOIDs
             ) { chain, _ in
                 chain.leaf.markerOIDs = []
             },
             chain(
-                "intermediate-without-mark", "An intermediate without the marker OID.", .untrustedChain,
+                "intermediate-without-marker", "An intermediate without the marker OID.", .untrustedChain,
                 source: forgery,
-                conflicts: acceptsAnyMark
+                conflicts: ignoresMarkerOIDs
             ) { chain, _ in
                 chain.intermediate.markerOIDs = []
             },
             chain(
-                "intermediate-wwdr-g2", "The marker OID of WWDR G2, which issues developers' own certificates.",
-                .untrustedChain, source: forgery, conflicts: acceptsAnyMark
+                "intermediate-wwdr-g2",
+                "An intermediate with the marker OID of WWDR G2, which issues developers' own certificates.",
+                .untrustedChain, source: forgery, conflicts: ignoresMarkerOIDs
             ) { chain, _ in
                 chain.intermediate.markerOIDs = [.worldwideDeveloperRelationsG2]
             },
-            chain("marks-exchanged", "Each marker OID on the other certificate.", .untrustedChain, source: forgery) {
+            chain("markers-exchanged", "Each marker OID on the other certificate.", .untrustedChain, source: forgery) {
                 chain, _ in
                 swap(&chain.leaf.markerOIDs, &chain.intermediate.markerOIDs)
             },
             chain(
-                "itunes-store-marks", "The marker OIDs of transaction receipts' signers.", .untrustedChain,
+                "itunes-store-markers", "A chain with the marker OIDs of transaction receipts' signers.",
+                .untrustedChain,
                 source: "legacy-receipts G"
             ) { chain, _ in
                 chain.leaf.markerOIDs = [.purchaseReceiptSigning]
@@ -292,7 +304,8 @@ enum TokenCases {
                 plan.key = forged.key
             },
             chain(
-                "intermediate-no-authority", "An intermediate with all marker OIDs that may not issue certificates.",
+                "intermediate-no-authority",
+                "An intermediate that has all marker OIDs, but may not issue certificates.",
                 .untrustedChain, source: "ruby_native, mnyify",
                 conflicts: [
                     Vector.Conflict(
@@ -304,13 +317,13 @@ enum TokenCases {
                 chain.intermediate.constraints = .notCertificateAuthority
             },
             chain(
-                "leaf-unknown-demand", "A leaf with an unknown critical extension.", .untrustedChain,
+                "leaf-unknown-critical-extension", "A leaf with an unknown critical extension.", .untrustedChain,
                 source: "RFC 5280 section 4.2"
             ) { chain, _ in
                 chain.leaf.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
             token(
-                "leaf-algorithms-differ", "A leaf whose signed part names SHA-256, signed with SHA-384.",
+                "leaf-algorithms-differ", "A leaf that names SHA-256 in its signed part, but is signed with SHA-384.",
                 .malformed, source: "RFC 5280 section 4.1.1.2"
             ) { plan, world in
                 let ecdsa: [UInt8] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03]
@@ -318,6 +331,40 @@ enum TokenCases {
                     plan.chain[0], replacing: ecdsa + [0x03], with: ecdsa + [0x02],
                     by: world.authority.tokens.leaf.issuerKey)
             },
+            chain(
+                "leaf-key-usage-other", "A leaf whose key usage has only keyAgreement.", .untrustedChain,
+                source: keyUsageRule
+            ) { chain, _ in
+                chain.leaf.keyUsage = KeyUsage(keyAgreement: true)
+            },
+            token(
+                "leaf-key-usage-unreadable", "A leaf whose key usage is not a BIT STRING.", .untrustedChain,
+                source: keyUsageRule
+            ) { plan, world in
+                plan.chain[0] = try CertificateRewriting.signed(
+                    plan.chain[0], replacing: [0x03, 0x02, 0x07, 0x80], with: [0x04, 0x02, 0x07, 0x80],
+                    by: world.authority.tokens.leaf.issuerKey)
+            },
+            chain(
+                "leaf-key-usage-absent", "A leaf without key usage, which permits each use.", nil, source: keyUsageRule
+            ) { chain, _ in
+                chain.leaf.keyUsage = nil
+            },
+            chain(
+                "intermediate-key-usage-other", "An intermediate whose key usage has everything but keyCertSign.",
+                .untrustedChain, source: keyUsageRule
+            ) { chain, _ in
+                chain.intermediate.keyUsage = KeyUsage(digitalSignature: true, keyAgreement: true, cRLSign: true)
+            },
+            chain(
+                "intermediate-key-usage-absent", "An intermediate without key usage, which permits each use.", nil,
+                source: keyUsageRule
+            ) { chain, _ in
+                chain.intermediate.keyUsage = nil
+            },
+            token(
+                "root-key-usage-other", "The trusted root's key usage has only cRLSign.", .untrustedChain,
+                source: keyUsageRule, trust: "roots that issue nothing"),
             token("wrong-order", "Leaf and intermediate exchanged.", .untrustedChain, source: "RFC 7515 section 4.1.6")
             { plan, _ in
                 plan.chain.swapAt(0, 1)
@@ -353,7 +400,7 @@ enum TokenCases {
                 plan.chain[2] = [0xde, 0xad]
             },
             token(
-                "third-certificate-other-root", "Another root in the place of the root.", nil,
+                "third-certificate-other-root", "Another authority's root in the place of the root.", nil,
                 source: "hostile list of emindeniz99"
             ) { plan, world in
                 plan.chain[2] = try [UInt8](der: world.other.tokens.root.issue())
@@ -362,8 +409,8 @@ enum TokenCases {
 
     // MARK: The certificates
 
-    /// A token with changed bytes in certificate number `index`. Its signature does not matter: the certificate is
-    /// unreadable.
+    /// A token with changed bytes in certificate number `index`. The certificate cannot be read, so the signature of
+    /// the token does not matter.
     private static func certificate(
         _ id: String, _ description: String, _ index: Int, _ change: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) -> Case {
@@ -391,7 +438,7 @@ enum TokenCases {
             certificate("unassigned-curve", "An intermediate with a key on an unassigned curve.", 1) {
                 $0.replacingFirst(p384, with: [0x2b, 0x81, 0x04, 0x00, 0x7f])
             },
-            certificate("broken-extensions", "A leaf whose extensions stop decoding.", 0) {
+            certificate("broken-extensions", "A leaf whose extensions cannot be decoded.", 0) {
                 $0.replacingFirst([0x06, 0x03] + keyUsage, with: [0x06, 0x7f] + keyUsage)
             },
             certificate("empty", "An empty leaf.", 0) { _ in [] },
@@ -409,7 +456,7 @@ enum TokenCases {
 
     // MARK: Dates
 
-    /// A token that was signed at an instant, as JSON.
+    /// A token with the JSON value `date` as its `signedDate`.
     private static func dated(
         _ id: String, _ description: String, _ date: String, _ expected: VerificationError.Code?, source: String
     ) -> Case {
@@ -419,51 +466,59 @@ enum TokenCases {
     private static let dates =
         [
             dated(
-                "signed-before-leaf", "Signed a second before its leaf begins.", "1699999999000", .certificateExpired,
+                "signed-before-leaf", "Signed a second before its leaf became valid.", "1699999999000",
+                .certificateExpired,
                 source: "RFC 5280 section 4.1.2.5"),
             dated(
-                "signed-first-second", "Signed with its leaf's first second.", "1700000000000", nil,
+                "signed-first-second", "Signed in its leaf's first second.", "1700000000000", nil,
                 source: "RFC 5280 section 4.1.2.5"),
             dated(
-                "signed-last-second", "Signed within its leaf's last second.", "1763072000999", nil,
+                "signed-last-second", "Signed in its leaf's last second.", "1763072000999", nil,
                 source: "RFC 5280 section 4.1.2.5"),
             dated(
                 "signed-after-leaf", "Signed after its leaf's last second.", "1763072001000", .certificateExpired,
                 source: "RFC 5280 section 4.1.2.5"),
             dated(
-                "signed-1e300", "Signed in the year 10^289, so checked now.", "1e300", .certificateExpired,
+                "signed-1e300", "The invalid date 1e300, so its certificates must be valid now.", "1e300",
+                .certificateExpired,
                 source: "hostile list of emindeniz99"),
             dated(
                 "signed-fraction", "A date with a fraction of zero.", "1722945600000.0", nil,
                 source: "hostile list of emindeniz99"),
             dated(
-                "signed-text", "A date as text, so checked now.", #""1700000500000""#, .certificateExpired,
+                "signed-text", "A date as text, so its certificates must be valid now.", #""1700000500000""#,
+                .certificateExpired,
                 source: "Apple's form"),
             dated(
-                "signed-null", "A date that is null, so checked now.", "null", .certificateExpired,
+                "signed-null", "A date that is null, so its certificates must be valid now.", "null",
+                .certificateExpired,
                 source: "Apple's form"),
             dated("signed-negative", "Signed before 1970.", "-1", .certificateExpired, source: "Apple's form"),
             dated(
-                "signed-infinite", "A date beyond every number.", "1e999999999", .certificateExpired,
+                "signed-infinite", "A date that is too large for a floating-point number.", "1e999999999",
+                .certificateExpired,
                 source: "RFC 8259 section 6"),
             token(
-                "signed-never", "No date, so checked now.", .certificateExpired, source: "Apple's form",
+                "signed-never", "No date, so its certificates must be valid now.", .certificateExpired,
+                source: "Apple's form",
                 payload: payload.replacing("signedDate", with: "signed")),
             chain(
-                "expired-then-valid-now", "A leaf that begins after the token was signed, and is valid now.",
+                "not-yet-valid-then-valid-now",
+                "A leaf that became valid after the token was signed, and is valid now.",
                 .certificateExpired, source: "signed-transactions A.3"
             ) { chain, _ in
                 chain.leaf.from = Timestamp(milliseconds: 1_800_000_000_000)
                 chain.leaf.until = Timestamp(milliseconds: 2_000_000_000_000)
             },
             chain(
-                "expired-intermediate", "An intermediate that ended before the token was signed.", .certificateExpired,
+                "expired-intermediate", "An intermediate that expired before the token was signed.",
+                .certificateExpired,
                 source: "RFC 5280 section 6.1.3"
             ) { chain, _ in
                 chain.intermediate.until = Timestamp(milliseconds: World.issued.milliseconds - World.day)
             },
             chain(
-                "expired-root", "A root that ended long ago: it is trusted by configuration.", nil,
+                "expired-root", "An expired root, which is trusted because it is configured.", nil,
                 source: "RFC 5280 section 6.1.1"
             ) { chain, _ in
                 chain.root.until = Timestamp(milliseconds: World.issued.milliseconds - World.day)
@@ -489,7 +544,7 @@ enum TokenCases {
         [
             token(
                 "signature-second-form",
-                "The other signature that the same key has for it: s is the order less s. ES256 does not rule it out.",
+                "The second valid ECDSA signature of the same bytes: the curve's order minus s.",
                 nil, source: "FIPS 186-5 section 6.4.2"
             ) { plan, _ in
                 plan.signature = { Array($0.prefix(32)) + order.subtracting(Array($0.suffix(32))) }
@@ -506,9 +561,11 @@ enum TokenCases {
             signature("s-order", "s is the order of the curve.", source: "FIPS 186-5 section 6.4.2") {
                 $0.prefix(32) + order
             },
-            signature("short", "A byte too few.", source: "RFC 7518 section 3.4") { $0.dropLast() },
-            signature("long", "A byte too many.", source: "RFC 7518 section 3.4") { $0 + [0] },
-            signature("exchanged", "s and r.", source: "RFC 7518 section 3.4") { $0.suffix(32) + $0.prefix(32) },
+            signature("short", "A signature with a byte too few.", source: "RFC 7518 section 3.4") { $0.dropLast() },
+            signature("long", "A signature with a byte too many.", source: "RFC 7518 section 3.4") { $0 + [0] },
+            signature("exchanged", "s in front of r.", source: "RFC 7518 section 3.4") {
+                $0.suffix(32) + $0.prefix(32)
+            },
             token("signature-other-key", "Signed with another key.", .invalidSignature, source: "Apple's form") {
                 plan, _ in
                 plan.key = .newP256()
@@ -521,7 +578,7 @@ enum TokenCases {
                 plan.signature = { _ in try key.es256(Array("something else".utf8)) }
             },
             text(
-                "header-spaced", "The header in another spelling than was signed.", .invalidSignature,
+                "header-trailing-space", "The header with a space after it, which was not signed.", .invalidSignature,
                 source: "RFC 7515 section 5.2"
             ) { parts in
                 let header = Base64.decodeURL(Array(parts[0].utf8)[...]) ?? []
@@ -531,7 +588,7 @@ enum TokenCases {
 
     // MARK: Apps, environments and kinds
 
-    private static func says(
+    private static func claim(
         _ id: String, _ description: String, _ text: String, _ change: String, _ expected: VerificationError.Code?,
         source: String = "Apple's form"
     ) -> Case {
@@ -540,31 +597,35 @@ enum TokenCases {
 
     private static let claims =
         [
-            says(
+            claim(
                 "duplicate-date", "Two dates, the last of which counts.", #""signedDate""#,
                 #""signedDate":1,"signedDate""#, nil, source: "duplicate JSON keys"),
-            says(
+            claim(
                 "duplicate-environment", "Two environments, the last of which counts.", #""environment""#,
                 #""environment":"Production","environment""#, nil, source: "duplicate JSON keys"),
-            says("other-app", "Of another app.", "com.example", "com.example.notes", .otherApp),
-            says(
+            claim("other-app", "Of another app.", "com.example", "com.example.notes", .otherApp),
+            claim(
                 "other-app-case", "A bundle id in other letter case.", "com.example", "com.Example", .otherApp),
-            says("no-app", "Of no app.", "bundleId", "bundle", .otherApp),
-            says(
+            claim("no-app", "Of no app.", "bundleId", "bundle", .otherApp),
+            claim(
                 "other-environment", "From an environment that is not accepted.", "Sandbox", "Production",
                 .otherEnvironment),
-            says("unknown-environment", "From an unknown environment.", "Sandbox", "Moon", .otherEnvironment),
-            says("no-environment", "Without an environment.", "environment", "place", .otherEnvironment),
-            says("xcode-environment", "From Xcode, which is not accepted.", "Sandbox", "Xcode", .otherEnvironment),
-            says(
-                "field-of-other-type", "A field of another type.", #""transactionId":"1""#, #""transactionId":1"#,
+            claim("unknown-environment", "From an unknown environment.", "Sandbox", "Moon", .otherEnvironment),
+            claim("no-environment", "Without an environment.", "environment", "place", .otherEnvironment),
+            claim("xcode-environment", "From Xcode, which is not accepted.", "Sandbox", "Xcode", .otherEnvironment),
+            claim(
+                "field-of-other-type", "A transaction id that is a number.", #""transactionId":"1""#,
+                #""transactionId":1"#,
                 .unreadable),
-            says(
+            claim(
                 "duplicate-app-last-accepted", "Two apps, the last of which counts.", #""bundleId""#,
                 #""bundleId":"com.evil","bundleId""#, nil, source: "duplicate JSON keys"),
-            says(
+            claim(
                 "duplicate-app-last-refused", "Two apps, the last of which counts.", #""environment""#,
                 #""bundleId":"com.evil","environment""#, .otherApp, source: "duplicate JSON keys"),
+            claim(
+                "lone-surrogate", "A string with half a surrogate pair, which JSON allows.", "[1]", #"["\ud800"]"#, nil,
+                source: "RFC 8259 section 8.2"),
             token(
                 "other-kind", "Renewal info in place of a transaction.", .otherKind, source: "signed-transactions A.6",
                 payload: #"{"environment":"Sandbox","signedDate":1700000500000,"originalTransactionId":"1"}"#),
@@ -612,22 +673,24 @@ enum TokenCases {
             },
             token(
                 "local-testing-unsigned", "Claims to be for local testing, and has no valid signature.",
-                .unsupportedAlgorithm, source: "Apple's libraries skip all checks there",
+                .unsupportedAlgorithm, source: "Apple's libraries skip all checks for local testing",
                 payload: payload.replacing("Sandbox", with: "LocalTesting"), trust: "xcode"
             ) { plan, _ in
                 plan.algorithm = "none"
                 plan.signature = { _ in [0] }
             },
-            xcode("named", "Signed by Xcode, whose certificate is a root here.", "Xcode", nil),
-            xcode("local-testing", "Signed for local testing, whose certificate is a root here.", "LocalTesting", nil),
+            xcode("root", "Signed by Xcode, whose certificate is a root here.", "Xcode", nil),
             xcode(
-                "not-named", "Signed by Xcode, whose certificate is no root here.", "Sandbox", .untrustedChain,
+                "local-testing", "Signed by Xcode for local testing. Xcode's certificate is a root here.",
+                "LocalTesting", nil),
+            xcode(
+                "not-root", "Signed by Xcode, whose certificate is no root here.", "Sandbox", .untrustedChain,
                 trust: "app"),
             xcode(
                 "production", "Signed by Xcode, but claims to be from production.", "Production", .otherEnvironment),
             xcode("sandbox", "Signed by Xcode, but claims to be from the sandbox.", "Sandbox", .otherEnvironment),
             token(
-                "xcode-other-key", "The same names as Xcode's certificate, another key.", .untrustedChain,
+                "xcode-other-key", "A certificate with the same names as Xcode's, but another key.", .untrustedChain,
                 source: "signed-transactions A.4", payload: payload.replacing("Sandbox", with: "Xcode"), trust: "xcode"
             ) { plan, world in
                 var forged = world.xcode.token.plan
@@ -663,22 +726,23 @@ enum TokenCases {
                 "renewal-info-is-transaction", "A transaction in place of renewal info.", .renewalInfo, payload,
                 .otherKind),
             kind(
-                "renewal-info-expired", "Renewal info from before its signer.", .renewalInfo,
+                "renewal-info-expired", "Renewal info that was signed before its leaf became valid.", .renewalInfo,
                 renewal.replacing("1700000500000", with: "1"), .certificateExpired),
-            kind("app-transaction", "An app's purchase.", .appTransaction, app, nil),
+            kind("app-transaction", "An app transaction.", .appTransaction, app, nil),
             kind(
-                "app-transaction-other-app", "An app's purchase of another app.", .appTransaction,
+                "app-transaction-other-app", "An app transaction of another app.", .appTransaction,
                 app.replacing("com.example", with: "com.evil"), .otherApp),
             kind(
-                "app-transaction-no-apple-id", "An app's purchase from production without an Apple ID.",
+                "app-transaction-no-apple-id", "A production app transaction without an Apple ID.",
                 .appTransaction, app.replacing("Sandbox", with: "Production"), .otherApp),
             kind(
                 "app-transaction-other-apple-id",
-                "An app's purchase from production with the Apple ID of another app that is accepted.", .appTransaction,
+                "A production app transaction with the Apple ID of another app that is accepted.", .appTransaction,
                 app.replacing(#""Sandbox""#, with: #""Production","appAppleId":8"#), .otherApp),
             kind(
                 "app-transaction-two-dates",
-                "An app's purchase whose own date is before its signer, whatever else it says.", .appTransaction,
+                "An app transaction with a `receiptCreationDate` before its leaf. A `signedDate` does not replace it.",
+                .appTransaction,
                 app.replacing("1700000500000", with: #"1,"signedDate":1700000500000"#), .certificateExpired),
             kind("retention-request", "A retention request.", .retentionRequest, realtime, nil),
             kind(
@@ -691,26 +755,26 @@ enum TokenCases {
 
     // MARK: Of two faults, the first in the order of the codes is reported
 
-    private static let ranks =
+    private static let orders =
         [
             token(
-                "rank-app-before-environment", "Another app and environment.", .otherApp, source: "order of codes",
+                "order-app-before-environment", "Another app and environment.", .otherApp, source: "order of codes",
                 payload: payload.replacing("com.example", with: "x").replacing("Sandbox", with: "Moon")),
             token(
-                "rank-signature-before-app", "Another app, changed after signing.", .invalidSignature,
+                "order-signature-before-app", "Another app, signed with another key.", .invalidSignature,
                 source: "order of codes", payload: payload.replacing("com.example", with: "x")
             ) { plan, _ in
                 plan.key = .newP256()
             },
             token(
-                "rank-chain-before-dates", "Expired, and of another authority.", .untrustedChain,
+                "order-chain-before-dates", "Expired, and of another authority.", .untrustedChain,
                 source: "order of codes", payload: payload.replacing("1700000500000", with: "1")
             ) { plan, world in
                 plan.chain = try world.other.tokens.issue().map { try [UInt8](der: $0) }
                 plan.key = world.other.tokens.leaf.key
             },
             token(
-                "rank-algorithm-before-chain", "Of another authority, with algorithm none.", .unsupportedAlgorithm,
+                "order-algorithm-before-chain", "Of another authority, with algorithm none.", .unsupportedAlgorithm,
                 source: "order of codes"
             ) { plan, world in
                 plan.chain = try world.other.tokens.issue().map { try [UInt8](der: $0) }

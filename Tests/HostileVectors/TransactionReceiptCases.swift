@@ -6,6 +6,7 @@ import AppStoreTrust
 import Crypto
 import Foundation
 import SwiftASN1
+import X509
 
 /// Faults of old transaction receipts. Each case starts from a valid receipt and breaks one thing.
 enum TransactionReceiptCases {
@@ -50,26 +51,53 @@ enum TransactionReceiptCases {
         }
     }
 
+    private static let keyUsageRule = "RFC 5280 section 4.2.1.3"
+
     static let all =
         [
-            receipt("genuine-2", "Version 2, as until 2015.", nil),
-            receipt("genuine-3", "Version 3, as issued since.", nil, version: 3),
+            receipt("genuine-2", "Version 2, as issued until 2015.", nil),
+            receipt("genuine-3", "Version 3, as issued since 2015.", nil, version: 3),
             receipt(
                 "environment-removed", "Without its environment, which is not signed.", nil,
-                source: "legacy-receipts, venice's sample"
+                source: "verification-libraries: venice's and mbaasy's samples have the same signature"
             ) { plan, _ in
                 plan.otherEntries.removeFirst()
             },
             receipt(
-                "environment-production", "Another environment, which is not signed.", nil,
-                source: "legacy-receipts, venice's sample"
+                "environment-production", "It says Production, which is not signed and not accepted.",
+                .otherEnvironment, source: "verification-libraries: venice's and mbaasy's samples have the same signature"
             ) { plan, _ in
                 plan.otherEntries[0].1 = "Production"
             },
-            receipt("purchase-changed", "Another product than was signed.", .invalidSignature) { plan, _ in
+            receipt(
+                "environment-sandbox-in-production", "It says Sandbox, and the caller accepts production only.",
+                .otherEnvironment, trust: "production", source: "verification-libraries: venice's and mbaasy's samples have the same signature"),
+            receipt(
+                "environment-sandbox-lower-case", "It says sandbox, and the caller accepts production only.",
+                .otherEnvironment, trust: "production", source: "verification-libraries: venice's and mbaasy's samples have the same signature"
+            ) { plan, _ in
+                plan.otherEntries[0].1 = "sandbox"
+            },
+            receipt(
+                "environment-unknown", "It says Moon, which is no environment.", .otherEnvironment,
+                source: "verification-libraries: venice's and mbaasy's samples have the same signature"
+            ) { plan, _ in
+                plan.otherEntries[0].1 = "Moon"
+            },
+            receipt(
+                "environment-removed-in-production",
+                "A sandbox receipt without its environment, which is not signed: it looks like one from production.",
+                nil, trust: "production", source: "verification-libraries: venice's and mbaasy's samples have the same signature"
+            ) { plan, _ in
+                plan.otherEntries.removeFirst()
+            },
+            receipt("purchase-changed", "The signature covers another purchase.", .invalidSignature) { plan, _ in
                 plan.signedBytes = [2] + Array("{}".utf8)
             },
-            receipt("version-not-signed", "The purchase signed without its version.", .invalidSignature) { plan, _ in
+            receipt(
+                "version-not-signed", "The signature covers neither the version nor most of the purchase.",
+                .invalidSignature
+            ) { plan, _ in
                 plan.signedBytes = Array("{\n\t\"bid\" = \"com.example\";\n}".utf8)
             },
             receipt("version-1", "An unknown version.", .malformed) { plan, _ in
@@ -78,14 +106,16 @@ enum TransactionReceiptCases {
             receipt("version-exchanged", "Version 3 in the place of 2.", .malformed) { plan, _ in
                 plan.blob = { [3] + $0.dropFirst() }
             },
-            receipt("signature-missing", "No signature.", .malformed) { plan, _ in plan.blob = { _ in [] } },
-            receipt("signature-changed", "One bit of the signature.", .invalidSignature) { plan, _ in
+            receipt(
+                "signature-missing", "The entry `signature` is empty: no version, signature or certificate.", .malformed
+            ) { plan, _ in plan.blob = { _ in [] } },
+            receipt("signature-changed", "One bit of the signature is changed.", .invalidSignature) { plan, _ in
                 plan.blob = { [$0[0], $0[1] ^ 1] + $0.dropFirst(2) }
             },
             receipt("signature-zeros", "A signature of zeros.", .invalidSignature) { plan, _ in
                 plan.blob = { $0.prefix(1) + [UInt8](repeating: 0, count: 128) + $0.dropFirst(129) }
             },
-            receipt("certificate-length", "A length that is not the certificate's.", .malformed) { plan, _ in
+            receipt("certificate-length", "The length of the certificate is 2^32 − 1.", .malformed) { plan, _ in
                 plan.blob = { $0.prefix(129) + [0xff, 0xff, 0xff, 0xff] + $0.dropFirst(133) }
             },
             receipt("certificate-cut-off", "The certificate's last byte is missing.", .malformed) { plan, _ in
@@ -93,13 +123,14 @@ enum TransactionReceiptCases {
             },
             receipt(
                 "certificate-parameters-absent",
-                "The certificate without the parameters of its algorithm, which its issuer signed.", .malformed,
+                "The certificate's outer algorithm without its NULL parameters. The signed part is unchanged.",
+                .malformed,
                 source: "RFC 5280 section 4.1.1.2"
             ) { plan, _ in
                 plan.certificate = try CertificateRewriting.withoutParameters(plan.certificate)
             },
             receipt("certificate-empty", "No certificate.", .malformed) { plan, _ in plan.certificate = [] },
-            receipt("certificate-key-on-curve", "A signer whose key is on a curve.", .unsupportedAlgorithm) {
+            receipt("certificate-key-on-curve", "A signer with an elliptic-curve key.", .unsupportedAlgorithm) {
                 plan, world in
                 var leaf = world.authority.purchases.leaf
                 leaf.key = .newP256()
@@ -111,11 +142,11 @@ enum TransactionReceiptCases {
                 "intermediate-no-authority", "An intermediate that may not issue certificates.", .untrustedChain,
                 trust: "intermediate without authority"),
             receipt(
-                "intermediate-other-mark", "An intermediate with the marker OID of WWDR.", .untrustedChain,
-                trust: "intermediate of developers"),
+                "intermediate-other-marker", "An intermediate with the marker OID of WWDR.", .untrustedChain,
+                trust: "intermediate marked as WWDR"),
             receipt(
-                "intermediate-expired", "An intermediate that ended before the purchase.", .certificateExpired,
-                trust: "intermediate that ended"),
+                "intermediate-expired", "An intermediate that expired before the purchase.", .certificateExpired,
+                trust: "expired intermediate"),
             receipt(
                 "intermediate-self-made", "An intermediate of the same name that another authority issued.",
                 .untrustedChain,
@@ -123,28 +154,54 @@ enum TransactionReceiptCases {
             receipt(
                 "intermediate-root", "The root in the place of the intermediate.", .untrustedChain,
                 trust: "root as intermediate"),
-            receipt("entry-like-another", "Two entries that verifyReceipt would give one name.", .unreadable) {
+            receipt(
+                "entry-like-another", "`product-id` and `product_id`, which are one member in verifyReceipt's answer.",
+                .unreadable
+            ) {
                 plan, _ in
                 plan.purchaseInfo.append(("product_id", "com.evil"))
             },
-            receipt("entry-app-with-hyphen", "Another app beside an entry of almost the same name.", .otherApp) {
+            receipt(
+                "entry-app-with-hyphen",
+                "The entry `bid` names another app, and an added entry `bid-` names the accepted one.", .otherApp
+            ) {
                 plan, _ in
                 plan.purchaseInfo[0].value = "com.evil"
                 plan.purchaseInfo.append(("bid-", "com.example"))
             },
-            leaf("without-mark", "A leaf without the marker OID, issued for another purpose.") { $0.markerOIDs = [] },
-            leaf("app-receipt-mark", "Version 2 by a signer of app receipts.") {
+            leaf("without-marker", "A leaf without the marker OID, issued for another purpose.") { $0.markerOIDs = [] },
+            leaf("app-receipt-marker", "Version 2, signed by a signer of app receipts.") {
                 $0.markerOIDs = [.appStoreReceiptSigning]
             },
-            leaf("purchase-mark", "Version 3 by a signer of version 2.", version: 3) {
+            leaf("purchase-marker", "Version 3, signed by a signer of version 2.", version: 3) {
                 $0.markerOIDs = [.purchaseReceiptSigning]
             },
             leaf(
-                "unknown-demand", "A leaf with an unknown critical extension.", source: "RFC 5280 section 4.2"
+                "unknown-critical-extension", "A leaf with an unknown critical extension.",
+                source: "RFC 5280 section 4.2"
             ) {
                 $0.unknownExtensions = [[1, 3, 6, 1, 4, 1, 99999, 1]]
             },
-            receipt("leaf-of-other-intermediate", "Version 2 by a signer that WWDR issued.", .untrustedChain) {
+            leaf("key-usage-other", "A leaf whose key usage has only keyAgreement.", source: keyUsageRule) {
+                $0.keyUsage = KeyUsage(keyAgreement: true)
+            },
+            receipt(
+                "leaf-key-usage-absent", "A leaf without key usage, which permits each use.", nil, source: keyUsageRule
+            ) { plan, world in
+                var leaf = world.authority.purchases.leaf
+                leaf.keyUsage = nil
+                plan.certificate = try [UInt8](der: leaf.issue())
+            },
+            receipt(
+                "intermediate-key-usage-other", "An intermediate whose key usage has only digitalSignature.",
+                .untrustedChain, trust: "intermediate for documents", source: keyUsageRule),
+            receipt(
+                "intermediate-key-usage-absent", "An intermediate without key usage, which permits each use.", nil,
+                trust: "intermediate without key usage", source: keyUsageRule),
+            receipt(
+                "root-key-usage-other", "The trusted root's key usage has only cRLSign.", .untrustedChain,
+                trust: "roots that issue nothing", source: keyUsageRule),
+            receipt("leaf-of-other-intermediate", "Version 2, signed by a leaf that WWDR issued.", .untrustedChain) {
                 plan, world in
                 var leaf = world.authority.purchases.leaf
                 (leaf.issuer, leaf.issuerKey) = (
@@ -152,7 +209,8 @@ enum TransactionReceiptCases {
                 )
                 plan.certificate = try [UInt8](der: leaf.issue())
             },
-            receipt("leaf-changed", "One bit of the leaf's name, after it was issued.", .untrustedChain) { plan, _ in
+            receipt("leaf-changed", "One bit of the leaf's name is changed after the leaf was issued.", .untrustedChain)
+            { plan, _ in
                 plan.certificate = plan.certificate.replacingFirst(
                     Array("Simulated purchase".utf8), with: Array("simulated purchase".utf8))
             },
@@ -161,21 +219,26 @@ enum TransactionReceiptCases {
                 plan = try TransactionReceiptPlan(version: 2, purchase, by: world.other)
             },
             entry(
-                "bought-before-leaf", "Bought a second before its leaf begins.", "purchase-date-ms", "1699999999000",
+                "bought-before-leaf", "Bought a second before its leaf became valid.", "purchase-date-ms",
+                "1699999999000",
                 .certificateExpired),
             entry(
                 "bought-after-leaf", "Bought after its leaf's last second.", "purchase-date-ms", "1763072001000",
                 .certificateExpired),
-            entry("bought-never", "No date, so checked now.", "purchase-date-ms", nil, .certificateExpired),
             entry(
-                "bought-absurd", "An invalid date, so checked now.", "purchase-date-ms", "soon", .certificateExpired),
+                "bought-never", "No date, so its certificates must be valid now.", "purchase-date-ms", nil,
+                .certificateExpired),
             entry(
-                "bought-beyond-calendar", "A date beyond every calendar.", "purchase-date-ms", "9223372036854775807",
+                "bought-absurd", "An invalid date, so its certificates must be valid now.", "purchase-date-ms", "soon",
+                .certificateExpired),
+            entry(
+                "bought-beyond-calendar", "The largest 64-bit integer as the date.", "purchase-date-ms",
+                "9223372036854775807",
                 .certificateExpired),
             entry("other-app", "Of another app.", "bid", "com.evil", .otherApp),
             entry("no-app", "Of no app.", "bid", nil, .otherApp),
             entry("quantity-text", "A quantity that is not a number.", "quantity", "many", .unreadable),
-            receipt("entry-twice", "The app twice.", .malformed) { plan, _ in
+            receipt("entry-twice", "Two entries for the app.", .malformed) { plan, _ in
                 plan.purchaseInfo.append(("bid", "com.evil"))
             },
             receipt("trailing", "A second property list after the first.", .malformed) { plan, _ in

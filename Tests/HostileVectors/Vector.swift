@@ -4,8 +4,8 @@ import AppStoreModel
 public import AppStoreTrust
 import Foundation
 
-/// A document with at most one fault, and the required outcome of its verification: one entry of
-/// `Tests/Vectors/*.json`.
+/// A document and the required outcome of its verification: one entry of `Tests/Vectors/*.json`. A document that must
+/// be refused has one fault, or two if the vector is about which of them is reported.
 ///
 /// The form follows x509-limbo's, so that other projects can run these vectors against their verifiers.
 public struct Vector: Codable, Sendable {
@@ -13,7 +13,7 @@ public struct Vector: Codable, Sendable {
     public var id: String
     /// The fault, a sentence.
     public var description: String
-    /// What the caller asks the verifier for.
+    /// The kind of document that the caller asks the verifier for.
     public var kind: Kind
     /// A token as text, a receipt as base64.
     public var input: String
@@ -96,6 +96,11 @@ extension VectorTrust {
 extension Vector {
     /// The result of `verifier`: `verified`, or the code of its error.
     public func outcome(_ verifier: AppStoreVerifier) async throws -> String {
+        try await error(of: verifier)?.code.rawValue ?? "verified"
+    }
+
+    /// Why `verifier` refuses the document; `nil` if it does not.
+    public func error(of verifier: AppStoreVerifier) async throws -> VerificationError? {
         guard let now = Timestamp(iso8601: time) else { throw CocoaError(.formatting) }
         let isBinary = kind == .receipt || kind == .transactionReceipt
         let bytes = isBinary ? Data(base64Encoded: input) : Data(input.utf8)
@@ -110,9 +115,9 @@ extension Vector {
             case .receipt: _ = try await verifier.verify(receipt: bytes, at: now)
             case .transactionReceipt: _ = try await verifier.verify(transactionReceipt: bytes, at: now)
             }
-            return "verified"
+            return nil
         } catch {
-            return error.code.rawValue
+            return error
         }
     }
 }

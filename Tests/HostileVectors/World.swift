@@ -26,7 +26,7 @@ struct World {
                 subject: name, issuer: name, from: issued,
                 until: Timestamp(milliseconds: issued.milliseconds + 365 * day),
                 constraints: .isCertificateAuthority(maxPathLength: 0), key: key, issuerKey: key)
-            plan.signsDocuments = true
+            plan.keyUsage = KeyUsage(digitalSignature: true, keyCertSign: true)
             certificate = try plan.issue()
         }
     }
@@ -34,7 +34,7 @@ struct World {
     /// The first second of the signers' certificates, which are valid for 730 days.
     static let issued = Timestamp(milliseconds: 1_700_000_000_000)
     static let day: Int64 = 86_400_000
-    /// An instant long after those have expired.
+    /// An instant after the signers' certificates have expired.
     static let time = "2030-03-17T17:46:40Z"
 
     init() throws {
@@ -55,7 +55,7 @@ struct World {
             let xcodeRoots = try [xcode.token, xcode.receipt].map {
                 Data(try [UInt8](der: $0.certificate)).base64EncodedString()
             }
-            /// An intermediate with one invalid part.
+            /// The intermediate after `breaking` has changed it.
             func broken(_ breaking: (inout CertificatePlan) -> Void) throws -> [String] {
                 var plan = authority.purchases.intermediate
                 breaking(&plan)
@@ -67,13 +67,23 @@ struct World {
             return [
                 "intermediate without authority": purchases(
                     try broken { $0.constraints = .notCertificateAuthority }),
-                "intermediate of developers": purchases(
+                "intermediate for documents": purchases(try broken { $0.keyUsage = .signer }),
+                "intermediate without key usage": purchases(try broken { $0.keyUsage = nil }),
+                "intermediate marked as WWDR": purchases(
                     try broken { $0.markerOIDs = [.worldwideDeveloperRelations] }),
-                "intermediate that ended": purchases(
+                "expired intermediate": purchases(
                     try broken { $0.until = Timestamp(milliseconds: Self.issued.milliseconds - Self.day) }),
                 "intermediate of another authority": purchases(
                     [Data(try [UInt8](der: other.purchases.intermediate.issue())).base64EncodedString()]),
                 "root as intermediate": purchases(roots),
+                "roots that issue nothing": VectorTrust(
+                    roots: try [authority.tokens.root, authority.receipts.root].map { root in
+                        var root = root
+                        root.keyUsage = KeyUsage(cRLSign: true)
+                        return Data(try [UInt8](der: root.issue())).base64EncodedString()
+                    }, intermediates: intermediates, apps: [app], environments: ["Sandbox"]),
+                "production": VectorTrust(
+                    roots: roots, intermediates: intermediates, apps: [app], environments: ["Production"]),
                 "app": VectorTrust(roots: roots, intermediates: intermediates, apps: [app], environments: ["Sandbox"]),
                 "two apps": VectorTrust(
                     roots: roots, intermediates: [], apps: [app, two], environments: ["Production", "Sandbox"]),

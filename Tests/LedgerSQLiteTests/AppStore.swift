@@ -7,7 +7,7 @@ import Foundation
 import PurchaseLedger
 import TestData
 
-/// Signs as the App Store does, always with the same certificates, and verifies.
+/// Signs documents as the App Store does, all with the same certificates, and verifies them.
 struct AppStore: Sendable {
     static let bundleId = "com.example.company.application"
     static let scope = LedgerScope(bundleId: bundleId, environment: .production)
@@ -20,7 +20,7 @@ struct AppStore: Sendable {
     init() throws {
         authority = try CertificateAuthority(from: Timestamp(milliseconds: Self.now - 86_400_000))
         var token = try TokenPlan("", by: authority.tokens)
-        // As long as Apple's, whose certificates are larger: 4.4 KB.
+        // Makes the header as long as Apple's, which has larger certificates: 4.4 KB.
         token.header = token.plainHeader.dropLast() + #","kid":"\#(String(repeating: "A", count: 1350))"}"#
         self.token = token
         verifier = AppStoreVerifier(
@@ -94,9 +94,9 @@ struct AppStore: Sendable {
 }
 
 extension Evidence {
-    /// A document that was not verified: a storage keeps any.
+    /// A document that was not verified. A storage accepts any document.
     ///
-    /// - Parameter chain: The original transaction id of the purchase that it is about, if any.
+    /// - Parameter chain: The original transaction id of the purchase that the document is about, if any.
     static func unverified(
         _ document: [UInt8], _ kind: Evidence.Kind = .notification, about chain: String? = nil,
         in scope: LedgerScope = AppStore.scope

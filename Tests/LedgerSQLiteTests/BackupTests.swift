@@ -8,7 +8,7 @@ import Synchronization
 import TestData
 import Testing
 
-/// Copies of a ledger while it is written.
+/// Tests copies of a ledger, made while the ledger is written or after it was damaged.
 @Suite struct BackupTests {
     private let folder: TemporaryFolder
 
@@ -16,7 +16,7 @@ import Testing
         folder = try TemporaryFolder()
     }
 
-    /// How far a writer has come, and whether it may end.
+    /// The number of commits of a writer, and whether it has ended or must end.
     private final class Writer: Sendable {
         private let state = Mutex((committed: 0, isDone: false))
         var committed: Int {
@@ -41,7 +41,7 @@ import Testing
         return try await copy.scanned().documents.map(\.document)
     }
 
-    @Test func `a copy beside a writer has all that was committed before it began, and only whole commits`()
+    @Test func `a copy that is made during writes has all earlier commits, and only whole ones`()
         async throws
     {
         let storage = try SQLiteLedgerStorage(path: folder.path())
@@ -52,11 +52,11 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 var number = 0
-                // The loops that wait for this task end with it, even if it throws.
+                // The loops that wait for this task must end even if it throws.
                 defer { writer.isDone = true }
                 while !writer.isDone, !Task.isCancelled {
                     let first = number
-                    // Both or neither.
+                    // A copy must have both documents or neither.
                     try await storage.store(
                         (0..<2).map { .unverified(Array("\(first) \($0)".utf8), about: "\(first)") })
                     number += 1
@@ -69,7 +69,7 @@ import Testing
                 let path = try empty("copy\(copy)")
                 var steps = 0
                 let count = try SQLiteLedgerBackup.copy(folder.path(), to: path) { _, _ in
-                    // A write between any two steps would make another kind of copy begin again.
+                    // Waits for a write after each step. The copy must not begin again because of it.
                     let reached = writer.committed
                     while writer.committed == reached, !writer.isDone { Thread.sleep(forTimeInterval: 0.001) }
                     steps += 1
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `a copy is one file, and the copied ledger is only read`() async throws {
+    @Test func `a copy is one file, and making it does not change the ledger`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await storage.store(.unverified([1]))
         let log = try Data(contentsOf: URL(fileURLWithPath: folder.path() + "-wal"))
@@ -97,13 +97,15 @@ import Testing
         #expect(try SQLiteLedgerBackup.faults(path, documents: 1) == [])
         #expect(try SQLiteLedgerBackup.faults(path, documents: 2) == ["The number of documents is 1 instead of 2"])
         #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path() + "-wal")) == log)
-        // Bytes 18 and 19 of the header: 1 is a file without a log beside it, 2 one with.
+        // In bytes 18 and 19 of the header, 1 means a file without a write-ahead log, and 2 a file with one.
         #expect(Array(try Data(contentsOf: URL(fileURLWithPath: path)))[18..<20] == [1, 1])
         for ending in ["-wal", "-shm", "-journal"] { #expect(!FileManager.default.fileExists(atPath: path + ending)) }
         #expect(try await Self.documents(of: path) == [[1]])
     }
 
-    @Test func `what is no ledger or of a newer version is not copied, and damage is found in the copy`() async throws {
+    @Test func `a file that is no ledger or of a newer version is not copied, and damage is found in the copy`()
+        async throws
+    {
         let garbage = folder.path("garbage")
         try Data(repeating: 7, count: 10_000).write(to: URL(fileURLWithPath: garbage))
         let storage = try SQLiteLedgerStorage(path: folder.path())

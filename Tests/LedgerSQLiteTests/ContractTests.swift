@@ -4,9 +4,9 @@ import LedgerSQLite
 import PurchaseLedgerTesting
 import Testing
 
-/// The contract of all storages.
+/// Tests the SQLite storage against the contract of all storages.
 @Suite struct ContractTests {
-    @Test func `a ledger in a file meets the contract, also if it is opened twice`() async throws {
+    @Test func `a ledger in a file that is opened twice meets the contract`() async throws {
         let folder = try TemporaryFolder()
         let names = Names()
         try await LedgerStorageContract {

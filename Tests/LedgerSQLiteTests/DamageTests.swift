@@ -7,7 +7,8 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// Checks of a ledger whose file was damaged: they terminate, and report faults unless all documents are intact.
+/// Tests checks of a ledger whose file was damaged. They must terminate, and report faults unless all documents are
+/// intact.
 @Suite struct DamageTests {
     private let folder: TemporaryFolder
     private static let now = Timestamp(milliseconds: 1_750_000_000_000)
@@ -17,7 +18,7 @@ import Testing
         folder = try TemporaryFolder()
     }
 
-    /// A way in which disks and people damage files.
+    /// A kind of damage to a file.
     enum Damage: CaseIterable {
         case copiedPage, swappedPages, emptyPage, flippedBits, truncated
 
@@ -124,7 +125,7 @@ import Testing
             let damaged = try SQLiteLedgerStorage(path: try write(bytes, "damaged.sqlite"))
             #expect(try await damaged.faults() != [])
             let checked = try await Ledger(storage: damaged).check(by: appStore.verifier)
-            // Only the documents of the overwritten page are missing: 20 at most. None of the others verifies.
+            // Only the documents of the overwritten page are missing: at most 20. The check counts all others.
             #expect((count - 20..<count + 1).contains(checked.documents), "\(number): \(checked.documents)")
             #expect(checked.faults.contains { $0.document == nil }, "\(number)")
             try damaged.close()

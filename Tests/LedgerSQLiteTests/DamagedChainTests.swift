@@ -6,12 +6,12 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// A ledger with a purchase that cannot be read, such as after an edit by hand or a bit that flipped.
+/// Tests a ledger with a purchase that cannot be read, for example because a row was edited by hand.
 @Suite struct DamagedChainTests {
     private static let later = Timestamp(milliseconds: 1_755_000_000_000)
     private static let count = 5
 
-    /// Statements that damage the chain with a number, and repair it.
+    /// Pairs of SQL statements: one damages the chain with a row number, and the other repairs it.
     static let damages = [
         ("UPDATE chains SET predecessors = '{' WHERE id = ", "UPDATE chains SET predecessors = NULL WHERE id = "),
         (
@@ -25,7 +25,7 @@ import Testing
         ),
     ]
 
-    /// A ledger with some subscriptions, all of which end. The one that is due first is damaged.
+    /// A ledger with some subscriptions, all of which have ended at `later`. The one whose end was first is damaged.
     private struct World {
         let appStore: AppStore
         let storage: SQLiteLedgerStorage
@@ -59,15 +59,16 @@ import Testing
         }
     }
 
-    @Test(arguments: damages) func `what is due for other purchases is published, and a damaged one is named`(
+    @Test(arguments: damages)
+    func `due changes of other purchases are published, and the error names the damaged purchase`(
         damage: (String, String)
     ) async throws {
         let world = try await World(damage)
-        var (damaged, looks) = (Set<ChainKey>(), [Int]())
+        var (damaged, counts) = (Set<ChainKey>(), [Int]())
         repeat {
-            looks.append(try await world.ledger.publishDueChanges(at: Self.later, limit: 2, besides: &damaged))
-        } while looks.last != 0
-        #expect(looks.reduce(0, +) == Self.count && damaged == [world.victim])
+            counts.append(try await world.ledger.publishDueChanges(at: Self.later, limit: 2, besides: &damaged))
+        } while counts.last != 0
+        #expect(counts.reduce(0, +) == Self.count && damaged == [world.victim])
         #expect(try await world.ended().count == Self.count - 1)
         let error = await #expect(throws: LedgerStorageError.self) {
             _ = try await world.ledger.publishDueChanges(at: Self.later)
@@ -78,7 +79,7 @@ import Testing
         #expect(try await world.ended().count == Self.count)
     }
 
-    @Test(arguments: damages) func `a catalogue counts as published only once all purchases could be read`(
+    @Test(arguments: damages) func `a catalogue counts as published only after all purchases could be read`(
         damage: (String, String)
     ) async throws {
         let world = try await World(damage)

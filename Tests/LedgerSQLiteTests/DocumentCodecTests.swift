@@ -9,16 +9,16 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// Documents come back byte for byte, whatever they are, and what they share is stored once.
+/// Tests that documents are read back byte for byte, whatever their form, and that their common parts are stored once.
 @Suite struct DocumentCodecTests {
     private static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-    /// Adds documents one by one and expects each of them back.
+    /// Stores documents, and expects each to be read back unchanged.
     private func expectBack(
         _ documents: [[UInt8]], in storage: SQLiteLedgerStorage? = nil, new count: Int? = nil
     ) async throws {
         let storage = try storage ?? .inMemory()
-        // Of two documents that differ in what is not signed alone, the first stays.
+        // Of two documents that differ only in unsigned parts, only the first is stored.
         let new = try await storage.store(documents.map { .unverified($0) })
         #expect(new.count == count ?? Set(documents.map { DocumentDigest($0, .notification) }).count)
         for document in new {
@@ -33,13 +33,13 @@ import Testing
         var random = SeededRandom(seed: 1)
         let transaction = try appStore.sign(#"{"transactionId":"1"}"#)
         let notifications = try ["A", "B"].map { try appStore.sign(#"{"\#($0)":"\#(transaction)"}"#) }
-        // Header, token, and what is left of the notification.
+        // The token and the rest of the notification are rows of documents. Their common header is a shared blob.
         try await expectBack([Self.bytes(transaction), Self.bytes(notifications[0])], in: storage)
         try await expectRows(documents: 2, sharedBlobs: 1, in: storage)
         try await expectBack([Self.bytes(transaction), Self.bytes(notifications[1])], in: storage, new: 1)
         try await expectRows(documents: 3, sharedBlobs: 1, in: storage)
         #expect(try await storage.number("SELECT max(length(content)) FROM documents") < 200)
-        // A token that is no evidence of its own is stored in the document that it came in.
+        // Tokens that are not documents of their own are stored in the notification that contains them.
         try await expectBack([Self.bytes(appStore.notification(&random))], in: storage)
         try await expectRows(documents: 4, sharedBlobs: 1, in: storage)
     }
@@ -61,7 +61,7 @@ import Testing
     }
 
     /// Otherwise an attacker with one receipt could fill the disk with unsigned certificates.
-    @Test func `a document that is stored already leaves nothing on the disk, whatever stands around what is signed`()
+    @Test func `a receipt that is stored already adds nothing to the disk, even with other unsigned certificates`()
         async throws
     {
         let storage = try SQLiteLedgerStorage.inMemory()
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(.enabled(if: TestData.isThere, Comment(rawValue: TestData.whyNot)))
-    func `genuine documents come back`() async throws {
+    func `genuine documents are read back unchanged`() async throws {
         let folder = TestData.folder
         let paths = try ["receipts", "jws", "transaction-receipts"].flatMap { name in
             try FileManager.default.contentsOfDirectory(atPath: folder.appendingPathComponent(name).path)
@@ -94,7 +94,7 @@ import Testing
         try await expectBack(Array(Set(documents)))
     }
 
-    /// Documents that are no tokens, or hardly.
+    /// Documents that are no tokens, or that deviate from the form of a token.
     static let odd: [(String, [UInt8])] = {
         let header = String(repeating: "QUFB", count: 100)
         let token = "\(header).e30.AAAA"
@@ -104,7 +104,7 @@ import Testing
             ("no header", bytes(".e30.AAAA")), ("two parts", bytes("\(header).e30")),
             ("four parts", bytes("\(token).AAAA")), ("spare bits in the payload", bytes("\(header).e31.AAAA")),
             ("spare bits in the signature", bytes("\(header).e30.AB")), ("padding", bytes("\(header).e30=.AAAA")),
-            ("the other alphabet", bytes("\(header).e30+.AA/A")), ("a line's end", bytes("\(token)\n")),
+            ("the standard base64 alphabet", bytes("\(header).e30+.AA/A")), ("a line end", bytes("\(token)\n")),
             ("a header that is not base64url", bytes("{\"alg\":1}\u{0}é.e30.AAAA")),
             ("a payload that is not JSON", bytes("\(header).AAECAw.AAAA")),
             ("a token in quotes", bytes("\"\(token)\"")),
@@ -113,11 +113,13 @@ import Testing
         ]
     }()
 
-    @Test(arguments: odd) func `odd documents`(name: String, document: [UInt8]) async throws {
+    @Test(arguments: odd) func `a document of an odd form is read back unchanged`(
+        name: String, document: [UInt8]
+    ) async throws {
         try await expectBack([document])
     }
 
-    @Test func `tokens in odd places`() async throws {
+    @Test func `tokens in odd places of a payload are read back unchanged`() async throws {
         let appStore = try AppStore()
         let token = try appStore.sign("{}")
         let payloads = [
@@ -129,7 +131,7 @@ import Testing
         try await expectBack(payloads.map { Self.bytes(try appStore.sign($0)) })
     }
 
-    @Test func `tokens in tokens in tokens`() async throws {
+    @Test func `tokens nested in tokens are read back unchanged`() async throws {
         let appStore = try AppStore()
         var tokens = [try appStore.sign("{}")]
         for _ in 0..<8 { tokens.append(try appStore.sign("{\"a\":\"\(tokens[tokens.count - 1])\"}")) }
@@ -137,7 +139,7 @@ import Testing
         for token in tokens { try await expectBack([Self.bytes(token)]) }
     }
 
-    @Test func `a mebibyte, of tokens and of noise`() async throws {
+    @Test func `a mebibyte of tokens and a mebibyte of noise are read back unchanged`() async throws {
         let appStore = try AppStore()
         var random = SeededRandom(seed: 2)
         let token = try appStore.sign("{}")
@@ -147,7 +149,7 @@ import Testing
     }
 
     @Test(arguments: 0..<UInt64(10))
-    func `any change of a notification, a token or a receipt`(seed: UInt64) async throws {
+    func `a notification, token or receipt with a random change is read back unchanged`(seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
         let appStore = try AppStore()
         let receipt = try ReceiptPlan(Array(repeating: 7, count: 300), by: appStore.authority.receipts).signed()
@@ -161,7 +163,7 @@ import Testing
         try await expectBack(changed)
     }
 
-    /// Another byte, one less, one more, a part twice, or the end missing.
+    /// The document with one byte replaced, removed or inserted, with a part repeated, or without its end.
     private static func change(_ document: [UInt8], _ random: inout SeededRandom) -> [UInt8] {
         var changed = document
         let index = Int.random(in: document.indices, using: &random)
@@ -176,7 +178,7 @@ import Testing
         return changed
     }
 
-    @Test func `a document that was damaged on the disk is damage to a scan, and is not loaded`() async throws {
+    @Test func `a document that was damaged on the disk is reported by a scan, and is not loaded`() async throws {
         let appStore = try AppStore()
         let document = Self.bytes(try appStore.sign("{\"a\":\"\(appStore.sign("{}"))\"}"))
         for damage in [
@@ -188,7 +190,7 @@ import Testing
         ] {
             let storage = try SQLiteLedgerStorage.inMemory()
             try await expectBack([document], in: storage)
-            // Of both tables, since documents consist of blobs.
+            // Damages the rows of both tables, since documents refer to shared blobs.
             for table in ["documents", "sharedBlobs"] {
                 try await storage.execute(
                     "UPDATE \(table) SET \(damage)".replacing("number", with: table == "sharedBlobs" ? "id" : "number"))
@@ -211,7 +213,7 @@ import Testing
         for _ in 0..<2 {
             try await expectBack([document], in: storage)
             try await expectBack([document], in: storage, new: 0)
-            // In its place, so that what refers to it finds it, and nothing is left that does not come back.
+            // The repair replaces the damaged row, so that references to it stay valid and no other row remains.
             try await expectRows(documents: 1, sharedBlobs: 1, in: storage)
             try await storage.execute("UPDATE documents SET \(damage)")
         }

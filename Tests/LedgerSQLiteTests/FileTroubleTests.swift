@@ -6,7 +6,7 @@ import LedgerSQLite
 import PurchaseLedger
 import Testing
 
-/// A ledger whose file is removed, replaced, or cannot be written for a while.
+/// Tests a ledger whose file is removed, replaced, or cannot be written for a while.
 @Suite struct FileTroubleTests {
     private let folder: TemporaryFolder
     init() throws {
@@ -32,6 +32,33 @@ import Testing
 
     private static let endings = ["", "-wal", "-shm"]
 
+    private func mode(_ name: String) throws -> Int? {
+        try FileManager.default.attributesOfItem(atPath: folder.path(name))[.posixPermissions] as? Int
+    }
+
+    @Test func `only its owner may read a new ledger, and a file that exists keeps its mode`() async throws {
+        FileManager.default.createFile(
+            atPath: folder.path("old"), contents: nil, attributes: [.posixPermissions: 0o664])
+        for (name, expected) in [("new", 0o600), ("old", 0o664)] {
+            let storage = try SQLiteLedgerStorage(path: folder.path(name))
+            try await Self.add("a", to: storage)
+            for ending in Self.endings { #expect(try mode(name + ending) == expected) }
+            let exposed = expected == 0o600 ? [] : Self.endings.map { folder.path(name + $0) }
+            let warning = SQLiteLedgerStorage.exposure(of: folder.path(name))
+            #expect((warning == nil) == exposed.isEmpty)
+            let end = "(mode 664), which has customers' purchases and the hashes of API keys: chmod 600 "
+            #expect(warning?.hasSuffix(end + exposed.joined(separator: " ")) ?? true, "\(warning ?? "")")
+            try storage.close()
+        }
+    }
+
+    @Test func `the target of a symbolic link gets the mode of a new ledger`() async throws {
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.path("link"), withDestinationPath: folder.path("target"))
+        try SQLiteLedgerStorage(path: folder.path("link")).close()
+        #expect(try mode("target") == 0o600)
+    }
+
     private func move(_ endings: [String], _ from: String, to target: String) throws {
         for ending in endings {
             try FileManager.default.moveItem(
@@ -40,7 +67,9 @@ import Testing
     }
 
     @Test(arguments: [endings, ["", "-wal"], [""], ["-wal"], ["-shm"]])
-    func `a ledger that is removed is an error until it is back, and never a new file`(taken: [String]) async throws {
+    func `reads and writes fail while a file of the ledger is missing, and never create a new file`(
+        taken: [String]
+    ) async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await Self.add("1", to: storage)
         try move(taken, "ledger.sqlite", to: "away")
@@ -56,7 +85,7 @@ import Testing
         #expect(try await Self.documents(of: storage).contains("3"))
     }
 
-    @Test func `a ledger that is replaced is an error, and the new file stays as it is`() async throws {
+    @Test func `writes fail after the ledger was replaced, and the new file stays unchanged`() async throws {
         let copy = try SQLiteLedgerStorage(path: folder.path("copy"))
         try await Self.add("of the copy", to: copy)
         try copy.close()
@@ -67,7 +96,7 @@ import Testing
         let restored = try Data(contentsOf: URL(fileURLWithPath: folder.path()))
         let error = await Self.error { try await Self.add("2", to: storage) }
         #expect(error?.message.contains("was replaced") == true)
-        // Another server has opened the new file by now. Its log stays when this one ends.
+        // Another server opens the new file. Its log must stay when the first storage is closed.
         let next = try SQLiteLedgerStorage(path: folder.path())
         #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path())) == restored)
         try await Self.add("of the next", to: next)
@@ -76,7 +105,7 @@ import Testing
         #expect(try await Self.documents(of: next) == ["of the copy", "of the next"])
     }
 
-    @Test func `a ledger that must be there is not created`() async throws {
+    @Test func `a ledger that must exist is not created`() async throws {
         let path = folder.path()
         func code() async -> LedgerStorageError.Code? {
             await Self.error { _ = try SQLiteLedgerStorage(path: path, createIfMissing: false) }?.code
@@ -89,10 +118,12 @@ import Testing
     }
 
     @Test(.enabled(if: WriteProtection.isPossible, "only with a file system that protects files from this user"))
-    func `a ledger that cannot be written at the start is read, and written as soon as it can be`() async throws {
+    func `a ledger that is write-protected when it is opened can be read, and written after the protection ends`()
+        async throws
+    {
         let before = try SQLiteLedgerStorage(path: folder.path())
         try await Self.add("1", to: before)
-        // As after a crash: the log and its index exist.
+        // Leaves the log and its index, as a crash does.
         let files = Self.endings.map { folder.path("ledger.sqlite" + $0) }
         for file in files { try FileManager.default.copyItem(atPath: file, toPath: file + ".copy") }
         try before.close()
@@ -111,7 +142,7 @@ import Testing
         #expect(try await Self.documents(of: storage) == ["1", "2"])
     }
 
-    @Test func `reads and writes end while a ledger is opened again and again`() async throws {
+    @Test func `reads and writes do not hang while the ledger's file is reopened again and again`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await withThrowingTaskGroup(of: Void.self) { group in
             for task in 0..<2 {
@@ -123,7 +154,7 @@ import Testing
                         #expect(error?.code == .readOnly)
                         // Opens the file again.
                         try await Self.add("\(task) \(number)", to: storage)
-                        // One that began before the file was closed may fail.
+                        // A read that began before the file was closed may fail.
                         _ = try? await Self.documents(of: storage)
                     }
                 }
@@ -133,19 +164,19 @@ import Testing
         #expect(try await Self.documents(of: storage).count == 100)
     }
 
-    @Test func `a log that another process keeps from being brought into the file is a concern`() async throws {
+    @Test func `a write-ahead log of more than 1 GiB is a concern`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await Self.add("1", to: storage)
         #expect(storage.concern == nil)
         let log = try #require(FileHandle(forWritingAtPath: folder.path("ledger.sqlite-wal")))
-        // Takes no space on the disk.
+        // The file is sparse: it takes no space on the disk.
         try log.truncate(atOffset: 1 << 30 + 1)
         #expect(storage.concern?.contains("ledger.sqlite-wal has 1024 MiB") == true)
     }
 }
 
-/// Makes files unwritable for a while: by their permissions, or for the superuser, for whom these do not count, by an
-/// attribute of Linux's file systems.
+/// Makes files unwritable for a while by their permissions. Permissions do not bind the superuser: for it, an attribute
+/// of Linux's file systems does the same.
 private struct WriteProtection {
     private let files: [String]
 

@@ -2,11 +2,11 @@
 
 import GRDB
 
-/// The tables of a ledger as its first six steps made them: files of then are brought up to date.
+/// The tables of a ledger after the first six steps of its schema. Tests create such files and bring them up to date.
 enum FirstSchema {
     static let steps = ["001 evidence", "002 facts", "003 customers", "004 events", "005 API keys", "006 proof"]
 
-    /// Makes a file of then.
+    /// Creates these tables.
     static func create(_ connection: Database) throws {
         try connection.execute(sql: "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)")
         for step in steps {

@@ -6,7 +6,7 @@ import LedgerSQLite
 import PurchaseLedger
 import Testing
 
-/// Paths that lead to no ledger.
+/// Tests paths at which there is no ledger.
 @Suite struct ForeignFileTests {
     private let folder: TemporaryFolder
 
@@ -14,7 +14,7 @@ import Testing
         folder = try TemporaryFolder()
     }
 
-    /// The ways to open a ledger.
+    /// The error of each way to open a ledger; `nil` if there is none.
     private func errors(of path: String) -> [LedgerStorageError?] {
         let ways: [() throws -> Void] = [
             { _ = try SQLiteLedgerStorage(path: path) },
@@ -34,11 +34,11 @@ import Testing
 
     @Test(arguments: [
         "CREATE TABLE bookmarks (url TEXT)",
-        // Another program that uses the same library.
+        // A program that uses the same library, GRDB.
         "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY); CREATE TABLE bookmarks (url TEXT);"
             + "INSERT INTO grdb_migrations VALUES ('1')",
     ])
-    func `another program's database is no ledger, and stays as it is`(tables: String) async throws {
+    func `another program's database is refused, and stays unchanged`(tables: String) async throws {
         let path = folder.path()
         try await DatabaseQueue(path: path).write { try $0.execute(sql: tables) }
         let before = try Data(contentsOf: URL(fileURLWithPath: path))
@@ -48,7 +48,7 @@ import Testing
         #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == before)
     }
 
-    @Test func `a ledger whose creation was interrupted before its first step is created`() async throws {
+    @Test func `a ledger whose creation was interrupted before the first step can still be created`() async throws {
         try await DatabaseQueue(path: folder.path()).write {
             try $0.execute(sql: "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)")
         }
@@ -58,7 +58,7 @@ import Testing
         #expect(try await SQLiteLedgerStorage(path: folder.path()).faults() == [])
     }
 
-    @Test func `the error names a folder in the place of a ledger, or one that does not exist`() throws {
+    @Test func `the error names the path if it is a folder, or the folder that does not exist`() throws {
         let inner = folder.path("inner")
         try FileManager.default.createDirectory(atPath: inner, withIntermediateDirectories: false)
         for error in errors(of: inner) { #expect(error?.message == "\(inner) is a folder: name a file in it") }

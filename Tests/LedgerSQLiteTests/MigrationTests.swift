@@ -5,9 +5,10 @@ import Foundation
 import GRDB
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import Testing
 
-/// Files of an earlier version are brought up to date.
+/// Tests that files of an earlier version are brought up to date.
 @Suite struct MigrationTests {
     private let folder: TemporaryFolder
     private static let digest = "x'\(String(repeating: "0a", count: 32))'"
@@ -20,7 +21,7 @@ import Testing
         folder = try TemporaryFolder()
     }
 
-    /// A file of the first steps, with rows of that time.
+    /// Opens a file that has the schema of the first six steps and these rows.
     private func oldFile(_ rows: String) throws -> SQLiteLedgerStorage {
         let queue = try DatabaseQueue(path: folder.path())
         try queue.write { connection in
@@ -37,7 +38,7 @@ import Testing
 
     private static func time(_ milliseconds: Int64?) -> Timestamp? { milliseconds.map(Timestamp.init(milliseconds:)) }
 
-    @Test func `customers of an older file exist in their own right if something shows that their ids were used`()
+    @Test func `customers of an older file are established unless they are known only from documents`()
         async throws
     {
         let storage = try oldFile(
@@ -67,7 +68,7 @@ import Testing
         #expect(try await storage.faults() == [])
     }
 
-    @Test func `in an older file renewal info stays about the newest period`() async throws {
+    @Test func `renewal info of an older file applies to the newest period`() async throws {
         let (start, end) = (0, 86_400_000)
         let storage = try oldFile(
             """
@@ -83,7 +84,7 @@ import Testing
         #expect(state?.status == .billingRetry)
     }
 
-    /// As a version of the first steps wrote them.
+    /// Rows as a version with the first six steps wrote them.
     private static let chains = """
         INSERT INTO chains (id, scope, originalTransactionId, forgottenAt, toldStatus, toldProductId, toldTransactionId,
                             toldExpiresDate, toldWillRenew, toldRevoked, toldEntitling, nextChange, lastDocument,
@@ -97,7 +98,7 @@ import Testing
                (7, 2, 'active', NULL, 'active', 'p', 't', 50, 1, NULL, 1, 50, NULL, 0);
         """
 
-    @Test func `what an older file published stays published, so that no change is published again`() async throws {
+    @Test func `changes that were published in an older file are not published again`() async throws {
         let storage = try oldFile(
             Self.chains + """
                 INSERT INTO events (sequence, kind, scope, recordedAt, originalTransactionId)
@@ -123,7 +124,7 @@ import Testing
         #expect(try await storage.faults() == [])
     }
 
-    @Test func `events of an older file keep their cursors, also cursors that were beyond the app's own events`()
+    @Test func `events of an older file keep their cursors, even cursors beyond the app's own events`()
         async throws
     {
         let storage = try oldFile(
@@ -150,7 +151,7 @@ import Testing
         #expect(first.recordedAt == Self.time(10) && first.effectiveAt == Self.time(10) && first.detail == "d")
         #expect(first.before == nil && first.after == nil && first.transactionId == "t")
 
-        // The server once returned 5 to the first app, after it had passed over all others' events.
+        // An earlier version could return cursor 5 to the first app, because the events of all apps had one sequence.
         for app in ["com.example.one", "com.example.new"] {
             #expect(try await cursors(app, after: "5") == [])
             await #expect(throws: EventCursorError.invalid) { try await cursors(app, after: "6") }
@@ -209,7 +210,48 @@ import Testing
         #expect(try schema(folder.path()) == schema(folder.path("new")))
     }
 
-    @Test func `numbers of rows that an older file deleted are not given again`() async throws {
+    @Test func `a file of the version before offers and commitments is filled in by a rebuild, without events`()
+        async throws
+    {
+        let appStore = try AppStore()
+        var random = SeededRandom(seed: 1)
+        let now = Timestamp(milliseconds: 1_750_000_000_000)
+        let storage = try SQLiteLedgerStorage(path: folder.path())
+        _ = try await Ledger(storage: storage).record(
+            [appStore.evidence(of: appStore.notification(&random))], at: now)
+        let keys = Set(try await storage.scanChains(after: nil, limit: 1).items)
+        let expected = try await storage.load { $0.chains = keys }.chains
+        try #require(expected.values.first?.chain.purchases.first?.commitment?.billingPeriodNumber == 1)
+        let count = try await storage.number("SELECT count(*) FROM events")
+        for (table, columns) in Self.newColumns {
+            for column in columns { try await storage.execute("ALTER TABLE \(table) DROP COLUMN \(column)") }
+        }
+        try await storage.execute("DELETE FROM grdb_migrations WHERE identifier > '017'")
+        try storage.close()
+
+        let migrated = try SQLiteLedgerStorage(path: folder.path())
+        let before = try await migrated.load { $0.chains = keys }.chains
+        #expect(before.values.first?.chain.purchases.first.map { [$0.price, $0.commitment?.price] } == [9990, nil])
+        let ledger = Ledger(storage: migrated)
+        #expect(Set(try await ledger.rebuild(by: appStore.verifier, at: now).differing) == keys)
+        #expect(try await migrated.load { $0.chains = keys }.chains == expected)
+        #expect(try await migrated.number("SELECT count(*) FROM events") == count)
+        #expect(try await ledger.rebuild(by: appStore.verifier, at: now).differing == [])
+    }
+
+    private static let ofStatements = [
+        "offerIdentifier", "offerDiscountType", "offerPeriod", "storefront", "commitmentPeriod",
+        "commitmentPeriods", "commitmentExpiresDate", "commitmentPrice", "revokedSeats",
+    ]
+
+    /// By table, what "017 offers and commitments" added.
+    private static let newColumns = [
+        "statements": ofStatements, "residue": ofStatements,
+        "chains": ["commitmentAutoRenewStatus", "commitmentAutoRenewProductId", "publishedCommitmentWillRenew"],
+        "events": ["beforeCommitmentWillRenew", "afterCommitmentWillRenew"],
+    ]
+
+    @Test func `numbers of rows that were deleted from an older file are not used again`() async throws {
         let storage = try oldFile(
             """
             INSERT INTO customers (number, app) VALUES (1, 1), (7, 1);
@@ -228,7 +270,7 @@ import Testing
         ("INSERT INTO grdb_migrations VALUES ('007 governing period')", "development version"),
         ("INSERT INTO grdb_migrations VALUES ('999 from the future')", "newer version"),
     ])
-    func `a file of steps that no release made is refused, and stays as it is`(
+    func `a file with steps that no release has is refused, and stays unchanged`(
         change: String, reason: String
     ) async throws {
         try await DatabaseQueue(path: folder.path()).write { connection in

@@ -6,7 +6,7 @@ import LedgerSQLite
 import PurchaseLedger
 import Testing
 
-/// The view that docs/ledger.md promises to people with a `sqlite3` shell.
+/// Tests the view `periods`, which docs/ledger.md documents for use in a `sqlite3` shell.
 @Suite struct PeriodsTests {
     private static let columns = """
         customer, bundleId, environment, originalTransactionId, transactionId, productId, type, purchaseDate,
@@ -25,7 +25,7 @@ import Testing
             }
             var record = ChainRecord(ChainKey("1", in: AppStore.scope))
             record.owners = changes.customers.map { ChainRecord.Owner($0.customer, .claim) }
-            // Of each: when a signed transaction and when a receipt was signed.
+            // For each transaction: when its signed transaction and its receipt were signed.
             for (id, signed, receipt) in [("1", 5, 4), ("2", 5, 5), ("3", 5, 6), ("4", 5, nil), ("5", nil, 5)]
                 as [(String, Int64?, Int64?)]
             {
@@ -54,8 +54,8 @@ import Testing
                 """)
     }
 
-    /// What the view says of a transaction about which a signed transaction and a receipt say different things.
-    private struct Said: Equatable {
+    /// The columns of a transaction in which a signed transaction and a receipt may differ.
+    private struct DecidedColumns: Equatable {
         var (productId, type): (String, String?)
         var (revocationDate, price): (Int64?, Int64?)
         var (currency, offerType, isUpgraded): (String?, Int?, Bool)
@@ -74,7 +74,8 @@ import Testing
         }
     }
 
-    /// Every combination of what decides: which is newer, an upgrade, a revocation in either, the type in either.
+    /// Every combination of what decides: which document is newer, an upgrade, a revocation in either, the type in
+    /// either.
     private static func facts() -> [TransactionFact] {
         var facts: [TransactionFact] = []
         for bits in 0..<192 {
@@ -88,7 +89,7 @@ import Testing
             if has(3) { signed.revocation = nil }
             if has(4) { receipt.revocation = nil } else { receipt.revocation?.date = Timestamp(milliseconds: 16) }
             if has(5) { (signed.offerType, receipt.type) = (Open(.promotional), signed.type) }
-            // Both, the receipt alone, the signed transaction alone.
+            // Merges both, the receipt alone, or the signed transaction alone.
             if bits >> 6 != 1 { fact.merge(signed) }
             if bits >> 6 != 2 { fact.merge(receipt) }
             facts.append(fact)
@@ -96,7 +97,9 @@ import Testing
         return facts
     }
 
-    @Test func `periods says what answers say if receipts and signed transactions differ`() async throws {
+    @Test func `periods has the values of the ledger's answers if receipts and signed transactions differ`()
+        async throws
+    {
         let folder = try TemporaryFolder()
         let storage = try SQLiteLedgerStorage(path: folder.path())
         let facts = Self.facts()
@@ -114,7 +117,7 @@ import Testing
         try #require(rows.count == facts.count)
         for (row, fact) in zip(rows, facts) {
             #expect(row["transactionId"] == fact.key.transactionId)
-            #expect(Said(row) == fact.current.map(Said.init), "\(fact)")
+            #expect(DecidedColumns(row) == fact.current.map(DecidedColumns.init), "\(fact)")
         }
     }
 

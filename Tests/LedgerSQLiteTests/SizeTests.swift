@@ -6,9 +6,9 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// What a notification takes on the disk.
+/// Measures how much disk space a notification takes.
 @Suite struct SizeTests {
-    @Test func `a notification of 20 KB takes less than 4 KB on the disk, with all that it says and every index`()
+    @Test func `a notification of 20 KB takes less than 4 KB on the disk, including its facts and every index`()
         async throws
     {
         let folder = try TemporaryFolder()
@@ -27,7 +27,7 @@ import Testing
             }
             sizes.append(try await storage.number("PRAGMA page_count") * 4096)
         }
-        // Without what an empty ledger takes.
+        // The second size includes 400 more notifications. The difference leaves out what an empty ledger takes.
         #expect((sizes[1] - sizes[0]) / 400 < 4096)
     }
 }

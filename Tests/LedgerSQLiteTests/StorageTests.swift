@@ -7,7 +7,7 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// Durability, group commit, and errors of the file and of its rows.
+/// Tests durability, group commit, and errors of the file and of its rows.
 @Suite struct StorageTests {
     private let folder: TemporaryFolder
 
@@ -37,14 +37,16 @@ import Testing
 
     // MARK: Durability
 
-    @Test func `every commit is flushed, references are checked, readers do not wait`() async throws {
+    @Test func `SQLite is set to flush every commit, to check references, and to let reads run beside writes`()
+        async throws
+    {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         #expect(try await storage.number("PRAGMA synchronous") == 2)
         #expect(try await storage.number("PRAGMA foreign_keys") == 1)
         #expect(try await storage.number("SELECT journal_mode = 'wal' FROM pragma_journal_mode") == 1)
     }
 
-    @Test func `what was written is there after the ledger was closed and opened again`() async throws {
+    @Test func `documents are still there after the ledger was closed and opened again`() async throws {
         for round in 0..<3 {
             let storage = try SQLiteLedgerStorage(path: folder.path())
             #expect(try await Self.add("\(round)", to: storage))
@@ -55,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func `the file and its log, which a crash leaves, have all that was acknowledged`() async throws {
+    @Test func `the file and its log, which remain after a crash, have every acknowledged write`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path("running.sqlite"))
         for number in 0..<20 {
             _ = try await Self.add("\(number)", to: storage)
@@ -75,7 +77,7 @@ import Testing
     @Test func `concurrent writes share commits`() async throws {
         let (storage, count) = (try SQLiteLedgerStorage(path: folder.path()), 1000)
         let (hasBegun, begins) = AsyncStream.makeStream(of: Void.self)
-        // The first write goes on only once all others wait for it, however busy the machine is.
+        // The first write continues only after all others wait for it, however busy the machine is.
         async let first: Void = storage.commit(LedgerQuery()) { _ in
             begins.finish()
             while storage.waiting < count { Thread.sleep(forTimeInterval: 0.001) }
@@ -88,11 +90,11 @@ import Testing
         }
         try await first
         #expect(try await Self.documents(of: storage).count == count)
-        // That of the first write, and those of 200 each.
+        // The commit of the first write, and five of 200 writes each.
         #expect(storage.commits == 6)
     }
 
-    @Test func `a decision that throws, or cannot be written, fails no others beside it`() async throws {
+    @Test func `a decision that throws, or cannot be written, does not make others fail`() async throws {
         struct Refused: Error {}
         let storage = try SQLiteLedgerStorage(path: folder.path())
         let outcomes = await withTaskGroup(of: String.self) { group in
@@ -124,7 +126,7 @@ import Testing
         #expect(Set(try await Self.documents(of: storage)) == Set((0..<100).map { "\($0 * 3)" }))
     }
 
-    @Test func `a caller that is cancelled harms no other, and still gets its result`() async throws {
+    @Test func `a cancelled caller still gets its result, and does not affect others`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         let tasks = (0..<100).map { number in Task { try await Self.add("\(number)", to: storage) } }
         for (number, task) in tasks.enumerated() where number % 2 == 0 { task.cancel() }
@@ -134,7 +136,7 @@ import Testing
 
     // MARK: Trouble
 
-    @Test func `a full disk is reported, keeps what it has, and is written again once there is space`()
+    @Test func `a full disk is reported and loses nothing, and writes succeed again after there is space`()
         async throws
     {
         let storage = try SQLiteLedgerStorage(path: folder.path())
@@ -149,7 +151,7 @@ import Testing
         #expect(try await Self.documents(of: storage) == ["before", "small", large])
     }
 
-    @Test func `after a write to a connection that may not write the next one gets another connection`() async throws {
+    @Test func `after a write fails on a read-only connection, the next write gets a new connection`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await storage.execute("PRAGMA query_only = 1")
         #expect(await Self.code { _ = try await Self.add("1", to: storage) } == .readOnly)
@@ -160,7 +162,7 @@ import Testing
     }
 
     @Test(.enabled(if: geteuid() != 0, "to the superuser no file is read-only"))
-    func `a read-only file is read, and written as soon as it may be`() async throws {
+    func `a read-only ledger can be read, and written after its mode has changed`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         _ = try await Self.add("1", to: storage)
         try storage.close()
@@ -173,14 +175,14 @@ import Testing
         #expect(try await Self.documents(of: readOnly) == ["1", "2"])
     }
 
-    @Test func `a file that is no ledger is damaged, and stays as it is`() async throws {
+    @Test func `a file that is no ledger is reported as damaged, and stays unchanged`() async throws {
         let garbage = Data("What is this? ".utf8) + Data(repeating: 7, count: 10_000)
         try garbage.write(to: URL(fileURLWithPath: folder.path()))
         #expect(await Self.code { _ = try SQLiteLedgerStorage(path: folder.path()) } == .damaged)
         #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path())) == garbage)
     }
 
-    @Test func `a ledger of a newer version is not touched`() async throws {
+    @Test func `a ledger of a newer version is refused`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await storage.execute("INSERT INTO grdb_migrations VALUES ('999 from the future')")
         try storage.close()
@@ -197,7 +199,9 @@ import Testing
         "UPDATE chains SET publishedRevoked = '['", "UPDATE residue SET source = 9",
         "UPDATE ownerChanges SET times = '['", "UPDATE links SET reason = 'luck'", "UPDATE documents SET kind = 'poem'",
     ])
-    func `rows that this software never writes are damage, and end nothing`(damage: String) async throws {
+    func `rows that this software never writes are reported as damage, and other decisions succeed`(
+        damage: String
+    ) async throws {
         var storage = try SQLiteLedgerStorage(path: folder.path())
         let key = ChainKey("1", in: AppStore.scope)
         let customer = Customer(number: 1, bundleId: AppStore.bundleId)
@@ -225,14 +229,14 @@ import Testing
         (query.chains, query.evidence) = ([key], [key])
         let (damaged, whole) = (query, storage)
         #expect(await Self.code { _ = try await whole.load(damaged) } == .damaged)
-        // A decision that cannot be loaded fails alone.
+        // A decision whose records cannot be loaded does not make others fail.
         async let isStored = whole.store(.unverified([2], in: LedgerScope(bundleId: "two", environment: .production)))
         #expect(await Self.code { try await whole.commit(damaged) { _ in .commit(LedgerChanges(), ()) } } == .damaged)
         #expect(try await isStored)
     }
 
     @Test(arguments: ["UPDATE scopes SET environment = 'Moon'", "UPDATE documents SET kind = 'poem'"])
-    func `rows that this software never writes are damage to a scan, which ends`(damage: String) async throws {
+    func `a scan reports rows that this software never writes as damage, and ends`(damage: String) async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await storage.store((UInt8(0)..<3).map { .unverified([$0], about: "1") })
         try await storage.execute(damage)
@@ -243,7 +247,7 @@ import Testing
 
     // MARK: What is written
 
-    @Test func `a decision writes nothing that was loaded and stays the same`() async throws {
+    @Test func `a decision that changes nothing writes nothing`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         let ledger = Ledger(storage: storage)
         let appStore = try AppStore()

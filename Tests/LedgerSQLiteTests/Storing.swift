@@ -4,7 +4,7 @@ import AppStoreModel
 import LedgerSQLite
 import PurchaseLedger
 
-// What the tests of this folder do with a storage.
+// Shorthands with which the tests of this folder write and read a storage.
 
 extension SQLiteLedgerStorage {
     /// Commits changes that do not depend on what is stored.
@@ -16,9 +16,9 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Stores documents that are not stored yet, each as evidence for all chains that it speaks of.
+    /// Stores documents that are not stored yet, each as evidence for all chains that it is about.
     ///
-    /// - Returns: Those that were stored.
+    /// - Returns: The documents that were stored.
     @discardableResult
     func store(_ documents: [Evidence], at now: Timestamp = Timestamp(milliseconds: 0)) async throws -> [Evidence] {
         var query = LedgerQuery()
@@ -32,7 +32,7 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// - Returns: Whether it was not stored yet.
+    /// - Returns: Whether the document was not stored yet.
     @discardableResult
     func store(_ document: Evidence) async throws -> Bool { try await !store([document]).isEmpty }
 

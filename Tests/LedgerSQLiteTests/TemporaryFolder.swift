@@ -19,7 +19,7 @@ final class TemporaryFolder: Sendable {
     func path(_ name: String = "ledger.sqlite") -> String { folder.appendingPathComponent(name).path }
 }
 
-/// Names that differ.
+/// Distinct file names.
 final class Names: Sendable {
     private let count = Mutex(0)
 

@@ -8,7 +8,7 @@ import PurchaseLedger
 import ReceiptCoding
 import Testing
 
-/// Tests what a ledger stores of a receipt.
+/// Tests that a ledger stores a receipt in one canonical form.
 @Suite struct CanonicalEvidenceTests {
     private static let signed = Result { try SignedHistory() }
 
@@ -27,11 +27,12 @@ import Testing
         try await ledger.documents().map(\.document)
     }
 
-    @Test func `one receipt in every wrapping, of two megabytes too, is one small document`() async throws {
+    @Test func `a receipt in every wrapping, even one of two megabytes, is stored as one small document`() async throws
+    {
         let (receipt, verifier) = try Self.receipt()
         let ledger = Ledger(storage: MemoryLedgerStorage())
-        let large = ReceiptWrapping.all(unsigned: 2_000_000).filter { $0.name == "unsigned-attributes" }
-        for wrapping in large + ReceiptWrapping.all(unsigned: 1000) {
+        let large = ReceiptWrapping.all(unsignedBytes: 2_000_000).filter { $0.name == "unsigned-attributes" }
+        for wrapping in large + ReceiptWrapping.all(unsignedBytes: 1000) {
             let verified = try await verifier.verify(receipt: wrapping(receipt), at: Facts.day(1))
             _ = try await ledger.record([#require(Evidence(verified))], at: Facts.day(1))
         }
@@ -39,10 +40,12 @@ import Testing
         #expect(try await ledger.check(by: verifier).faults == [])
     }
 
-    @Test(arguments: ReceiptWrapping.all(unsigned: 1000).map(\.name))
-    func `a receipt that an earlier version kept whole is known, verifies and is rebuilt`(name: String) async throws {
+    @Test(arguments: ReceiptWrapping.all(unsignedBytes: 1000).map(\.name))
+    func `a receipt that an earlier version stored in its wrapping is known, verifies and is rebuilt`(
+        name: String
+    ) async throws {
         let (receipt, verifier) = try Self.receipt()
-        let wrapping = try #require(ReceiptWrapping.all(unsigned: 1000).first { $0.name == name })
+        let wrapping = try #require(ReceiptWrapping.all(unsignedBytes: 1000).first { $0.name == name })
         let verified = try await verifier.verify(receipt: receipt, at: Facts.day(1))
         let evidence = try #require(Evidence(verified))
         let whole = Evidence(.receipt, try wrapping(receipt), Facts.scope, verified.signedDate) { _ in

@@ -4,7 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 import Testing
 
-/// Tests what another catalogue changes and publishes.
+/// Tests what a ledger publishes after its catalogue has changed.
 @Suite struct CatalogueChangeTests {
     private static func rules(days: Int, leeway: Duration = .zero) -> LedgerRules {
         let pass = Catalogue.Product(entitlements: ["pass"], duration: .seconds(86_400 * days))
@@ -13,7 +13,7 @@ import Testing
         return LedgerRules(catalogues: [Facts.scope.bundleId: catalogue])
     }
 
-    @Test func `an end that a new duration brings is published once`() async throws {
+    @Test func `an earlier end because of a new duration is published once`() async throws {
         let (storage, signed) = (MemoryLedgerStorage(), try SignedHistory())
         var ledger = Ledger(storage: storage, rules: Self.rules(days: 90))
         #expect(try await ledger.publishCatalogueChanges(at: Facts.day(0)) == 0)
@@ -33,7 +33,7 @@ import Testing
         #expect(events[3].after?.status == .expired)
     }
 
-    @Test func `a shorter leeway that ends access is published`() async throws {
+    @Test func `the end of access because of a shorter leeway is published`() async throws {
         let (storage, signed) = (MemoryLedgerStorage(), try SignedHistory())
         var ledger = Ledger(storage: storage, rules: Self.rules(days: 1, leeway: .seconds(86_400 * 9)))
         _ = try await ledger.publishCatalogueChanges(at: Facts.day(0))

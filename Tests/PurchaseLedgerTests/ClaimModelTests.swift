@@ -23,13 +23,12 @@ import Testing
         var evidence: Evidence
     }
 
-    /// Every month of every subscription with every account, signed once.
+    /// Five months of each subscription, each with one account or none, signed once for all tests.
     private static let documents = Task<[Document], any Error> {
         let signed = try SignedHistory()
         var documents: [Document] = []
         for chain in chains {
             for month in 0..<5 {
-                // One month may have been bought for one account only.
                 let account = (accounts + [nil])[(month * 3 + (chain == "1" ? 0 : 1)) % 4]
                 let token = try signed.transaction(
                     "\(chain)\(month)", original: chain, signed: Double(month * 30), from: Double(month * 30),
@@ -85,7 +84,7 @@ import Testing
             return known.filter { $0.account != nil }.max { $0.day < $1.day }?.account
         }
 
-        /// By facts alone: the newest account owns it, unless a claim was accepted.
+        /// Until a claim is accepted, the account of the latest month owns the subscription.
         private mutating func link(_ chain: String) {
             guard var purchase = purchases[chain], !purchase.owners.contains(where: \.byClaim) else { return }
             let holder = account(chain).map { person($0) }
@@ -103,7 +102,7 @@ import Testing
             link(chain)
         }
 
-        /// The subscriptions that stay with their owners.
+        /// Returns the subscriptions that a refused claim leaves with their owners.
         mutating func claim(_ id: String, _ numbers: [Int], limits: Bool, at now: Timestamp) -> Set<String> {
             let claimant = person(id)
             established.insert(claimant)
@@ -127,7 +126,7 @@ import Testing
             if owners.contains(claimant) { return true }
             let named = account(chain).map { person($0) }
             let lastDay = purchase.known.map { documents[$0].day + 30 }.max() ?? 0
-            // A subscription whose renewal has not arrived counts for another hour.
+            // A subscription whose renewal has not arrived counts as active for another hour.
             let isActive = now < Facts.day(Double(lastDay) + 1.0 / 24)
             switch policy {
             case .accountTokenWins: if let named, named != claimant, established.contains(named) { return false }
@@ -147,7 +146,7 @@ import Testing
             return true
         }
 
-        /// The state of a known customer.
+        /// Adds an id to a customer. If the id belonged to another customer, the two become one.
         mutating func alias(_ alias: String, of id: String) {
             let (one, other) = (person(id), persons[alias])
             established.insert(one)
@@ -206,7 +205,7 @@ import Testing
         }
     }
 
-    /// The chains that the step left with other customers.
+    /// Takes a step, and returns the chains whose claim was refused.
     private static func take(_ step: Step, _ model: inout Model, at now: Timestamp) -> Set<String> {
         switch step {
         case .notify(let number): model.notify(number)
@@ -233,16 +232,18 @@ import Testing
     }
 
     @Test(arguments: 0..<UInt64(60), TestStorage.allCases)
-    func `every step of a random history ends as the model says`(seed: UInt64, storage: TestStorage) async throws {
+    func `every step of a random history has the outcome that the model predicts`(
+        seed: UInt64, storage: TestStorage
+    ) async throws {
         var random = SeededRandom(seed: seed)
         let documents = try await Self.documents.value
         let policy = ClaimPolicy.allCases[Int(seed) % ClaimPolicy.allCases.count]
         let ledger = Ledger(
             Catalogue(products: ["month": .init(entitlements: ["pro"])]), policy, in: storage.make())
         var model = Model(policy, documents)
-        // Every document is signed by then, so that erasures are newer than all of them.
+        // After the signing of every document, so that an erasure applies to all of them.
         var now = Facts.day(125)
-        // Some histories take weeks and some an afternoon.
+        // Some histories take half a day, and some take weeks.
         let pace = [1, 100].randomElement(using: &random) ?? 1
         var trace = "\(policy), seed \(seed)"
         for _ in 0..<80 {

@@ -30,7 +30,7 @@ import Testing
                 })
         }
 
-        /// The month as an app receipt, which names no account.
+        /// An app receipt with the first month. Receipts name no account.
         func receipt() async throws -> Evidence {
             var purchase = InAppPurchase()
             (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("1", "1", "month")
@@ -49,7 +49,7 @@ import Testing
             return recorded.kept.isEmpty
         }
 
-        /// The first ids of the owners of the month.
+        /// The first id of each owner of the month.
         func owners() async throws -> [String] {
             try await ledger.owners().map { $0.first ?? "" }
         }
@@ -67,13 +67,13 @@ import Testing
         #expect(Ledger(storage: MemoryLedgerStorage()).rules.claimPolicy == .accountTokenWins)
     }
 
-    @Test func `a stolen document does not take a purchase from the account for which it was signed`() async throws {
+    @Test func `a stolen document does not take a purchase from the account that it names`() async throws {
         let shop = try Shop()
         let document = try await shop.month(Self.token)
         #expect(try await shop.claim(Self.token, document))
         #expect(try await !shop.claim("thief", document))
         #expect(try await shop.owners() == [Self.token])
-        // The refused claim was recorded nevertheless, with a new document that came with it.
+        // A new document that is presented with a refused claim is recorded nevertheless.
         let renewal = try await shop.month(Self.token, period: 1)
         #expect(try await shop.ledger.record([renewal], claimedBy: "thief", at: Facts.day(31)).new == 1)
         #expect(try await shop.isEstablished("thief") == true)
@@ -81,12 +81,12 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `an app with its own ids loses nothing: an account that only a token names gives way`(
-        isTold: Bool
+    func `a claim takes a purchase from an account that is known only from a token`(
+        isNotified: Bool
     ) async throws {
         let shop = try Shop()
         let document = try await shop.month(Self.token)
-        if isTold { try await shop.notify(document) }
+        if isNotified { try await shop.notify(document) }
         #expect(try await shop.claim("anna", document))
         #expect(try await shop.owners() == ["anna"])
         #expect(try await shop.isEstablished(Self.token) == false)
@@ -94,7 +94,8 @@ import Testing
         #expect(try await shop.owners() == ["anna"])
     }
 
-    @Test func `an accepted claim stays when the account comes to exist, until that account presents the purchase`()
+    @Test
+    func `an accepted claim outlasts the establishment of the named account, until that account presents the purchase`()
         async throws
     {
         let shop = try Shop()
@@ -125,7 +126,7 @@ import Testing
         }
     }
 
-    @Test func `an alias is an id of its customer, which then exists in its own right`() async throws {
+    @Test func `an alias establishes its customer, so that no claim takes its purchase`() async throws {
         let shop = try Shop()
         try await shop.notify(shop.month(Self.token))
         #expect(try await shop.isEstablished(Self.token) == false)
@@ -135,12 +136,12 @@ import Testing
         #expect(try await !shop.claim("thief", shop.receipt()))
     }
 
-    @Test func `being established outlives a merge, a rebuild, and the deletion of a customer who owned the purchase`()
+    @Test func `a customer stays established after a merge, a rebuild, and the deletion of its purchase's owner`()
         async throws
     {
         let shop = try Shop()
         let document = try await shop.month(Self.token)
-        // The two are merged. Only the one that is given up was established.
+        // Merges two customers. Only the one whose record goes was established.
         try await shop.claim("anna", document)
         let book = try await shop.signed.evidence(
             transaction: shop.signed.transaction("5", original: "5", product: "book", until: nil, type: .nonConsumable)
@@ -150,7 +151,7 @@ import Testing
         try await shop.notify(book)
         #expect(try await shop.ledger.addAlias("anna", to: Self.other, in: Facts.scope, at: Facts.day(2)))
         #expect(try await shop.isEstablished(Self.other) == true)
-        // The account of the purchase presents something and loses nothing by the deletion of another.
+        // An empty receipt establishes the account that the purchase names. Deleting the owner must not change that.
         try await shop.claim(Self.token, shop.signed.evidence(receipt: [], created: 3))
         let rebuilt = try await shop.ledger.rebuild(by: shop.signed.verifier, at: Facts.day(3))
         #expect(rebuilt.faults.isEmpty && rebuilt.differing.isEmpty)
@@ -161,7 +162,7 @@ import Testing
     }
 
     @Test(arguments: [ClaimPolicy.accountTokenWins, .keep])
-    func `the order of documents that are presented at once does not matter`(policy: ClaimPolicy) async throws {
+    func `the order of documents that are presented together does not matter`(policy: ClaimPolicy) async throws {
         for isReversed in [false, true] {
             let shop = try Shop(policy)
             try await shop.claim(Self.token, shop.signed.evidence(receipt: [], created: 3))
@@ -186,7 +187,7 @@ import Testing
         #expect(try await shop.owners() == ["anna"])
         #expect(try await shop.claim("bert", document, day: 30.05))
         #expect(try await shop.owners() == ["bert"])
-        // The presented documents count too: a renewal that was not known keeps it his.
+        // The presented documents count too: with the new renewal the subscription is active, so bert keeps it.
         #expect(try await !shop.claim("anna", shop.month(period: 1), day: 31))
         #expect(try await shop.owners() == ["bert"])
     }
@@ -199,7 +200,7 @@ import Testing
     ) async throws {
         let shop = try Shop(policy)
         let document = try await shop.month()
-        // The first claim takes it from no customer. A claim that changes nothing does not count.
+        // The first claim takes the purchase from no customer. A claim that changes nothing does not count.
         for _ in 0..<3 { #expect(try await shop.claim("c0", document, limits: true)) }
         for number in 1...10 { #expect(try await shop.claim("c\(number)", document, limits: true)) }
         let owners = try await shop.owners()
@@ -220,12 +221,12 @@ import Testing
         let shop = try Shop(.transfer)
         let document = try await shop.month()
         for number in 0...10 { #expect(try await shop.claim("c\(number)", document, day: 1, limits: true)) }
-        // Its time was taken 43 seconds before theirs.
+        // The request of this claim began 43 seconds before the others.
         #expect(try await !shop.claim("c11", document, day: 0.9995, limits: true))
         #expect(try await !shop.claim("c12", document, day: 1, limits: true))
     }
 
-    @Test func `the account for which a purchase was signed always gets it back`() async throws {
+    @Test func `the account that a purchase names always gets the purchase back`() async throws {
         let shop = try Shop()
         let document = try await shop.month(Self.token)
         for number in 0...10 { try await shop.claim("c\(number)", document, limits: true) }

@@ -31,43 +31,45 @@ import Testing
         enum Word { case taken, kept, both, already }
     }
 
-    /// Bert claims.
+    /// In each case, bert claims the purchase.
     private static let cases = [
         Case(
-            name: "a purchase without owner or token", owners: [], account: nil,
+            name: "no owner, no token", owners: [], account: nil,
             outcomes: [.taken, .taken, .taken, .both, .both]),
         Case(
-            name: "another's by a claim, no token", owners: [anna], account: nil,
+            name: "owned by another, no token", owners: [anna], account: nil,
             outcomes: [.taken, .taken, .kept, .kept, .both]),
         Case(
-            name: "another's by a claim, entitling to nothing", owners: [anna], account: nil, isEntitling: false,
+            name: "owned by another, no token, entitles to nothing", owners: [anna], account: nil, isEntitling: false,
             outcomes: [.taken, .taken, .taken, .kept, .both]),
         Case(
-            name: "signed for the owner, who is established", owners: [anna], account: anna,
+            name: "the token names the owner, who is established", owners: [anna], account: anna,
             outcomes: [.kept, .taken, .kept, .kept, .both]),
         Case(
-            name: "signed for the owner, entitling to nothing", owners: [anna], account: anna, isEntitling: false,
+            name: "the token names the owner, entitles to nothing", owners: [anna], account: anna, isEntitling: false,
             outcomes: [.kept, .taken, .taken, .kept, .both]),
         Case(
-            name: "signed for an owner that only the token names", owners: [named(anna)], account: named(anna),
+            name: "the token names the owner, who is not established", owners: [named(anna)], account: named(anna),
             outcomes: [.taken, .taken, .kept, .kept, .both]),
         Case(
-            name: "signed for an established third, another's by a claim", owners: [anna], account: cora,
+            name: "owned by another, the token names an established third", owners: [anna], account: cora,
             outcomes: [.kept, .taken, .kept, .kept, .both]),
         Case(
-            name: "signed for a third that only the token names", owners: [anna], account: named(cora),
+            name: "owned by another, the token names a third who is not established", owners: [anna],
+            account: named(cora),
             outcomes: [.taken, .taken, .kept, .kept, .both]),
         Case(
-            name: "another's by a claim, signed for the claimant", owners: [anna], account: bert,
+            name: "owned by another, the token names the claimant", owners: [anna], account: bert,
             outcomes: [.taken, .taken, .kept, .kept, .both]),
         Case(
-            name: "the claimant's already, signed for another", owners: [bert], account: anna,
+            name: "owned by the claimant, the token names another", owners: [bert], account: anna,
             outcomes: [.already, .already, .already, .already, .already]),
         Case(
-            name: "the claimant's and another's", owners: [anna, bert], account: anna,
+            name: "owned by another and the claimant, the token names the other", owners: [anna, bert], account: anna,
             outcomes: [.already, .already, .already, .already, .already]),
         Case(
-            name: "two others'", owners: [anna, cora], account: nil, outcomes: [.taken, .taken, .kept, .kept, .both]),
+            name: "owned by two others, no token", owners: [anna, cora], account: nil,
+            outcomes: [.taken, .taken, .kept, .kept, .both]),
     ]
 
     @Test(arguments: cases)
@@ -85,8 +87,8 @@ import Testing
                 case .already: .unchanged
                 }
             #expect(claim.outcome == expected, "\(policy)")
-            let isLost = word == .taken || word == .both
-            #expect(claim.changesOwner == (isLost && each.owners.contains(where: \.isEstablished)), "\(policy)")
+            let isAccepted = word == .taken || word == .both
+            #expect(claim.changesOwner == (isAccepted && each.owners.contains(where: \.isEstablished)), "\(policy)")
             #expect(
                 claim.isLimited == !(policy == .accountTokenWins && each.account?.customer == Self.bert.customer),
                 "\(policy)")
@@ -122,7 +124,7 @@ import Testing
         #expect(changes.nextAllowed(at: Self.hour(0)) == nil)
         changes.add(Self.hour(0))
         #expect(changes.times == [Self.hour(0)])
-        // No time traps, however wrong.
+        // No time, however wrong, causes a trap.
         for now in [Int64.min, .max] {
             _ = changes.nextAllowed(at: Timestamp(milliseconds: now))
             changes.add(Timestamp(milliseconds: now))

@@ -41,14 +41,14 @@ import Testing
         let answer = try #require(try await ledger.customer("b", in: Facts.scope, at: Facts.day(8)))
         #expect(answer.holdings.entitlements.isEmpty)
         #expect(answer.holdings.subscriptions["1"]?.status == .revoked)
-        // A newer document holds: it reversed the refund.
+        // A document that was signed after the refund counts: it reverses the refund.
         let reversed = try signed.transaction(signed: 9)
         _ = try await ledger.record([signed.evidence(transaction: reversed)], at: Facts.day(9))
         #expect(
             try await ledger.holdings(of: "b", in: Facts.scope, at: Facts.day(9))?.entitlements.map(\.name) == ["pro"])
     }
 
-    @Test func `a consumable of an erased customer is marked as used if it is presented again`() async throws {
+    @Test func `a consumable of an erased customer is marked as possibly used if it is presented again`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let coins = try signed.transaction(product: "coins", signed: 0) {
             $0.type = Open(.consumable)
@@ -64,9 +64,9 @@ import Testing
         }
     }
 
-    @Test func `deriving everything again changes nothing after an erasure and a new claim`() async throws {
+    @Test func `a rebuild changes nothing after an erasure and a new claim`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
-        // One receipt with the purchases of two customers, and a token of one of them.
+        // One receipt with the purchases of two customers, and a token for each purchase.
         let receipt = SignedHistory.Document.receipt(["1", "2"].map(Self.purchase), created: 1)
         let (token, other) = (
             try signed.transaction("1", signed: 2), try signed.transaction("2", original: "2", signed: 2)

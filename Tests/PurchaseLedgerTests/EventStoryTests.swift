@@ -17,7 +17,9 @@ import Testing
         try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
     }
 
-    @Test func `changes by time during a downtime are published, each as of its instant`() async throws {
+    @Test func `changes by time during a downtime are published later, each with the instant at which it took effect`()
+        async throws
+    {
         let (ledger, signed) = (Self.ledger(leewayDays: 2), try SignedHistory())
         _ = try await ledger.record([signed.evidence(transaction: try signed.transaction(signed: 0))], at: Facts.day(0))
         while try await ledger.publishDueChanges(at: Facts.day(50)) > 0 {}
@@ -27,7 +29,7 @@ import Testing
         #expect(events.map(\.recordedAt) == [Facts.day(0), Facts.day(50), Facts.day(50)])
     }
 
-    @Test func `a refund is published after the start that it belongs to`() async throws {
+    @Test func `a refund is published after the start of its subscription`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let refunded = try signed.transaction(signed: 5) { $0.revocationDate = Facts.day(5) }
         _ = try await ledger.record([signed.evidence(transaction: refunded)], at: Facts.day(6))
@@ -35,7 +37,7 @@ import Testing
             try await Self.events(ledger).map(\.kind) == [.subscriptionStarted, .refunded, .subscriptionRevoked])
     }
 
-    @Test func `a change of product has the states before and after it`() async throws {
+    @Test func `the event of a product change has the states before and after the change`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let tokens = [
             try signed.transaction("1", signed: 0),
@@ -50,7 +52,7 @@ import Testing
         #expect(change.after == ChainState(status: .active, productId: "year", until: Facts.day(375)))
     }
 
-    @Test func `renewal that is off when it is first known is published`() async throws {
+    @Test func `if the first renewal info says that renewal is off, the ledger publishes it`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let bought = try signed.transaction(signed: 0)
         _ = try await ledger.record([signed.evidence(transaction: bought)], at: Facts.day(0))
@@ -64,7 +66,7 @@ import Testing
         #expect(last.before?.willRenew == nil && last.after?.willRenew == false)
     }
 
-    @Test func `a clock that goes back does not take events of a chain back`() async throws {
+    @Test func `the events of a chain stay in order of time even if the clock is set back`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         _ = try await ledger.record([signed.evidence(transaction: try signed.transaction(signed: 0))], at: Facts.day(3))
         let renewed = try signed.transaction("2", signed: 2, from: 30, until: 60)

@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// Facts for tests, in days: day 0 is when the first period is bought, a period has 30 days.
+/// Facts for tests. Times are in days: the first period is bought on day 0, and a period has 30 days.
 enum Facts {
     static let scope = LedgerScope(bundleId: "com.example", environment: .production)
     static let key = ChainKey("1", in: scope)
@@ -19,7 +19,8 @@ enum Facts {
         Provenance(signedDate: day(signed), digest: digest("\(signed) \(text)"))
     }
 
-    /// A subscription's period as in a receipt of a day: without members that receipts do not have.
+    /// A subscription's period as a receipt states it, created on day `signed`. A receipt names neither the type nor
+    /// the group.
     static func receipt(
         _ id: String = "1", product: String = "month", signed: Double = 0, from: Double = 0, until: Double = 30,
         _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
@@ -30,7 +31,7 @@ enum Facts {
         }
     }
 
-    /// A transaction as signed on a day.
+    /// A transaction, signed on day `signed`.
     static func transaction(
         _ id: String = "1", original: String = "1", product: String = "month", signed: Double = 0,
         from: Double = 0, until: Double? = 30, type: ProductType = .autoRenewableSubscription, group: String? = "g",
@@ -49,12 +50,12 @@ enum Facts {
         change(&payload)
         let provenance = provenance(signed, "\(payload)")
         guard let statement = TransactionStatement(payload, source: source, provenance: provenance) else {
-            preconditionFailure("a transaction with an id and a product says something")
+            preconditionFailure("`change` removed the transaction id or the product")
         }
         return statement
     }
 
-    /// Renewal info as signed on a day.
+    /// Renewal info, signed on day `signed`.
     static func renewal(
         original: String = "1", signed: Double, renews: Bool = true, retry: Bool? = nil, grace: Double? = nil,
         intent: ExpirationIntent? = nil
@@ -67,7 +68,7 @@ enum Facts {
         payload.expirationIntent = intent.map { Open($0) }
         payload.signedDate = day(signed)
         guard let fact = RenewalFact(payload, provenance: provenance(signed, "\(payload)")) else {
-            preconditionFailure("renewal info with a subscription says something")
+            preconditionFailure("the payload names no subscription")
         }
         return fact
     }

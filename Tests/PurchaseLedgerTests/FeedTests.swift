@@ -10,7 +10,8 @@ import Testing
 @Suite struct FeedTests {
     private static let environment = ProcessInfo.processInfo.environment
 
-    /// The environment variable `QUITTANCE_SEED` runs the history of that seed alone, `QUITTANCE_SOAK` many more.
+    /// With the environment variable `QUITTANCE_SEED`, only the history of that seed runs; with `QUITTANCE_SOAK`, many
+    /// more run.
     private static let seeds =
         environment["QUITTANCE_SEED"].flatMap(UInt64.init).map { [$0] }
         ?? Array(0..<(environment["QUITTANCE_SOAK"] == nil ? 30 : 500))
@@ -30,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: seeds)
-    func `a consumer of events knows what the ledger answers`(seed: UInt64) async throws {
+    func `a consumer of events has the same state as the ledger's answers`(seed: UInt64) async throws {
         var history = RandomHistory(seed)
         let ledger = history.ledger()
         var consumer = Consumer()
@@ -44,7 +45,7 @@ import Testing
             var faults = page.events.compactMap { event in
                 consumer.take(event, isNamed: event.customer.map { page.customerIds[$0] != nil } ?? false)
             }
-            // Answers for an instant before the last publication may differ from it.
+            // Answers for an instant before the last publication may differ from what was published.
             if history.isLatest { faults += try await consumer.differences(from: ledger, at: history.now) }
             guard faults.isEmpty else {
                 Issue.record("QUITTANCE_SEED=\(seed)\n\(history.trace)\n\(faults.joined(separator: "\n"))")
@@ -59,7 +60,7 @@ private struct Consumer {
     /// The last change of each chain.
     private var changes: [String: (before: ChainState?, after: ChainState?)] = [:]
     private var recordedAt: [String: Timestamp] = [:]
-    /// The purchases that no customer owns, by an event without a customer.
+    /// The purchases whose owner was deleted: the event names a customer that has no ids any more.
     private var abandoned: Set<String> = []
     private var holdings: [Customer: [String: ChainState?]] = [:]
 
@@ -134,7 +135,7 @@ extension ChainState {
         if let state = chain.subscription(at: now) {
             self.init(
                 status: state.status, productId: state.governing.productId, until: state.accessUntil,
-                willRenew: state.willRenew)
+                willRenew: state.willRenew, commitmentWillRenew: state.commitmentWillRenew)
             return
         }
         let standing = Set(chain.purchases.lazy.filter { $0.revocation == nil }.map(\.type))

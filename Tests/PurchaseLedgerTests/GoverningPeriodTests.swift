@@ -6,7 +6,8 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// Tests which period governs: the worked decisions 23 to 37 of the fact sheet, as a consumer of events sees them.
+/// Tests which period governs, by the events that are published. The cases are those of the worked decisions 23 to 37,
+/// which `Tests/RuleBook/worked.py` has as a table.
 @Suite struct GoverningPeriodTests {
     struct Life: Sendable, CustomTestStringConvertible {
         var testDescription: String
@@ -27,7 +28,7 @@ import Testing
 
     static let lives = [
         Life(
-            "an upgrade to a shorter plan ends with that plan, though the old period would go on",
+            "after an upgrade to a shorter plan, the subscription ends with that plan",
             [
                 "0 subscription.started 1", "100 subscription.productChanged 2", "130 subscription.expired 2",
                 "130 subscription.renewalDisabled 2",
@@ -45,7 +46,7 @@ import Testing
             ]
         },
         Life(
-            "a refund of the shorter plan does not bring the old one back",
+            "a refund of the shorter plan does not restore the longer one",
             [
                 "0 subscription.started 1", "100 subscription.productChanged 2", "105 purchase.refunded 2",
                 "105 subscription.revoked 2",
@@ -62,7 +63,7 @@ import Testing
             ]
         },
         Life(
-            "a month that is bought after the refund of a year is paid for again",
+            "a month that is bought after the refund of a year recovers the subscription",
             [
                 "0 subscription.started 1", "50 purchase.refunded 1", "50 subscription.revoked 1",
                 "100 subscription.recovered 2", "100 subscription.productChanged 2", "130 subscription.stale 2",
@@ -84,7 +85,7 @@ import Testing
             ]
         },
         Life(
-            "a receipt's cancellation at the second of an upgrade is no refund",
+            "a receipt's cancellation at the very time of an upgrade is no refund",
             ["110 subscription.started 2", "130 subscription.stale 2", "130 purchase.accessEnded 2"]
         ) { _ in
             [
@@ -111,7 +112,7 @@ import Testing
             ]
         },
         Life(
-            "a refund under one of a period's two ids ends it",
+            "a refund under one of a period's two ids ends the period",
             ["0 subscription.started 1", "5 purchase.refunded 2", "5 subscription.revoked 1"]
         ) { signed in
             try [
@@ -127,7 +128,7 @@ import Testing
             ]
         },
         Life(
-            "an extension is published, also of a period that was over",
+            "an extension is published even if the period was over",
             [
                 "0 subscription.started 1", "30 subscription.stale 1", "30 purchase.accessEnded 1",
                 "32 subscription.extended 1", "40 subscription.stale 1", "40 purchase.accessEnded 1",
@@ -139,8 +140,9 @@ import Testing
             ]
         },
         Life(
-            "a renewal that is charged ahead is published when it is known, and once",
-            // Once the second period begins, it is not known whether it renews.
+            "a renewal that is charged in advance is published once, when it becomes known",
+            // On day 30 the second period begins. No renewal info about it has arrived, so `willRenew` becomes unknown:
+            // `subscription.updated`.
             [
                 "0 subscription.started 1", "29 subscription.renewed 2", "30 subscription.updated 2",
                 "60 subscription.stale 2", "60 purchase.accessEnded 2",
@@ -152,7 +154,7 @@ import Testing
             ]
         },
         Life(
-            "a downgrade that is charged ahead is published when it begins",
+            "a downgrade that is charged in advance is published when it begins",
             [
                 "0 subscription.started 1", "365 subscription.productChanged 2", "395 subscription.stale 2",
                 "395 purchase.accessEnded 2",
@@ -171,7 +173,9 @@ import Testing
         },
     ]
 
-    @Test(arguments: lives) func `a subscription's life is published as it went`(_ life: Life) async throws {
+    @Test(arguments: lives) func `the events of a subscription's life are published in order, each on its day`(
+        _ life: Life
+    ) async throws {
         let signed = try SignedHistory()
         let catalogue = Catalogue(staleLeeway: .zero)
         let ledger = Ledger(catalogue)
@@ -191,13 +195,35 @@ import Testing
         #expect(words == life.events)
     }
 
+    // MARK: - Periods that have not begun
+
+    /// E.3 (5): a period that has not begun is no candidate while another runs; if none has begun, the first counts.
+    @Test(
+        arguments: [
+            ([(1, 1, 31)], 0, "1", .active), ([(1, 1, 31), (2, 31, 61)], 0, "1", .active),
+            ([(1, 0, 30), (2, 30, 60)], 29, "1", .active), ([(1, 0, 30), (2, 40, 70)], 35, "1", .stale),
+            ([(1, 0, 30), (2, 40, 70)], 40, "2", .active), ([(1, 1, 31)], 31, "1", .stale),
+        ] as [([(Int, Double, Double)], Double, String, SubscriptionState.Status)])
+    func `a period that has not begun counts as running only if none has begun`(
+        periods: [(id: Int, from: Double, until: Double)], day: Double, id: String, status: SubscriptionState.Status
+    ) {
+        let chain = Facts.chain(
+            periods.map { Facts.transaction("\($0.id)", from: $0.from, until: $0.until) })
+        let state = chain.subscription(at: Facts.day(day))
+        #expect(state?.governing.transactionId == id && state?.status == status)
+        let catalogue = Catalogue(products: ["month": .init(entitlements: ["pro"])], staleLeeway: .zero)
+        let entitlements = Holdings([chain], catalogue: catalogue, at: Facts.day(day)).entitlements
+        #expect(entitlements.map(\.transactionId) == (status == .active ? [id] : []))
+    }
+
     // MARK: - A genuine receipt
 
-    /// Purchases of 2019-12-26 in it, with the time of each.
+    /// Instants on 2019-12-26, with the plan that governs then and the end of its period.
     static let genuine = [
         ("00:10:30", "lite", "00:15:12"), ("00:11:18", "optimum", "00:16:18"), ("00:14:54", "pro", "00:19:54"),
         ("15:43:00", "optimum", "15:47:59"),
-        // A renewal of “optimum” was charged ahead for 15:47:59, and ends with the upgrade.
+        // “optimum” had already been charged for its next period, from 15:47:59. The upgrade at 15:47:18 ends that
+        // period.
         ("15:47:18", "pro", "15:52:18"), ("15:50:00", "pro", "15:52:18"), ("15:52:30", "pro", "15:57:18"),
     ]
 
@@ -234,7 +260,7 @@ import Testing
             signed, "SUBSCRIBED", 0, signed.transaction(product: product, until: end), signed.renewal(signed: 0))
     }
 
-    /// The month bought on day 100, as signed on a day.
+    /// The month bought on day 100, signed on `day`.
     private static func month(
         _ signed: SignedHistory, _ day: Double, _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
     ) throws -> String {

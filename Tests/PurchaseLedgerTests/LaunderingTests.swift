@@ -5,7 +5,7 @@ import PurchaseLedger
 import ReceiptCoding
 import Testing
 
-/// Tests that a customer who presents documents again after an erasure has no more than without it.
+/// Tests that an erasure gives no advantage to a customer who then presents the same documents again.
 @Suite struct LaunderingTests {
     private static let catalogue = Catalogue(
         products: [
@@ -18,8 +18,8 @@ import Testing
     struct Story: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var keepsEvidence = false
-        /// The names of the entitlements of `b` on day 110, and its consumables as `id -revoked`, with `used` if
-        /// possibly used.
+        /// The names of the entitlements of `b` on day 110, and its consumables: the id and the revoked quantity, such
+        /// as `1 -0`, with `used` if possibly used.
         var has: [String]
         var documents:
             @Sendable (SignedHistory) throws -> (
@@ -27,7 +27,7 @@ import Testing
             )
     }
 
-    private static func once(
+    private static func oneTime(
         _ signed: SignedHistory, _ id: String, product: String = "book", _ type: ProductType = .nonConsumable,
         signed day: Double, _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
     ) throws -> String {
@@ -40,18 +40,18 @@ import Testing
 
     static let stories = [
         Story(testDescription: "a refund that arrives after the erasure", has: []) { signed in
-            let bought = try once(signed, "1", signed: 0)
+            let bought = try oneTime(signed, "1", signed: 0)
             let refund = try signed.notification(
-                "REFUND", signed: 90, transaction: once(signed, "1", signed: 90, refunded(90)))
+                "REFUND", signed: 90, transaction: oneTime(signed, "1", signed: 90, refunded(90)))
             return ([.transaction(bought)], [.notification(refund)], [.transaction(bought)])
         },
-        Story(testDescription: "the second id of a refunded purchase", has: []) { signed in
+        Story(testDescription: "the other id of a refunded purchase", has: []) { signed in
             let (first, second) = (
-                try once(signed, "1", signed: 50, refunded(50)), try once(signed, "2", signed: 0)
+                try oneTime(signed, "1", signed: 50, refunded(50)), try oneTime(signed, "2", signed: 0)
             )
             return ([.transaction(first), .transaction(second)], [], [.transaction(second)])
         },
-        Story(testDescription: "the second id of a refunded period", has: []) { signed in
+        Story(testDescription: "the other id of a refunded period", has: []) { signed in
             let period = try ["1", "2"].map { id in
                 try signed.transaction(id, signed: id == "1" ? 50 : 0, until: 365) {
                     $0.webOrderLineItemId = "line"
@@ -60,7 +60,7 @@ import Testing
             }
             return (period.map { .transaction($0) }, [], [.transaction(period[1])])
         },
-        Story(testDescription: "a year that a month superseded, which is over", has: []) { signed in
+        Story(testDescription: "a year that was superseded by a month that is over", has: []) { signed in
             let (year, month) = (
                 try signed.transaction("1", product: "year", signed: 0, until: 365),
                 try signed.transaction("2", signed: 10, from: 10, until: 40) {
@@ -80,13 +80,16 @@ import Testing
             let reversed = try signed.transaction("1", product: "year", signed: 60, until: 365)
             return ([.transaction(bought), .transaction(taken)], [], [.transaction(reversed)])
         },
-        Story(testDescription: "a plain purchase is its own proof", has: ["book"]) { signed in
-            let bought = try once(signed, "1", signed: 0)
+        Story(testDescription: "a purchase that was never refunded", has: ["book"]) { signed in
+            let bought = try oneTime(signed, "1", signed: 0)
             return ([.transaction(bought)], [], [.transaction(bought)])
         },
-        Story(testDescription: "a refunded consumable in a receipt, which has no word for that", has: ["1 -1 used"]) {
+        Story(
+            testDescription: "a refunded consumable, presented in a receipt that cannot state the refund",
+            has: ["1 -1 used"]
+        ) {
             signed in
-            let coins = try once(signed, "1", product: "coins", .consumable, signed: 50, refunded(50))
+            let coins = try oneTime(signed, "1", product: "coins", .consumable, signed: 50, refunded(50))
             var purchase = InAppPurchase()
             (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = ("1", "1", "coins")
             (purchase.productType, purchase.quantity, purchase.purchaseDate) = (Open(.consumable), 1, Facts.day(0))
@@ -94,13 +97,13 @@ import Testing
         },
         Story(testDescription: "a consumable whose evidence is kept", keepsEvidence: true, has: ["1 -0 used"]) {
             signed in
-            let coins = try once(signed, "1", product: "coins", .consumable, signed: 0)
+            let coins = try oneTime(signed, "1", product: "coins", .consumable, signed: 0)
             return ([.transaction(coins)], [], [.transaction(coins)])
         },
     ]
 
     @Test(arguments: stories, TestStorage.allCases)
-    func `an erasure gives nothing back`(_ story: Story, _ storage: TestStorage) async throws {
+    func `an erasure does not give back what had ended before`(_ story: Story, _ storage: TestStorage) async throws {
         let signed = try SignedHistory()
         let rules = LedgerRules(
             catalogues: [Facts.scope.bundleId: Self.catalogue], keepsEvidence: story.keepsEvidence)

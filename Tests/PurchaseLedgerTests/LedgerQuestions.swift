@@ -4,7 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 import PurchaseLedgerTesting
 
-/// The storages for tests. The choice must not make a difference.
+/// The storages for tests. A test must have the same outcome with each.
 enum TestStorage: CaseIterable {
     case memory
     /// Makes every decision twice.
@@ -18,7 +18,7 @@ enum TestStorage: CaseIterable {
     }
 }
 
-/// What tests ask a ledger about its records.
+/// Shorthands with which tests read a ledger.
 extension Ledger {
     init(
         _ catalogue: Catalogue, _ policy: ClaimPolicy = .accountTokenWins,
@@ -35,7 +35,7 @@ extension Ledger {
     /// All events so far.
     func events() async throws -> EventPage { try await events(of: Facts.scope.bundleId, limit: 10_000) }
 
-    /// All events so far as text: kind, transaction and, on demand, the first id of the customer.
+    /// All events so far as text: kind, transaction and, unless `customers` is false, the first id of the customer.
     func words(customers: Bool = true) async throws -> [String] {
         let page = try await events()
         return page.events.map { event in
@@ -50,7 +50,7 @@ extension Ledger {
         return snapshot.chains[key]?.owners.compactMap { snapshot.customers[$0.customer]?.ids } ?? []
     }
 
-    /// Whether a customer exists in its own right; `nil` if it does not exist.
+    /// Whether a customer is established, not only named by a document; `nil` if there is no such customer.
     func isEstablished(_ id: String) async throws -> Bool? {
         let id = CustomerID(id, of: Facts.scope.bundleId)
         return try await snapshot { $0.customers = [id] }.customer(id)?.isEstablished

@@ -28,7 +28,9 @@ import Testing
         try await ledger.holdings(of: customer, in: Facts.scope, at: Facts.day(day))?.entitlements.map(\.name)
     }
 
-    @Test func `a purchase with an account token belongs to that customer, and is published once`() async throws {
+    @Test func `a purchase with an account token belongs to the customer that the token names, and is published once`()
+        async throws
+    {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let token = "0D6E5C0A-6A52-4A0B-9D4B-0F1F4E3A9B11"
         let transaction = try signed.transaction { $0.appAccountToken = token }
@@ -45,7 +47,7 @@ import Testing
                 == ["purchase.linked \(token.lowercased())", "subscription.started 1 \(token.lowercased())"])
         let kept = try await ledger.document(evidence.provenance)
         #expect(kept?.document == Array(transaction.utf8))
-        // The digest from checking the signature is the one that any holder of the document computes.
+        // The id of the evidence is the digest of the document's bytes, so any holder of the document can compute it.
         #expect(evidence.id == DocumentDigest(Array(transaction.utf8), .transaction))
     }
 
@@ -87,7 +89,7 @@ import Testing
         #expect(
             published == [
                 "subscription.started 1", "subscription.renewed 2",
-                // On day 30: the renewal info of day 29.5 says nothing about the period that began then.
+                // On day 30: the renewal info of day 29.5 is not about the period that begins then.
                 "subscription.updated 2", "subscription.renewalDisabled 2", "subscription.renewalEnabled 2",
                 "subscription.graceEntered 2", "subscription.retryEntered 2",
                 "subscription.recovered 3", "purchase.refunded 3", "subscription.revoked 3",
@@ -96,7 +98,7 @@ import Testing
             ])
     }
 
-    @Test func `a refund of an old period ends nothing`() async throws {
+    @Test func `a refund of an old period is published, but ends no access`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let evidence = [
             try await signed.evidence(transaction: signed.transaction("2", signed: 30, from: 30, until: 60)),
@@ -112,7 +114,7 @@ import Testing
         arguments: [
             (.transfer, [], ["pro"], []), (.keep, ["pro"], [], [Facts.key]), (.share, ["pro"], ["pro"], []),
         ] as [(ClaimPolicy, [String], [String], Set<ChainKey>)])
-    func `the policy decides between two customers who present one purchase`(
+    func `the policy decides between two customers who present the same purchase`(
         policy: ClaimPolicy, anna: [String], bert: [String], kept: Set<ChainKey>
     ) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger(policy))
@@ -122,7 +124,7 @@ import Testing
         #expect(recorded.kept == kept)
         #expect(try await Self.names(ledger, "anna", 2) == anna)
         #expect(try await Self.names(ledger, "bert", 2) == bert)
-        // To present it once more changes nothing.
+        // Presenting it again changes nothing.
         let events = try await Self.published(ledger)
         _ = try await ledger.record([evidence], claimedBy: policy == .keep ? "anna" : "bert", at: Facts.day(2))
         #expect(try await Self.published(ledger) == events)
@@ -154,7 +156,7 @@ import Testing
     }
 
     @Test(arguments: ["TEST", "FROM_THE_FUTURE"])
-    func `a notification about no purchase is stored and published`(type: String) async throws {
+    func `a notification about no purchase is stored and published once`(type: String) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let token = try signed.notification(type, subtype: type == "TEST" ? nil : "NEW", signed: 1)
         let evidence = try await signed.evidence(notification: token)
@@ -207,7 +209,7 @@ import Testing
         ("7E3FB204-2A7D-41E6-B58F-0C6B8E6F4A31", "7e3fb204-2a7d-41e6-b58f-0c6b8e6f4a31", true),
         ("Anna", "Anna", true), ("Anna", "anna", false), ("", "", false),
     ])
-    func `an account is a UUID in large or small letters, or any other text byte for byte`(
+    func `account tokens that are UUIDs are compared without regard to case, and others byte for byte`(
         token: String, id: String, isFound: Bool
     ) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
@@ -230,7 +232,7 @@ import Testing
         #expect(try await Self.names(ledger, "anna", 41) == [])
     }
 
-    @Test func `an end by time alone is published once`() async throws {
+    @Test func `an end that needs no document is published once`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let season = try signed.transaction(
             "7", original: "7", product: "season", until: nil, type: .nonRenewingSubscription)
@@ -245,7 +247,7 @@ import Testing
             ])
     }
 
-    @Test func `renewal info alone publishes nothing until a transaction is known`() async throws {
+    @Test func `renewal info that arrives before its transaction publishes nothing`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let verifier = signed.verifier
         let transaction = try await verifier.verify(
@@ -258,7 +260,7 @@ import Testing
         #expect(try await Self.published(ledger) == ["subscription.started 1"])
     }
 
-    @Test func `a refund under one of a purchase's two ids revokes it, and nothing expires`() async throws {
+    @Test func `a refund under one of a purchase's two ids revokes the purchase`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         for (id, refunded) in [("5", nil), ("6", Facts.day(2))] {
             let token = try signed.transaction(
@@ -269,7 +271,9 @@ import Testing
         #expect(try await ledger.events().events.map(\.after?.status) == [.active, .revoked])
     }
 
-    @Test func `a receipt without the refund of a consumable does not reverse it`() async throws {
+    @Test func `a newer receipt that does not state the refund of a consumable does not reverse the refund`()
+        async throws
+    {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         let token = try signed.transaction(
             "5", original: "5", product: "coins", until: nil, type: .consumable

@@ -14,7 +14,7 @@ import Testing
             storage: MemoryLedgerStorage(), rules: LedgerRules(catalogues: [Facts.scope.bundleId: catalogue]))
     }
 
-    /// Periods before the migration, the migration, and a renewal after it.
+    /// A transaction under the old id, and the notification about the migration.
     private static func life(_ signed: SignedHistory, refunded: Bool = false) throws -> [SignedHistory.Document] {
         let migrated = try signed.transaction("1", original: "100", signed: 10) {
             $0.previousOriginalTransactionId = "1"
@@ -61,7 +61,7 @@ import Testing
         #expect(answer.holdings.subscriptions.values.map(\.status) == [.revoked])
     }
 
-    @Test func `the customer of the old chain owns the new one, by events too`() async throws {
+    @Test func `the customer of the old chain owns the new one, and the events say so`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let life = try Self.life(signed)
         _ = try await ledger.record([signed.evidence(life[0])], claimedBy: "customer", at: Facts.day(1))
@@ -84,7 +84,7 @@ import Testing
         }
         _ = try await ledger.delete("customer", in: Facts.scope, at: Facts.day(12))
         #expect(try await storage.scanDocuments(after: nil, limit: 10).items.isEmpty)
-        // Documents signed before the erasure say nothing any more.
+        // Documents that were signed before the erasure have no effect any more.
         for document in try Self.life(signed) {
             _ = try await ledger.record([signed.evidence(document)], at: Facts.day(13))
         }
@@ -120,7 +120,7 @@ import Testing
         #expect(try await ledger.chain(ChainKey("100", in: Facts.scope))?.renewal?.willRenew == false)
     }
 
-    @Test func `refunds of both chains outlive the erasure of both and their migration`() async throws {
+    @Test func `the refunds of two erased chains still count after one is migrated into the other`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let tokens = try ["1", "100"].map { id in
             try (
@@ -141,7 +141,7 @@ import Testing
         #expect(try await ledger.holdings(of: "b", in: Facts.scope, at: Facts.day(20))?.entitlements == [])
     }
 
-    @Test func `nine migrations in a row lead to the newest chain, in whatever order they arrive`() async throws {
+    @Test func `nine migrations in a row lead to the newest chain, whatever the order of their arrival`() async throws {
         let signed = try SignedHistory()
         let links = try (1...9).map { try Self.link(signed, "\($0)", "\($0 + 1)", signed: Double($0)) }
         for order in [Array(0..<9), Array((0..<9).reversed()), [4, 0, 8, 2, 6, 1, 3, 7, 5]] {
@@ -156,7 +156,8 @@ import Testing
         }
     }
 
-    @Test func `a migration that an erased document proves is published`() async throws {
+    @Test func `a migration is published even if its document is older than the erasure of the new chain`() async throws
+    {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         let link = try Self.link(signed, "1", "100")
         _ = try await ledger.record([signed.evidence(transaction: link)], claimedBy: "a", at: Facts.day(11))
@@ -176,7 +177,7 @@ import Testing
         #expect(try await other.publishDueChanges(at: Facts.day(31)) == 1, "its end is due")
     }
 
-    @Test func `an erased document under the old id says nothing even if another customer owns the new chain`()
+    @Test func `an erased document under the old id has no effect even if another customer owns the new chain`()
         async throws
     {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
@@ -204,7 +205,7 @@ import Testing
         #expect(try await storage.scanDocuments(after: nil, limit: 10).items.isEmpty)
     }
 
-    @Test func `an empty previous id names no subscription`() async throws {
+    @Test func `an empty previous original transaction id causes no migration`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         for id in ["1", "100"] {
             let token = try signed.transaction(id, original: id) { $0.previousOriginalTransactionId = "" }

@@ -8,13 +8,13 @@ import Testing
 /// Tests that arrival order, duplicates and delays change nothing.
 @Suite struct OrderTests {
     /// One fact in a document.
-    enum Saying: Hashable {
+    enum DocumentFact: Hashable {
         case transaction(TransactionStatement)
         case renewal(RenewalFact)
     }
 
     /// Facts about one customer's subscription and purchases, some contradictory, some signed at the same instant.
-    private static func history(_ random: inout SeededRandom, length: Int) -> [Saying] {
+    private static func history(_ random: inout SeededRandom, length: Int) -> [DocumentFact] {
         (0..<length).map { _ in
             let signed = Double(Int.random(in: 0..<40, using: &random)) / 2
             guard Int.random(in: 0..<4, using: &random) > 0 else {
@@ -43,11 +43,11 @@ import Testing
         }
     }
 
-    private static func fold(_ sayings: [Saying]) -> Chain {
-        sayings.reduce(into: Chain(Facts.key)) { chain, saying in
-            switch saying {
+    private static func fold(_ facts: [DocumentFact]) -> Chain {
+        facts.reduce(into: Chain(Facts.key)) { chain, fact in
+            switch fact {
             case .transaction(let statement): chain.merge(statement)
-            case .renewal(let fact): chain.merge(fact)
+            case .renewal(let renewal): chain.merge(renewal)
             }
         }
     }
@@ -57,7 +57,7 @@ import Testing
     ])
 
     @Test(arguments: 0..<UInt64(20))
-    func `any order and repetition of 50 histories each ends in the same facts and answers`(block: UInt64) {
+    func `the facts of a history in any order, with repetitions, lead to the same chain and answers`(block: UInt64) {
         for seed in block * 50..<block * 50 + 50 {
             var random = SeededRandom(seed: seed)
             let history = Self.history(&random, length: Int.random(in: 1...60, using: &random))
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test(arguments: 0..<UInt64(20))
-    func `every order of a small history, enumerated`(seed: UInt64) {
+    func `every order of six facts leads to the same chain`(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let history = Self.history(&random, length: 6)
         let expected = Self.fold(history)
@@ -88,7 +88,7 @@ import Testing
         #expect(count == 720)
     }
 
-    private static func permutations(of list: [Saying], from start: Int = 0, _ visit: ([Saying]) -> Void) {
+    private static func permutations(of list: [DocumentFact], from start: Int = 0, _ visit: ([DocumentFact]) -> Void) {
         guard start < list.count - 1 else { return visit(list) }
         for index in start..<list.count {
             var next = list
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test func `a newer receipt decides, and the signed transaction completes it`() {
+    @Test func `a newer receipt decides, and an older signed transaction adds what receipts do not state`() {
         var receipt = Facts.transaction(signed: 10, until: 35)
         receipt.source = .receipt
         receipt.subscriptionGroup = nil
@@ -110,7 +110,7 @@ import Testing
         #expect(current?.expiresDate == Facts.day(35))
         #expect(current?.subscriptionGroup == "g")
         #expect(current?.appAccountToken == "a")
-        // A receipt marks an upgraded period as if it had been refunded.
+        // A receipt states an upgrade as a cancellation, which is no refund.
         #expect(current?.isUpgraded == true)
         #expect(current?.revocation == nil)
     }

@@ -24,7 +24,7 @@ struct RandomHistory {
     }
 
     private(set) var now = Facts.day(-1)
-    /// Whether no step was at a later time.
+    /// Whether no earlier step had a later time.
     private(set) var isLatest = true
     /// The steps so far, as text.
     private(set) var trace: String
@@ -105,13 +105,13 @@ struct RandomHistory {
         if kind == .notification, ["1", "2", "3"].contains(subscription) {
             renewals.append(renewal(subscription, signed))
         }
-        // Renewal info arrives by itself too.
+        // Some renewal info arrives without its transaction.
         if !renewals.isEmpty, chance(5) { statements = [] }
         let about = Evidence.Notification(uuid: "\(number)", type: chance(10) ? "NEW" : "DID_RENEW", subtype: nil)
         return Evidence(
             kind, Array("e30.\(number).".utf8), Facts.scope, chance(20) ? nil : Facts.day(signed),
             notification: kind == .notification ? about : nil,
-            // Receipts do not say it.
+            // Receipts name no predecessor.
             predecessors: kind != .receipt && subscription == "3" ? ["3": "2"] : [:]
         ) { provenance in
             (
@@ -139,7 +139,8 @@ struct RandomHistory {
         return statement
     }
 
-    /// A period of five days, some of them extended, upgraded, begun in the middle of another or known by a second id.
+    /// A period of five days. Some are extended or upgraded, begin in the middle of another, or have two transaction
+    /// ids.
     private mutating func period(_ signed: Double) -> TransactionStatement {
         let chain = ["1", "1", "2", "3"].randomElement(using: &random) ?? "1"
         let number = Int.random(in: 0..<8, using: &random)
@@ -171,11 +172,13 @@ struct RandomHistory {
     }
 
     private mutating func renewal(_ chain: String, _ signed: Double) -> RenewalFact {
-        Facts.renewal(
+        var renewal = Facts.renewal(
             original: chain, signed: signed, renews: .random(using: &random),
             retry: [nil, true, true, false].randomElement(using: &random) ?? nil,
             grace: [nil, signed + 3].randomElement(using: &random) ?? nil,
             intent: [nil, nil, .billingError].randomElement(using: &random) ?? nil)
+        renewal.commitmentWillRenew = [nil, true, false].randomElement(using: &random) ?? nil
+        return renewal
     }
 }
 

@@ -29,14 +29,14 @@ import Testing
         let (ledger, signed) = try await Self.ledger()
         let events = try await ledger.events().events
         let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(32))
-        // The notification and the two tokens in it are documents of their own. The test notification is about no
-        // chain.
+        // Two transactions, and the renewal with its two tokens. The TEST notification is about no chain, so it is not
+        // counted.
         #expect(rebuilt.documents == 5)
         #expect(rebuilt.faults == [] && rebuilt.differing == [])
         #expect(try await ledger.events().events == events)
     }
 
-    @Test func `facts without a document are corrected and published`() async throws {
+    @Test func `missing facts are derived again, and facts without a document are removed`() async throws {
         let (ledger, signed) = try await Self.ledger()
         let before = try await ledger.chain(Facts.key)
         let invented = ChainKey("99", in: Facts.scope)
@@ -54,7 +54,7 @@ import Testing
         #expect(again.differing == [])
     }
 
-    @Test func `if a document does not verify, nothing is changed`() async throws {
+    @Test func `a rebuild changes nothing if a document does not verify`() async throws {
         let (ledger, signed) = try await Self.ledger()
         try await Self.removeFacts(of: Facts.key, in: ledger)
         var verifier = signed.verifier
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    /// Rebuilds while documents about the chain to correct arrive, one at each attempt.
+    /// Rebuilds while documents arrive about the chain that needs correction: one before each commit.
     private static func rebuild(
         _ ledger: Ledger, _ signed: SignedHistory, arriving count: Int
     ) async throws
@@ -94,7 +94,7 @@ import Testing
         return try await busy.rebuild(by: signed.verifier, at: Facts.day(33))
     }
 
-    @Test func `documents that arrive meanwhile are derived too`() async throws {
+    @Test func `facts of documents that arrive during a rebuild are derived too`() async throws {
         let (ledger, signed) = try await Self.ledger()
         try await Self.removeFacts(of: Facts.key, in: ledger)
         let rebuilt = try await Self.rebuild(ledger, signed, arriving: 3)
@@ -103,7 +103,7 @@ import Testing
         #expect(try await ledger.rebuild(by: signed.verifier, at: Facts.day(34)).differing == [])
     }
 
-    @Test func `a rebuild fails if documents arrive at every attempt`() async throws {
+    @Test func `a rebuild fails if a document arrives before each of its commits`() async throws {
         let (ledger, signed) = try await Self.ledger()
         try await Self.removeFacts(of: Facts.key, in: ledger)
         let error = await #expect(throws: LedgerStorageError.self) {

@@ -6,9 +6,9 @@ import PurchaseLedger
 import TestData
 import Testing
 
-/// Tests the ledger against the rule book in `Tests/RuleBook`, a second reading of Apple's rules in Python. `world.py`
-/// makes customers' histories, the ledger answers, and `rulebook.py` judges. For each difference it prints how to
-/// reproduce that customer.
+/// Tests the ledger against the rule book in `Tests/RuleBook`, a second implementation of Apple's rules in Python.
+/// `world.py` makes customers' histories, the ledger answers, and `rulebook.py` compares. For each difference,
+/// `rulebook.py` prints how to reproduce that customer.
 @Suite struct RuleBookTests {
     /// The environment variable `QUITTANCE_SOAK` makes many more customers, `QUITTANCE_SEED` those of another world.
     private static let isSoak = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] != nil
@@ -16,19 +16,19 @@ import Testing
     private static let customers = isSoak ? 2000 : 150
 
     @Test(.enabled(if: Python.isThere, Python.whyNot))
-    func `the rule book decides as Apple's documentation does`() throws {
+    func `the rule book passes its own tests, among them the worked decisions`() throws {
         let outcome = try Python.run("rulebook.py", ["--self-test", TestData.folder.path])
         #expect(outcome.status == 0, "\(outcome.output)\(outcome.error)")
     }
 
     @Test(.enabled(if: Python.isThere, Python.whyNot))
-    func `the ledger answers like the rule book`() async throws {
+    func `the ledger's answers are those of the rule book`() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("rule-book-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let world = folder.appendingPathComponent("world.jsonl")
         let answers = folder.appendingPathComponent("answers.jsonl")
 
-        // Every kind of event occurs, and often in the long form.
+        // `--at-least` is how often each kind of event must occur.
         let made = try Python.run(
             "world.py",
             [

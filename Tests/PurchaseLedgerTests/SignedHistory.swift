@@ -7,10 +7,10 @@ import PurchaseLedger
 import ReceiptCoding
 import Testing
 
-/// Documents signed by our own certificate authority, and verified as evidence. Days as in ``Facts``.
+/// Documents that a simulated certificate authority signs, and their evidence. Days are those of ``Facts``.
 struct SignedHistory {
     private static let authority = Result { try CertificateAuthority(from: Facts.day(-10)) }
-    /// The certificates, issued once: that takes longer than signing.
+    /// The certificates, issued once for all tests: issuing takes longer than signing.
     private static let plan = Result { try TokenPlan("", by: authority.get().tokens) }
 
     let verifier: AppStoreVerifier

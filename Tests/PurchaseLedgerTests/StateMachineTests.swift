@@ -4,9 +4,9 @@ import AppStoreModel
 import PurchaseLedger
 import Testing
 
-/// Tests the table of states and events in the fact sheet about signed transactions. The documents of an event lead
-/// from each state in which it can happen to the state in the table. The first period ends on day 30. An event comes on
-/// day 15 if the state lies within that period, otherwise on day 31.
+/// Tests the table of states and events in the fact sheet about signed transactions. In each state in which an event
+/// can happen, its documents must lead to the state that the table names. The first period ends on day 30. An event
+/// comes on day 15 if the state lies within that period, otherwise on day 31.
 @Suite struct StateMachineTests {
     typealias Status = SubscriptionState.Status
 
@@ -41,7 +41,7 @@ import Testing
                 [Facts.renewal(signed: 10, renews: false)]), day: 15),
     ]
 
-    /// The documents of an event on a day, and where it leads from each state in which it can happen.
+    /// The documents of an event on a day, and the resulting status for each state in which the event can happen.
     struct Event: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var transactions: @Sendable (Double) -> [TransactionStatement]
@@ -111,7 +111,9 @@ import Testing
             ]),
     ]
 
-    @Test(arguments: events) func `event`(_ event: Event) {
+    @Test(arguments: events) func `the documents of an event lead to the state in the table, in either order`(
+        _ event: Event
+    ) {
         for state in Self.states {
             #expect(state.chain.subscription(at: Facts.day(state.day))?.status == state.status, "\(state.name)")
             guard let outcome = event.outcomes[state.name] else { continue }
@@ -123,18 +125,18 @@ import Testing
             var late = Chain(Facts.key)
             for transaction in event.transactions(state.day) { late.merge(transaction) }
             if let renewal = event.renewal(state.day) { late.merge(renewal) }
-            for fact in state.chain.transactions.values { fact.signed.map { late.merge($0) } }
+            for fact in state.chain.transactions.values { if let statement = fact.signed { late.merge(statement) } }
             if let renewal = state.chain.renewal { late.merge(renewal) }
             #expect(late == chain, "from \(state.name)")
         }
     }
 
     @Test(arguments: [(30.0, Status.stale), (45, .stale)])
-    func `a period that renews is stale after its end if no document arrives`(day: Double, status: Status) {
+    func `a period with renewal on is stale from its end if no document arrives`(day: Double, status: Status) {
         #expect(Self.states[0].chain.subscription(at: Facts.day(day))?.status == status)
     }
 
-    @Test func `a grace period ends by the clock alone`() {
+    @Test func `a grace period ends without any further document`() {
         #expect(Self.states[1].chain.subscription(at: Facts.day(46))?.status == .billingRetry)
     }
 
@@ -147,7 +149,7 @@ import Testing
         }
     }
 
-    @Test func `a subscription with only upgraded periods still has the product that renews`() {
+    @Test func `a subscription with only upgraded periods still names the product of its next period`() {
         var renewal = Facts.renewal(signed: 10)
         renewal.autoRenewProductId = "high"
         let chain = Facts.chain([Facts.transaction(signed: 10) { $0.isUpgraded = true }], [renewal])

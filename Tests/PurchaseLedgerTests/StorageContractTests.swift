@@ -4,7 +4,7 @@ import PurchaseLedger
 import PurchaseLedgerTesting
 import Testing
 
-/// Tests the storages of this package without a database against the contract.
+/// Tests the storages that need no database against the contract.
 @Suite struct StorageContractTests {
     @Test func `the storage in memory meets the contract`() async throws {
         try await LedgerStorageContract {

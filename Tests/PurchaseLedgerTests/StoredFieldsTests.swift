@@ -3,7 +3,7 @@
 import PurchaseLedger
 import Testing
 
-/// What storages keep of facts.
+/// Tests that storages keep every property of a fact.
 @Suite struct StoredFieldsTests {
     private struct Names: FieldCoder {
         var names: [String] = []
@@ -26,14 +26,17 @@ import Testing
         Set(Mirror(reflecting: value).children.compactMap(\.label))
     }
 
-    @Test func `every property of a fact is stored, under one name`() throws {
+    @Test func `every property of a fact is stored, each under a name of its own`() throws {
         let statement = try Self.names(of: TransactionStatement.blank)
         #expect(Set(statement).count == statement.count)
-        // The chain has the original transaction's id, and two properties have several fields.
+        // The original transaction id is stored with the chain. Three properties have several fields.
         #expect(
             Self.properties(of: TransactionStatement.blank).subtracting(["originalTransactionId"])
-                == Set(statement).subtracting(["signedDate", "evidence"]).filter { !$0.hasPrefix("revocation") }
-                .union(["provenance", "revocation"]))
+                == Set(statement).subtracting(["signedDate", "evidence"])
+                .filter { !$0.hasPrefix("revocation") && !$0.hasPrefix("commitment") }
+                .union(["provenance", "revocation", "commitment"]))
+        let commitment = try Self.names(of: TransactionStatement.Commitment.blank)
+        #expect(commitment.count == Self.properties(of: TransactionStatement.Commitment.blank).count)
         let revocation = try Self.names(of: TransactionStatement.Revocation.blank)
         #expect(revocation.count == Self.properties(of: TransactionStatement.Revocation.blank).count)
         let renewal = try Self.names(of: RenewalFact.blank)

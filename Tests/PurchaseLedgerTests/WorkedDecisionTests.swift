@@ -17,7 +17,7 @@ import Testing
         /// The product that grants the entitlement; `nil` for none.
         var product: String?
         var until: Timestamp?
-        /// Whether it renews; `nil` if not tested.
+        /// Whether the subscription renews; `nil` if not tested.
         var willRenew: Bool??
 
         init(
@@ -52,16 +52,17 @@ import Testing
 
     private static let first = [
         Decision(
-            "1: renews, nothing else", [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 0)])],
+            "1: a period that renews", [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 0)])],
             at: justBeforeEnd, .active, product: "month", until: end),
         Decision(
-            "2: does not renew", [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 5, renews: false)])],
+            "2: a period that does not renew",
+            [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 5, renews: false)])],
             at: justBeforeEnd, .active, product: "month", until: end),
         Decision(
-            "3: does not renew, at its end",
+            "3: the end of a period that does not renew",
             [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 5, renews: false)])], at: end, .expired),
         Decision(
-            "4: would renew, but word of it is old",
+            "4: the end of a period that renews, with no newer document",
             [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 0)])], at: Facts.day(30.01), .stale),
         Decision(
             "5: billing retry with grace",
@@ -76,7 +77,7 @@ import Testing
             [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 30, retry: true)])], at: Facts.day(31),
             .billingRetry),
         Decision(
-            "8: billing retry over",
+            "8: the end of billing retry",
             [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 90, retry: false, intent: .billingError)])],
             at: Facts.day(91), .expired),
         Decision(
@@ -90,7 +91,7 @@ import Testing
                 ])
             ], at: Facts.day(28), .active, product: "month", until: end),
         Decision(
-            "11: older word without the refund arrives late",
+            "11: an older transaction without the refund arrives late",
             [Facts.chain([Facts.transaction(signed: 20, revoked(20)), Facts.transaction(signed: 10)])],
             at: Facts.day(25), .revoked),
         Decision(
@@ -102,10 +103,11 @@ import Testing
                 ])
             ], at: Facts.day(20), .active, product: "high", until: Facts.day(40)),
         Decision(
-            "13: a downgrade is pending", [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 5)])],
+            "13: a period that renews, a day before its end",
+            [Facts.chain([Facts.transaction()], [Facts.renewal(signed: 5)])],
             at: Facts.day(29), .active, product: "month", until: end),
         Decision(
-            "14: expired, but shared by the family",
+            "14: an expired subscription beside one that the family shares",
             [
                 Facts.chain([Facts.transaction()], [Facts.renewal(signed: 5, renews: false)]),
                 Facts.chain(
@@ -117,14 +119,14 @@ import Testing
                     original: "9"),
             ], at: Facts.day(35), .expired, product: "month", until: Facts.day(50)),
         Decision(
-            "15: a low plan of one's own, a high one of the family",
+            "15: two subscriptions, to a low plan and a high plan",
             [
                 Facts.chain([Facts.transaction(product: "low", until: 60)]),
                 Facts.chain(
                     [Facts.transaction("9", original: "9", product: "high", from: 20, until: 50)], original: "9"),
             ], at: Facts.day(35), .active, product: "high", until: Facts.day(50)),
         Decision(
-            "16: a month of a commitment that was not paid",
+            "16: a commitment whose monthly charge failed",
             [
                 Facts.chain(
                     [
@@ -139,7 +141,7 @@ import Testing
             [Facts.chain([Facts.transaction(), Facts.transaction(signed: 29, until: 60)])], at: Facts.day(40), .active,
             product: "month", until: Facts.day(60)),
         Decision(
-            "19: renewal info of another subscription counts for nothing",
+            "19: renewal info of another subscription has no effect",
             [Facts.chain([Facts.transaction()], [Facts.renewal(original: "7", signed: 30, retry: true, grace: 46)])],
             at: Facts.day(31), .stale),
         Decision(
@@ -155,13 +157,13 @@ import Testing
             ], at: Facts.day(45), .active, product: "month", until: Facts.day(60)),
     ]
 
-    /// The first period with the plan for a year, known since its start.
+    /// A year of the plan `high` from day 0.
     private static func year(_ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }) -> TransactionStatement
     {
         Facts.transaction(product: "high", until: 365, change)
     }
 
-    /// The month bought on day 100, with renewal info.
+    /// The month bought on day 100.
     private static let month = Facts.transaction("2", signed: 100, from: 100, until: 130) {
         $0.transactionReason = Open(.purchase)
     }
@@ -176,22 +178,22 @@ import Testing
 
     private static let purchases = [
         Decision(
-            "23: an upgrade to a shorter plan, of which only the new period was signed",
+            "23: an upgrade to a shorter plan, with only the new period's transaction",
             [Facts.chain([year(), month])],
             at: Facts.day(110), .active, product: "month", until: Facts.day(130)),
         Decision(
-            "24: and its end",
+            "24: the end of the shorter plan",
             [Facts.chain([year(), month], [Facts.renewal(signed: 130, renews: false, intent: .customerCancelled)])],
             at: Facts.day(131), .expired),
         Decision(
-            "25: and its refund",
+            "25: the refund of the shorter plan",
             [
                 Facts.chain([
                     year(), month, Facts.transaction("2", signed: 105, from: 100, until: 130, revoked(105)),
                 ])
             ], at: Facts.day(110), .revoked),
         Decision(
-            "26: a year refunded, a month bought since",
+            "26: a month that was bought after the refund of a year",
             [
                 Facts.chain([
                     year(),
@@ -202,24 +204,24 @@ import Testing
             ],
             at: Facts.day(110), .active, product: "month", until: Facts.day(130)),
         Decision(
-            "27: the grace of that month",
+            "27: the grace period of that month",
             [
                 Facts.chain(
                     [Facts.transaction(product: "high", signed: 50, until: 365, revoked(50)), month],
                     [Facts.renewal(signed: 130, retry: true, grace: 146)])
             ], at: Facts.day(135), .billingGrace, product: "month", until: Facts.day(146)),
         Decision(
-            "28: an upgrade that is known from a receipt alone", [Facts.chain(receipt(cancelled: 100))],
+            "28: an upgrade that is known only from a receipt", [Facts.chain(receipt(cancelled: 100))],
             at: Facts.day(110), .active, product: "month", until: Facts.day(130)),
         Decision(
-            "29: expired, bought again, and only the transaction arrives",
+            "29: a purchase after expiry, with only its transaction",
             [
                 Facts.chain(
                     [Facts.transaction(), month], [Facts.renewal(signed: 30, renews: false, intent: .customerCancelled)]
                 )
             ], at: Facts.day(110), .active, product: "month", until: Facts.day(130), willRenew: .some(nil)),
         Decision(
-            "30: and its end",
+            "30: the end of that purchase, with no newer renewal info",
             [
                 Facts.chain(
                     [Facts.transaction(), month], [Facts.renewal(signed: 30, renews: false, intent: .customerCancelled)]
@@ -229,7 +231,7 @@ import Testing
 
     private static let renewals = [
         Decision(
-            "31: the charge failed, and of its recovery only the transaction arrives",
+            "31: the end of a recovered period, with no newer renewal info than from the failure",
             [
                 Facts.chain(
                     [Facts.transaction(), Facts.transaction("2", signed: 40, from: 40, until: 70)],
@@ -247,7 +249,7 @@ import Testing
                 ])
             ], at: Facts.day(10), .revoked),
         Decision(
-            "32: and the refund reversed",
+            "32: the same period after the refund was reversed",
             [
                 Facts.chain([
                     Facts.transaction(signed: 20) { $0.webOrderLineItemId = "77" },
@@ -259,7 +261,7 @@ import Testing
                 ])
             ], at: Facts.day(10), .active, product: "month", until: end),
         Decision(
-            "33: what was bought once, under two ids of which one was refunded",
+            "33: a one-time purchase under two ids, one of them refunded",
             [
                 Facts.chain([
                     Facts.transaction(product: "book", until: nil, type: .nonConsumable, group: nil),
@@ -269,23 +271,25 @@ import Testing
                 ])
             ], at: Facts.day(10), nil),
         Decision(
-            "34: a downgrade that was charged ahead", [Facts.chain([year(), downgrade])], at: Facts.day(364.8), .active,
+            "34: a downgrade that was charged in advance, before it begins", [Facts.chain([year(), downgrade])],
+            at: Facts.day(364.8), .active,
             product: "high", until: Facts.day(395)),
         Decision(
-            "34: from its start", [Facts.chain([year(), downgrade])], at: Facts.day(365), .active, product: "low",
+            "34: the same downgrade from its start", [Facts.chain([year(), downgrade])], at: Facts.day(365), .active,
+            product: "low",
             until: Facts.day(395)),
         Decision(
-            "35: an extension of a period that was over",
+            "35: an extension of a period that had ended",
             [
                 Facts.chain(
                     [Facts.transaction(), Facts.transaction(signed: 31, until: 40)], [Facts.renewal(signed: 0)])
             ], at: Facts.day(32), .active, product: "month", until: Facts.day(40)),
         Decision(
-            "37: a downgrade that was charged ahead, and an upgrade since",
+            "37: an upgrade after a downgrade that was charged in advance",
             [Facts.chain([year(), downgrade, upgrade])],
             at: Facts.day(366), .active, product: "highest", until: Facts.day(370)),
         Decision(
-            "37: and the end of the upgrade", [Facts.chain([year(), downgrade, upgrade])], at: Facts.day(371), .stale),
+            "37: the end of that upgrade", [Facts.chain([year(), downgrade, upgrade])], at: Facts.day(371), .stale),
     ]
 
     private static let downgrade = Facts.transaction("2", product: "low", signed: 364.7, from: 365, until: 395) {
@@ -296,7 +300,9 @@ import Testing
         $0.transactionReason = Open(.purchase)
     }
 
-    @Test(arguments: decisions) func decision(_ decision: Decision) throws {
+    @Test(arguments: decisions) func `a worked decision has the expected status and entitlement`(
+        _ decision: Decision
+    ) throws {
         let state = decision.chains.first?.subscription(at: decision.now)
         #expect(state?.status == decision.status)
         if let willRenew = decision.willRenew { #expect(state?.willRenew == willRenew) }
@@ -305,7 +311,7 @@ import Testing
         #expect(entitlement?.name == decision.product.map { _ in "pro" })
         #expect(entitlement?.productId == decision.product)
         #expect(entitlement?.until == decision.until)
-        // A change by time comes at the announced instant, and not before.
+        // The entitlements do not change before the announced instant.
         guard let next = holdings.nextChange else { return }
         let before = Timestamp(milliseconds: next.milliseconds - 1)
         #expect(Holdings(decision.chains, catalogue: Self.catalogue, at: before).entitlements == holdings.entitlements)
@@ -346,7 +352,7 @@ import Testing
         #expect(Holdings(chains, catalogue: catalogue, at: Facts.day(30.05)).entitlements.isEmpty)
     }
 
-    @Test func `a non-consumable lasts, and a non-renewing subscription as long as in the catalogue`() {
+    @Test func `a non-consumable has no end, and a non-renewing subscription has the catalogue's duration`() {
         let catalogue = Catalogue(products: [
             "forever": .init(entitlements: ["book"]),
             "season": .init(entitlements: ["season"], duration: .seconds(90 * 86_400)),

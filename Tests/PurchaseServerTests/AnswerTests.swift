@@ -55,7 +55,7 @@ import Testing
         """
     }
 
-    @Test func `a customer, with a server key and with a client key`() async throws {
+    @Test func `the JSON of a customer, for a server key and for a client key`() async throws {
         let world = try await World()
         let token = try world.transaction()
         let submitted = try await Self.text(
@@ -74,7 +74,7 @@ import Testing
                 == #"{"deleted":true,"unlinkedPurchases":1,"forgottenDocuments":1,"keptDocuments":0}"#)
     }
 
-    @Test func `a customer without purchases, and refused claims`() async throws {
+    @Test func `the JSON of a customer without purchases, and of refused claims`() async throws {
         let world = try await World(policy: .keep)
         let body = #"{"document":"\#(try world.transaction())"}"#
         _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
@@ -88,7 +88,7 @@ import Testing
         let transferring = try await World(policy: .transfer)
         let presented = #"{"document":"\#(try transferring.transaction())"}"#
         var refused: String?
-        // The first claim changes no owner. Ten more claims may change it within a day.
+        // The first claim takes the purchase from no customer. Ten more claims within a day may change the owner.
         for claim in 0...11 {
             let path = "/v1/customers/\(claim.isMultiple(of: 2) ? "anna" : "bert")/purchases"
             refused = try await transferring.send(.post, path, presented, key: .client).1["tooManyClaims"]?.compactText
@@ -96,7 +96,7 @@ import Testing
         #expect(refused == #"[{"originalTransactionId":"1","retryAt":\#(Self.start + 86_400_000)}]"#)
     }
 
-    @Test func `an entitlement, active and inactive`() async throws {
+    @Test func `the JSON of an active and of an inactive entitlement`() async throws {
         let world = try await World()
         let body = #"{"document":"\#(try world.transaction())"}"#
         _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
@@ -112,7 +112,7 @@ import Testing
                 == #"{"name":"pro","isActive":false,\#(asOf),"nextChange":null}"#)
     }
 
-    @Test func `a consumable with all that a transaction can have, and a product that is not configured`()
+    @Test func `the JSON of a consumable with every optional member, and of an unconfigured product`()
         async throws
     {
         let world = try await World()
@@ -138,12 +138,12 @@ import Testing
                 {"transactionId":"2","originalTransactionId":"2","productId":"coins","type":"Consumable",\
                 "purchaseDate":\(Self.start),"expiresDate":null,"quantity":3,"isUpgraded":false,\
                 "revocationDate":\(Self.start),"revocationReason":1,"revocationType":"REFUND_FULL",\
-                "inAppOwnershipType":"FAMILY_SHARED","webOrderLineItemId":"9",\
+                "revokedQuantity":3,"inAppOwnershipType":"FAMILY_SHARED","webOrderLineItemId":"9",\
                 "evidence":{"id":"\(Self.name(token))","kind":"signedTransaction","signedDate":\(Self.start)}}
                 """)
     }
 
-    @Test func `a subscription, before and after its renewal info is known`() async throws {
+    @Test func `the JSON of a subscription, before and after its renewal info is known`() async throws {
         let world = try await World()
         let token = try world.transaction()
         _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
@@ -171,6 +171,71 @@ import Testing
                 == #"{"subscription":\#(subscription),"transactions":\#(history),"renewalInfo":\#(info)}"#)
     }
 
+    @Test func `a purchase with its offer, price and storefront, and a commitment with its renewal`() async throws {
+        let world = try await World()
+        var commitment = TransactionCommitmentInfo()
+        (commitment.billingPeriodNumber, commitment.totalBillingPeriods) = (4, 12)
+        let year = Timestamp(milliseconds: Self.start + 31_536_000_000)
+        (commitment.commitmentExpiresDate, commitment.commitmentPrice) = (year, 119_880)
+        let token = try world.transaction {
+            ($0.offerType, $0.offerIdentifier) = (Open(.promotional), "autumn")
+            ($0.offerDiscountType, $0.offerPeriod) = (Open(.payAsYouGo), "P1M")
+            ($0.price, $0.currency, $0.storefront) = (9_990, "EUR", "DEU")
+            $0.commitmentInfo = commitment
+        }
+        var renewal = JWSRenewalInfoDecodedPayload()
+        (renewal.originalTransactionId, renewal.autoRenewStatus) = ("1", Open(.on))
+        (renewal.environment, renewal.signedDate) = (Open(.production), Self.now)
+        var next = RenewalCommitmentInfo()
+        (next.commitmentAutoRenewStatus, next.commitmentAutoRenewProductId) = (Open(.off), "year")
+        renewal.commitmentInfo = next
+        let signed = try world.authority.sign(renewal)
+        let notification = try world.notification("DID_CHANGE_RENEWAL_STATUS", transaction: token) {
+            $0.data?.signedRenewalInfo = signed
+        }
+        #expect(try await world.send(.post, "/notifications/v2", notification, key: nil).0 == .ok)
+        let text = try await Self.text(world, .get, "/v1/subscriptions/1")
+        #expect(
+            text.contains(
+                """
+                "willRenew":true,"commitment":{"billingPeriodNumber":4,"totalBillingPeriods":12,\
+                "expiresDate":\(year.milliseconds),"price":119880,"currency":"EUR","willRenew":false,\
+                "autoRenewProductId":"year"}}
+                """), "\(text)")
+        #expect(
+            text.contains(
+                """
+                "revocationDate":null,"offerType":2,"offerIdentifier":"autumn","offerDiscountType":"PAY_AS_YOU_GO",\
+                "offerPeriod":"P1M","price":9990,"currency":"EUR","storefront":"DEU","billingPeriodNumber":4,\
+                "evidence":
+                """), "\(text)")
+        let events = try await Self.text(world, .get, "/v1/events")
+        #expect(events.contains(#""willRenew":true,"commitmentWillRenew":false}"#), "\(events)")
+    }
+
+    @Test func `seats that were taken back, and those in force`() async throws {
+        let world = try await World()
+        var seats = TransactionMultiSeatInfo()
+        seats.revokedSeatQuantity = 2
+        let token = try world.transaction { ($0.quantity, $0.multiSeatInfo) = (5, seats) }
+        let answer = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+            .1["customer"]
+        #expect(answer?["subscriptions"]?.array?.first?["seats"]?.integer == 3)
+        #expect(answer?["purchases"]?.array?.first?["quantity"]?.integer == 5)
+        #expect(answer?["purchases"]?.array?.first?["revokedQuantity"]?.integer == 2)
+    }
+
+    @Test(arguments: ["0", "-1", "501", "x", "", "1.5", "9223372036854775808"])
+    func `a limit of events that is not 1 to 500 is refused`(limit: String) async throws {
+        let (status, answer) = try await World().send(.get, "/v1/events?limit=\(limit)")
+        #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest")
+        #expect(answer["error"]?["message"]?.string == "limit must be a whole number from 1 to 500.")
+    }
+
+    @Test(arguments: [1, 500]) func `a limit of events from 1 to 500 is accepted`(limit: Int) async throws {
+        #expect(try await World().send(.get, "/v1/events?limit=\(limit)").0 == .ok)
+    }
+
     @Test func `a document without a signing date has no signedDate`() async throws {
         let world = try await World()
         let token = try world.transaction { $0.signedDate = nil }
@@ -191,7 +256,7 @@ import Testing
         #expect(try await world.send(.get, "/v1/evidence/\(name)").1["signedDate"] == .null)
     }
 
-    @Test func `evidence`() async throws {
+    @Test func `the JSON of evidence`() async throws {
         let world = try await World()
         let token = try world.transaction()
         let body = try world.notification("SUBSCRIBED", transaction: token) {
@@ -211,7 +276,7 @@ import Testing
                 """)
     }
 
-    @Test func `events, with the states before and after`() async throws {
+    @Test func `the JSON of events, with the states before and after each event`() async throws {
         let world = try await World()
         for body in [
             try world.notification("SUBSCRIBED", transaction: world.transaction()), try world.notification("TEST"),
@@ -230,7 +295,7 @@ import Testing
                 """)
     }
 
-    @Test func `events cannot be filtered by environment, so that sandbox events are not taken for production's`()
+    @Test func `a filter of events by environment is refused, because each event names its environment`()
         async throws
     {
         let (status, answer) = try await World().send(.get, "/v1/events?environment=production")
@@ -239,7 +304,7 @@ import Testing
         #expect(answer["error"]?["message"]?.string?.contains("each names its environment") == true)
     }
 
-    @Test func `an invalid cursor is 400, and one before erased events is 410 with the oldest cursor`()
+    @Test func `an invalid cursor is 400, and a cursor before erased events is 410 with the oldest cursor`()
         async throws
     {
         let world = try await World()
@@ -260,7 +325,7 @@ import Testing
         #expect(try await Self.text(world, .get, "/v1/events") == #"{"items":[],"nextCursor":"1"}"#)
     }
 
-    @Test func `errors and health`() async throws {
+    @Test func `the JSON of an error and of the health routes`() async throws {
         let world = try await World()
         #expect(
             try await Self.text(world, .get, "/v1/customers/anna")

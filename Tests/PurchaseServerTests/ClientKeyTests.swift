@@ -2,11 +2,13 @@
 
 import AppStoreModel
 import HTTPTypes
+import Hummingbird
 import HummingbirdTesting
 import LedgerSQLite
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
+import TestData
 import Testing
 
 /// What a client key, which is in every copy of an app, may read and do.
@@ -20,7 +22,7 @@ import Testing
     }
 
     @Test(arguments: APIKey.Role.allCases)
-    func `a client key reads only the requested id and no evidence, a server key reads all`(
+    func `a client key reads only the requested id and no evidence, and a server key reads everything`(
         role: APIKey.Role
     ) async throws {
         let world = try await World()
@@ -60,7 +62,7 @@ import Testing
             + String(decoding: Base64.encodeURL(signature[...]), as: UTF8.self)
     }
 
-    @Test func `equal documents of a submission count once, by bytes and by what is signed in them`() async throws {
+    @Test func `documents of a submission that are equal, or differ only in the signature, count once`() async throws {
         let world = try await World()
         let (one, two) = (try world.transaction(), try world.transaction { $0.transactionId = "2" })
         let other = try Self.withOtherSignature(one)
@@ -77,7 +79,7 @@ import Testing
         (APIKey.Role.client, 20, "malformed"), (.client, 21, "invalidRequest"), (.server, 21, "malformed"),
         (.server, 1000, "malformed"), (.server, 1001, "invalidRequest"),
     ])
-    func `a client key submits at most 20 documents at once, a server key 1,000`(
+    func `a client key submits at most 20 documents at once, and a server key 1,000`(
         role: APIKey.Role, count: Int, code: String
     ) async throws {
         // These are not documents, but the server counts them before it reads them.
@@ -88,7 +90,7 @@ import Testing
         #expect(answer["error"]?["code"]?.string == code)
     }
 
-    @Test func `a client key that moves a purchase too often gets the time to retry, a server key has no limit`()
+    @Test func `a client key that moves a purchase too often gets the time to retry, and a server key has no limit`()
         async throws
     {
         let world = try await World(storage: SQLiteLedgerStorage.inMemory(), policy: .transfer)
@@ -104,6 +106,44 @@ import Testing
         #expect(claim?["originalTransactionId"]?.string == "1")
         #expect(claim?["retryAt"]?.integer == LedgerRoutesTests.now.milliseconds + 86_400_000)
         #expect(try await world.send(.post, "/v1/customers/c11/purchases", body).0 == .ok)
+    }
+
+    @Test(arguments: APIKey.Role.allCases)
+    func `a key of an app that is not configured is refused`(role: APIKey.Role) async throws {
+        let world = try await World()
+        let scope = "com.example.gone"
+        var random = SeededRandom(seed: 7)
+        let (key, text) = APIKey.make(
+            name: "x", role: role, bundleId: scope, at: LedgerRoutesTests.now, using: &random)
+        try await world.ledger.put(key)
+        let application = Application(router: world.server.router(), logger: world.server.logger)
+        try await application.test(.router) { client in
+            for (method, path) in [
+                (.get, "/v1/customers/anna"), (.post, "/v1/customers/anna/purchases"), (.get, "/v1/events"),
+                (.get, "/v1/transactions/1"), (.delete, "/v1/customers/anna"),
+            ] as [(HTTPRequest.Method, String)] {
+                let response = try await client.execute(
+                    uri: path, method: method, headers: [.authorization: "Bearer \(text)"])
+                #expect(response.status == .unauthorized)
+                let error = try JSONValue(parsing: response.body.readableBytesView)["error"]
+                #expect(error?["code"]?.string == "unauthorized")
+                #expect(error?["message"]?.string?.contains("not in the server's configuration") == true)
+            }
+        }
+    }
+
+    @Test func `the refusal of another app's document does not name the server's apps to a client without a key`()
+        async throws
+    {
+        let world = try await World()
+        let other = try world.notification("TEST") { $0.data?.bundleId = "com.other" }
+        let (status, answer) = try await world.send(.post, "/notifications/v2", other, key: nil)
+        #expect(status == .badRequest && answer["error"]?["code"]?.string == "otherApp")
+        #expect(!answer.compactText.contains("com.example"), "\(answer.compactText)")
+        // The holder of a key knows the app of the key.
+        let document = #"{"document":"\#(try world.transaction { $0.bundleId = "com.other" })"}"#
+        let (_, keyed) = try await world.send(.post, "/v1/customers/anna/purchases", document, key: .client)
+        #expect(keyed["error"]?["message"]?.string?.contains("accepted is com.example.") == true)
     }
 
     @Test func `a refused claim is reported and shows nothing of the purchase`() async throws {
@@ -132,7 +172,7 @@ import Testing
             let consumables = try await world.send(.get, "/v1/customers/\(customer)").1["consumables"]?.array
             return consumables?.map { $0["transferred"].map { $0 == .bool(true) } }
         }
-        // Purchase 6 has the account of a customer who could not have used it.
+        // Purchase 6 names an account that is known only from a token, so that account cannot have used it.
         let bodies = [try coins("5"), try coins("6", account: "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11")]
         let notification = try world.notification(
             "ONE_TIME_CHARGE", transaction: JSONValue(parsing: bodies[1].utf8)["document"]?.string)

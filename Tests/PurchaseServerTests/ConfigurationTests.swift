@@ -63,10 +63,23 @@ import Testing
         ("{\n\"requestLog\": 1}", 2, "requestLog: Expected all, errors, off, or a number"),
         ("{\n\"logFormat\": \"xml\"}", 2, "logFormat: Expected text, json"),
     ])
-    func `an invalid file is refused with name and line`(text: String, line: Int, message: String) {
+    func `an invalid file is refused with the setting's name and line`(text: String, line: Int, message: String) {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(text) }
         #expect(error?.line == line)
         #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
+    }
+
+    @Test(arguments: [
+        (#"["a,b.cer", "c.cer"]"#, ["a,b.cer", "c.cer"]), (#"["a\\,b\\.cer"]"#, [#"a\,b\.cer"#]),
+        (#""a.cer, b.cer""#, ["a.cer", "b.cer"]), (#""a\\,b.cer,c.cer""#, ["a,b.cer", "c.cer"]),
+        (#"["a\\", "b"]"#, [#"a\"#, "b"]),
+    ])
+    func `the name of a root file may contain a comma`(roots: String, expected: [String]) throws {
+        #expect(try Self.read("{\"roots\": \(roots)}").roots == expected)
+    }
+
+    @Test func `in a variable a backslash before a comma keeps the comma`() throws {
+        #expect(try Self.read(nil, ["QUITTANCE_ROOTS": #"a\,b.cer,c d.cer"#]).roots == ["a,b.cer", "c d.cer"])
     }
 
     @Test func `the environment overrides the file, and the file overrides the defaults`() throws {
@@ -100,7 +113,7 @@ import Testing
             (#"{"secret": 7}"#, "customerProof.secret: Expected a string"),
             (#"{"algorithm": "none"}"#, "customerProof.algorithm: Unknown setting"),
         ] as [(String, String?)])
-    func `an app may require customer proof by a secret or a public key, and neither is ever shown`(
+    func `an app may require customer proof by a secret or a public key, and no secret is shown`(
         proof: String, message: String?
     ) throws {
         let text = #"{"apps":[{"bundleId":"x","customerProof":\#(proof)}]}"#
@@ -130,10 +143,61 @@ import Testing
         ("QUITTANCE_BODY_BYTES_IN_FLIGHT", "1000000", "Expected a number of bytes of at least 16777216"),
         ("QUITTANCE_IDLE_TIMEOUT_SECONDS", "0.5", "Expected a number of seconds"),
     ])
-    func `an invalid variable is refused with its name`(name: String, value: String, message: String) {
+    func `the error about an invalid variable begins with its name`(name: String, value: String, message: String) {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(#"{"port": 3}"#, [name: value]) }
         #expect(error?.line == nil)
         #expect(error?.message.hasPrefix("\(name): \(message)") == true, "\(error?.message ?? "")")
+    }
+
+    /// As Kubernetes makes them for services called quittance, quittance-health and quittance-db.
+    private static let ofServices = [
+        "QUITTANCE_SERVICE_HOST": "10.0.0.1", "QUITTANCE_SERVICE_PORT": "8080", "QUITTANCE_SERVICE_PORT_HTTP": "8080",
+        "QUITTANCE_PORT": "tcp://10.0.0.1:8080", "QUITTANCE_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+        "QUITTANCE_PORT_8080_TCP_PROTO": "tcp", "QUITTANCE_PORT_8080_TCP_PORT": "8080",
+        "QUITTANCE_PORT_8080_TCP_ADDR": "10.0.0.1", "QUITTANCE_HEALTH_PORT": "udp://[fd00::1]:9090",
+        "QUITTANCE_HEALTH_PORT_9090_UDP_ADDR": "fd00::1", "QUITTANCE_DB_SERVICE_HOST": "fd00::2",
+    ]
+
+    @Test func `variables that Kubernetes makes for services are passed over, and named`() throws {
+        let variables = Self.ofServices.merging(["QUITTANCE_CLAIM_POLICY": "keep"]) { $1 }
+        let read = try Self.read(#"{"port": 3}"#, variables)
+        #expect(read.passedOver == Self.ofServices.keys.sorted())
+        #expect((read.port, read.healthPort, read.claimPolicy) == (3, nil, .keep))
+    }
+
+    @Test(arguments: [
+        ("QUITTANCE_PORT", "8080 "), ("QUITTANCE_PORT", "tcp://"), ("QUITTANCE_PORT", "http://10.0.0.1:8080"),
+        ("QUITTANCE_PORT", "tcp://10.0.0.1"), ("QUITTANCE_SERVICE_HOST", "notes"), ("QUITTANCE_SERVICE_PORT", "x"),
+        ("QUITTANCE_PORT_8080", "8080"), ("QUITTANCE_PORT_8080_TCP_ADDR", "x"), ("QUITTANCE_PORT_X_TCP_PORT", "8080"),
+        ("QUITTANCE_PORT_8080_TCP_PORT", "8081"), ("QUITTANCE_PORTS", "tcp://10.0.0.1:8080"),
+        ("QUITTANCE_HOST", "10.0.0.1"), ("QUITTANCE_DATABASE", "tcp://10.0.0.1:8080"),
+    ])
+    func `a variable that only resembles those of Kubernetes is refused`(name: String, value: String) {
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(nil, [name: value]) }
+        #expect(error?.message.hasPrefix("\(name): ") == true)
+    }
+
+    @Test func `a file may begin with a byte-order mark, and lines are counted as without`() throws {
+        let mark: [UInt8] = [0xef, 0xbb, 0xbf]
+        #expect(try ServerConfiguration(file: mark + Array(#"{"port": 3}"#.utf8), variables: [:]).port == 3)
+        let error = #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(file: mark + Array("{\n\"prot\": 3}".utf8), variables: [:])
+        }
+        #expect(error?.line == 2)
+        #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(file: mark + mark + Array("{}".utf8), variables: [:])
+        }
+    }
+
+    @Test func `a setting has the name by which the operator gave it`() throws {
+        let read = try Self.read(#"{"port": 8080, "healthPort": 1}"#, ["QUITTANCE_HEALTH_PORT": "8080"])
+        let names = ["port", "healthPort", "hostname"].map(read.givenName)
+        #expect(names == ["port", "QUITTANCE_HEALTH_PORT", "hostname"])
+        let error = #expect(throws: ConfigurationError.self) { try read.requireTwoAddresses() }
+        #expect(
+            error?.message == """
+                port and QUITTANCE_HEALTH_PORT are both 127.0.0.1:8080: choose another QUITTANCE_HEALTH_PORT.
+                """)
     }
 
     @Test(arguments: [
@@ -152,12 +216,13 @@ import Testing
     @Test(arguments: [
         ("\"errors\"", RequestLogPolicy.errors), ("100", .oneIn(100)), ("\"2\"", .oneIn(2)), ("\"off\"", .off),
     ])
-    func `the request log is a word, or a number n for one request in n`(value: String, policy: RequestLogPolicy) throws
-    {
+    func `requestLog is a word, or a number n that logs one request in n`(
+        value: String, policy: RequestLogPolicy
+    ) throws {
         #expect(try Self.read("{\"requestLog\": \(value), \"logFormat\": \"json\"}").requestLog == policy)
     }
 
-    @Test func `bounds are settings`() throws {
+    @Test func `the bounds on connections and requests can be configured`() throws {
         let text = """
             {"healthPort": 9090, "healthHostname": "::1", "maxConnections": 50, "maxConnectionsPerPeer": 5, "trustedProxies": ["10.0.0.0/8", "::2"],
              "bodyBytesInFlight": 33554432, "idleTimeoutSeconds": 1, "bodyTimeoutSeconds": 2, "requestTimeoutSeconds": 3}
@@ -181,7 +246,7 @@ import Testing
         configuration.healthHostname = healthHostname
         var message: String?
         do { try configuration.requireTwoAddresses() } catch { message = error.message }
-        let refusal = "port and healthPort are both 8080 on 127.0.0.1: choose another healthPort."
+        let refusal = "port and healthPort are both 127.0.0.1:8080: choose another healthPort."
         #expect(message == (isValid ? nil : refusal))
     }
 

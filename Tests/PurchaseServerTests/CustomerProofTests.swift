@@ -45,7 +45,7 @@ import Testing
         return (status.code, json["error"]?["code"]?.string, json["error"]?["message"]?.string)
     }
 
-    @Test func `without a token a client key alone reads and claims nothing, a server key needs none`() async throws {
+    @Test func `reading and claiming need a token with a client key, but not with a server key`() async throws {
         let world = try await Self.world()
         let body = #"{"document":"\#(try world.transaction())"}"#
         for (method, path) in [
@@ -71,12 +71,12 @@ import Testing
     @Test(arguments: [
         ("anna", "anna", 200), ("bert", "anna", 403), ("Anna", "anna", 403), ("anna ", "anna", 403),
         (id, id.uppercased(), 200), (id.uppercased(), id, 200),
-        // A token is for the id in it only, even if the customer has another id.
+        // Both ids exist and claimed the same purchase, but the token is only for the id in it.
         ("anna", id, 403),
         // Two ids that look alike are different ids, as in the ledger.
         ("e\u{301}", "%C3%A9", 403), ("\u{e9}", "e%CC%81", 403), ("\u{e9}", "%C3%A9", 404), ("a/b", "a%2Fb", 404),
     ])
-    func `a token is for exactly the id in it, a UUID in upper or lower case`(
+    func `a token is for exactly the id in it, but a UUID may be in upper or lower case`(
         subject: String, path: String, status: Int
     ) async throws {
         let world = try await Self.world()
@@ -124,7 +124,7 @@ import Testing
         #"{"alg":"none"}"#, #"{"alg":"None"}"#, #"{"alg":"hs256"}"#, #"{"alg":"HS512"}"#, #"{"alg":"EdDSA"}"#, "{}",
         #"{"alg":"none","alg":"HS256"}"#, #"{"alg":"HS256","crit":["b64"],"b64":false}"#, #"["HS256"]"#, "HS256",
     ])
-    func `the configuration fixes the algorithm, not the token`(header: String) async throws {
+    func `the configuration, not the token, decides the algorithm`(header: String) async throws {
         let world = try await Self.world()
         let token = Self.token(Self.good, header: header)
         for text in [token, token.prefix { $0 != "." } + "." + Self.encoded(Self.good) + "."] {
@@ -132,7 +132,8 @@ import Testing
         }
     }
 
-    @Test func `a token without a valid signature is refused, as is every part and change of a valid one`()
+    @Test
+    func `a token without a valid signature is refused, as is a valid one that was cut, extended or changed anywhere`()
         async throws
     {
         let world = try await Self.world()
@@ -183,7 +184,9 @@ import Testing
         #expect(CustomerProof(publicKey: text) == nil)
     }
 
-    @Test func `the proof is per app, in every environment, and never shown`() async throws {
+    @Test func `an app with customer proof requires a token in every environment, and its secret is never shown`()
+        async throws
+    {
         let proof = try #require(CustomerProof(secret: Self.secret))
         #expect(CustomerProof(secret: String(repeating: "a", count: 31)) == nil)
         var shown = "\(proof) \(String(reflecting: proof))"

@@ -10,7 +10,7 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
-/// The tokens of the examples in `docs/customer-proof.md`, sent to a server that uses the machine's clock.
+/// Tests the examples in `docs/customer-proof.md`: sends their tokens to a server that uses the machine's clock.
 @Suite struct CustomerTokenExamplesTests {
     private static let secret = "a secret of enough bytes: 0123456789"
     private static let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -49,7 +49,7 @@ import Testing
 
     private static func has(_ program: String...) -> Bool { (try? run(program)) != nil }
 
-    /// The status that a token gets for one customer and for another.
+    /// The statuses of two requests with a token: for the customer `id`, and for another customer.
     private static func statuses(
         _ token: String, _ proof: CustomerProof?, for id: String = "anna"
     ) async throws -> [Int] {
@@ -72,7 +72,7 @@ import Testing
     /// The statuses for a valid token: 404 for its customer, who is unknown here, and 403 for another customer.
     private static let accepted = [404, 403]
 
-    @Test func `Swift`() async throws {
+    @Test func `the Swift example is that of the page, and its token is accepted`() async throws {
         let source = try String(
             contentsOf: URL(fileURLWithPath: #filePath).deletingLastPathComponent()
                 .appendingPathComponent("CustomerTokenExample.swift"), encoding: .utf8)
@@ -84,20 +84,20 @@ import Testing
     }
 
     @Test(.enabled(if: has("node", "--version"), "there is no node"))
-    func `Node`() async throws {
+    func `the token of the Node example is accepted`() async throws {
         let script = try Self.example("js") + "\nconsole.log(customerToken('anna', '\(Self.secret)'))"
         let token = try Self.run(["node", "-e", script])
         #expect(try await Self.statuses(token, CustomerProof(secret: Self.secret)) == Self.accepted)
     }
 
     @Test(.enabled(if: has("openssl", "version"), "there is no openssl"))
-    func `Shell`() async throws {
+    func `the token of the shell example is accepted`() async throws {
         let script = try Self.example("sh") + "\ncustomer_token anna '\(Self.secret)'"
         let token = try Self.run(["sh", "-c", script])
         #expect(try await Self.statuses(token, CustomerProof(secret: Self.secret)) == Self.accepted)
     }
 
-    @Test func `Python, and PyJWT reads the tokens that the server's library creates`() async throws {
+    @Test func `the tokens of the Python example are accepted, and PyJWT reads the server's own`() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }

@@ -136,7 +136,7 @@ import Testing
         #expect(customer.0.code == (status == 400 ? 404 : 200))
     }
 
-    @Test func `a submitted purchase belongs to the customer at once, with its evidence`()
+    @Test func `a submitted purchase belongs to the customer immediately, with its evidence`()
         async throws
     {
         let world = try await World()
@@ -165,7 +165,7 @@ import Testing
         #expect(try await world.send(.get, "/v1/transactions/2").0 == .notFound)
     }
 
-    @Test func `one invalid document of several refuses all, with its index and the reason`() async throws {
+    @Test func `if one of several documents is invalid, all are refused, with its index and the reason`() async throws {
         let world = try await World()
         let other = try world.transaction { $0.bundleId = "com.example.two" }
         let body = #"{"documents":["\#(try world.transaction())","\#(other)"]}"#
@@ -176,7 +176,7 @@ import Testing
         #expect(try await world.send(.get, "/v1/customers/anna").0 == .notFound)
     }
 
-    @Test func `the error about a single invalid document begins with document`() async throws {
+    @Test func `the message about a single invalid document begins with the member document`() async throws {
         let (_, answer) = try await World().send(.post, "/v1/customers/anna/purchases", #"{"document":"x"}"#)
         #expect(answer["error"]?["message"]?.string?.hasPrefix("document: ") == true)
     }
@@ -186,7 +186,7 @@ import Testing
         (#"{"documents":[1]}"#, 400, "invalidRequest"), (#"{"document":"x"}"#, 400, "malformed"),
         (#"{"document":"a.b.c"}"#, 400, "malformed"), (#"{"document":"AAAA"}"#, 400, "malformed"),
     ])
-    func `a malformed submission is refused with a reason`(body: String, status: Int, code: String) async throws {
+    func `a malformed submission is refused with an error code`(body: String, status: Int, code: String) async throws {
         let world = try await World()
         let (found, answer) = try await world.send(.post, "/v1/customers/anna/purchases", body)
         #expect(found.code == status)
@@ -227,7 +227,7 @@ import Testing
         #expect(answer["error"]?["code"]?.string == code)
     }
 
-    @Test func `a notification that cannot be stored is answered 503, and may be sent again`() async throws {
+    @Test func `a notification that cannot be stored is answered 503 as retryable`() async throws {
         let full = FailingStorage(error: LedgerStorageError(.full, "no room"))
         let working = try await World()
         let server = try working.server(keeping: Ledger(storage: full))
@@ -245,7 +245,7 @@ import Testing
     private struct Unforeseen: Error {}
 
     @Test(arguments: [(LedgerStorageError(.full, "no room"), 21005), (Unforeseen(), 21009)] as [(any Error, Int64)])
-    func `verifyReceipt never blames the receipt for a fault of the server`(
+    func `for a fault of the server, verifyReceipt's status does not call the receipt invalid`(
         error: any Error, status: Int64
     ) async throws {
         let world = try await World()
@@ -273,7 +273,7 @@ import Testing
         #expect(try await World().send(.get, path, key: key).0.code == status)
     }
 
-    @Test func `a revoked key, a wrong secret and a key of another app are refused`() async throws {
+    @Test func `a revoked key is refused, a wrong secret does not match, and only a hash is stored`() async throws {
         let world = try await World()
         let text = try #require(world.keys[.server])
         let (id, secret) = try #require(APIKey.parts(of: text))
@@ -322,7 +322,7 @@ import Testing
     @Test(
         arguments: [(42, "com.example", true), (43, "com.example", false), (42, "com.other", false)]
             as [(Int64, String, Bool)])
-    func `verifyReceipt answers any app's receipt, and records it only if bundle id and Apple ID are the app's`(
+    func `verifyReceipt answers for any app's receipt, but records it only if the app is configured`(
         appleId: Int64, bundleId: String, isRecorded: Bool
     ) async throws {
         let world = try await World { $0.apps = .only([AppIdentity(bundleId: "com.example", appAppleId: 42)]) }
@@ -336,7 +336,7 @@ import Testing
         #expect(try await world.send(.get, "/v1/transactions/1").0 == (isRecorded ? .ok : .notFound))
     }
 
-    @Test func `verifyReceipt knows what happened after the receipt was signed`() async throws {
+    @Test func `verifyReceipt's answer has changes that were recorded after the receipt was signed`() async throws {
         let world = try await World()
         let plan = try ReceiptPlan(Self.receipt.encoded, by: world.authority.receipts)
         let document = Base64.encode(try plan.signed())

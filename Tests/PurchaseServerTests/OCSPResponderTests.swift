@@ -10,8 +10,7 @@ import PurchaseServer
 import Testing
 import X509
 
-/// Revocation from end to end: genuine tokens, a real responder, real connections. The time limit only ends a test that
-/// hangs.
+/// Tests revocation with OpenSSL's responder and real connections. The time limit only ends a test that hangs.
 @Suite(.serialized, .timeLimit(.minutes(60))) struct OCSPResponderTests {
     private static func code(_ verifier: AppStoreVerifier, _ token: [UInt8]) async -> VerificationError.Code? {
         do {
@@ -28,14 +27,15 @@ import X509
     }
 
     @Test(.enabled(if: OpenSSLResponder.program != nil, "\(OpenSSLResponder.whyNot)"))
-    func `OpenSSL's responders report good and revoked, and a dead one leaves the status unknown`() async throws {
+    func `OpenSSL's responders report good and revoked, and a stopped one leaves the status unknown`() async throws {
         let world = try ResponderWorld()
         let keyOfRoot = try world.folder.write(world.rootKey.pemRepresentation, to: "root.key")
         let keyOfDelegate = try world.folder.write(world.delegateKey.pemRepresentation, to: "delegate.key")
         let root = try world.write(world.root, to: "root.pem")
         let request = try OCSPQuestion(about: world.root, issuedBy: world.root).request()
 
-        // The root answers for the intermediate itself; the intermediate delegates to a responder for the leaf.
+        // The root's key signs the responses about the intermediate. The intermediate has delegated the responses about
+        // the leaf to another key.
         let responderOfRoot = try await OpenSSLResponder(
             index: world.write(.valid, world.intermediateSerial, to: "root.txt"), authority: root, signer: root,
             key: keyOfRoot)
@@ -70,7 +70,7 @@ import X509
         #expect(await Self.code(try world.verifier(good), token) == nil)
     }
 
-    @Test func `a responder that accepts and never answers stalls no request`() async throws {
+    @Test func `a responder that accepts connections and never answers does not stall a verification`() async throws {
         let world = try ResponderWorld()
         let listener = try await SilentListener()
         defer { listener.stop() }

@@ -11,7 +11,7 @@ import PurchaseLedger
 import PurchaseServer
 import Testing
 
-/// Old transaction receipts at verifyReceipt: answered in the style of iOS 6, if the ledger knows the transaction.
+/// Old transaction receipts at verifyReceipt: answered in the form for iOS 6 if the ledger knows the transaction.
 @Suite struct OldReceiptTests {
     private static let day: Int64 = 86_400_000
     private static let start: Int64 = 1_700_000_000_000
@@ -64,7 +64,7 @@ import Testing
         return payload
     }
 
-    /// The transaction of the renewal, which the ledger knows from a document of its own.
+    /// The transaction of the renewal, which is not in the receipt.
     private static func renewed(_ payload: JWSTransactionDecodedPayload) -> JWSTransactionDecodedPayload {
         var payload = payload
         payload.transactionId = "2"
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(arguments: [UInt8(2), 3])
-    func `an active subscription is answered with its newest renewal, one that is over with 21006`(
+    func `an active subscription is answered with its newest renewal, and an expired one with 21006`(
         version: UInt8
     ) async throws {
         let receipt = try Self.receipt(version: version)
@@ -113,11 +113,12 @@ import Testing
 
     @Test(
         arguments: [
-            ("/verifyReceipt", nil, [false], 0), ("/verifyReceipt", "Sandbox", [false], 0),
+            ("/verifyReceipt", nil, [false], 0), ("/verifyReceipt", "Sandbox", [false], 21007),
+            ("/sandbox/verifyReceipt", "Sandbox", [true], 0), ("/sandbox/verifyReceipt", "Sandbox", [false], 21008),
             ("/verifyReceipt", nil, [true], 21007), ("/sandbox/verifyReceipt", nil, [true], 0),
             ("/sandbox/verifyReceipt", nil, [false], 21008), ("/verifyReceipt", nil, [], 21010),
         ] as [(String, String?, [Bool], Int)])
-    func `the ledger decides the environment, and never the receipt`(
+    func `the ledger decides the environment, and the receipt's own word can only refuse`(
         path: String, environment: String?, sandboxed: [Bool], status: Int
     ) async throws {
         let history = sandboxed.map { $0 ? Self.inSandbox : { $0 } }

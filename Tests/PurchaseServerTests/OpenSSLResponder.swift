@@ -35,7 +35,7 @@ final class OpenSSLResponder {
         process.standardOutput = output
         process.standardError = FileHandle.nullDevice
         try process.run()
-        // “ACCEPT [::]:36553 PID=14700”, once it listens.
+        // The responder prints a line such as “ACCEPT [::]:36553 PID=14700” when it listens.
         let line = await Self.line(from: output.fileHandleForReading)
         guard line.hasPrefix("ACCEPT "),
             let port = line.split(separator: " ").dropFirst().first?.split(separator: ":").last.flatMap({ Int($0) })

@@ -13,8 +13,8 @@ import ReceiptCoding
 import TestData
 import Testing
 
-/// The pitfalls of the fact sheet about purchase backends (3.3) that show in HTTP or in verifyReceipt's answers, by
-/// number. PitfallTests has the others, and says which are left out and why.
+/// The pitfalls of the fact sheet about purchase backends (3.3) that concern HTTP or verifyReceipt's answers, by
+/// number. PitfallTests has the others, and lists those that are not tested.
 @Suite struct PitfallRoutesTests {
     private typealias World = LedgerRoutesTests.World
     private static let now = LedgerRoutesTests.now
@@ -35,7 +35,7 @@ import Testing
 
     // MARK: - Notifications
 
-    @Test func `pitfall 6: a notification that is sent again while the first is being recorded counts once`()
+    @Test func `pitfall 6: a notification that arrives six times concurrently is recorded once`()
         async throws
     {
         let world = try await World()
@@ -52,7 +52,7 @@ import Testing
         #expect(try await Self.documents(world) == 2)
     }
 
-    @Test func `1d: two concurrent notifications about one chain are published once each`() async throws {
+    @Test func `1d: concurrent notifications about one chain publish each change once`() async throws {
         let world = try await World()
         let first = try world.transaction()
         let renewal = try world.transaction {
@@ -98,7 +98,8 @@ import Testing
         }
     }
 
-    @Test func `pitfall 7 and 25: unknown revocation is 503, and accepted once the responder answers`()
+    @Test
+    func `pitfall 7 and 25: an unknown revocation status is 503, nothing is recorded, and a later attempt can succeed`()
         async throws
     {
         let body: String
@@ -115,7 +116,9 @@ import Testing
         #expect(try await healed.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
     }
 
-    @Test func `pitfall 15: by its receipt, a CANCEL of version 1 acts like a REFUND of version 2`() async throws {
+    @Test func `pitfall 15: a version 1 CANCEL has the effect of a REFUND only if its receipt states the cancellation`()
+        async throws
+    {
         var purchase = Self.purchase()
         func status(after path: String, _ body: String, in world: World) async throws -> Int64? {
             #expect(try await world.send(.post, path, body, key: nil).0 == .ok)
@@ -152,7 +155,7 @@ import Testing
         Unusual(testDescription: "1e: FAILURE of a mass extension", type: "RENEWAL_EXTENSION") {
             $0.subtype = Open(.failure)
         },
-        Unusual(testDescription: "1e: REFUND_REVERSED of something that is not known", type: "REFUND_REVERSED") { _ in
+        Unusual(testDescription: "1e: REFUND_REVERSED without a transaction", type: "REFUND_REVERSED") { _ in
         },
         Unusual(testDescription: "pitfall 40: an unknown type", type: "FROM_THE_FUTURE") {
             $0.subtype = Open(rawValue: "NEW")
@@ -171,7 +174,7 @@ import Testing
         #expect(try await Self.kinds(world) == ["notification.received"])
     }
 
-    @Test func `pitfall 43: a notification that can never be accepted delays none of the next ones`() async throws {
+    @Test func `pitfall 43: a notification that can never be accepted does not delay the next ones`() async throws {
         let world = try await World()
         let bad = try world.notification("DID_RENEW", transaction: "a.b.c")
         let good = try world.notification("DID_RENEW", transaction: world.transaction())
@@ -186,7 +189,7 @@ import Testing
     struct Forgery: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var code: String
-        /// The body of a notification by a trusted authority, with one fault.
+        /// The body of a notification with one fault. The trusted authority is the argument.
         var body: @Sendable (CertificateAuthority) throws -> String
 
         init(
@@ -200,12 +203,12 @@ import Testing
     }
 
     static let forgeries = [
-        Forgery("pitfall 44: a chain to the root whose signer is not marked for the App Store", "untrustedChain") {
+        Forgery("pitfall 44: a signer without the marker OID of the App Store", "untrustedChain") {
             var authority = $0
             authority.tokens.leaf.markerOIDs = []
             return try notification(signedBy: authority)
         },
-        Forgery("pitfall 44: a chain to the root over an authority that is not marked", "untrustedChain") {
+        Forgery("pitfall 44: an intermediate without its marker OID", "untrustedChain") {
             var authority = $0
             authority.tokens.intermediate.markerOIDs = []
             return try notification(signedBy: authority)
@@ -216,11 +219,11 @@ import Testing
         Forgery("1e: an untrusted authority with Apple's marker OIDs and names", "untrustedChain") { _ in
             try notification(signedBy: CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000)))
         },
-        Forgery("1e: a genuine notification around a transaction of another signer", "untrustedChain") {
+        Forgery("1e: a genuine notification with a transaction from another signer", "untrustedChain") {
             let other = try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000))
             return try notification(signedBy: $0, transaction: other.sign(transaction()))
         },
-        Forgery("pitfall 23: a notification from production around a transaction from sandbox", "otherPurchase") {
+        Forgery("pitfall 23: a production notification with a sandbox transaction", "otherPurchase") {
             try notification(
                 signedBy: $0, transaction: $0.sign(transaction { $0.environment = Open(.sandbox) }))
         },
@@ -247,7 +250,7 @@ import Testing
         #expect(try await world.send(.post, "/notifications/v2", genuine, key: nil).0 == .ok)
     }
 
-    @Test func `pitfall 44: certificates are judged at the time of signing, not of reading`() async throws {
+    @Test func `pitfall 44: certificates must be valid at the time of signing, not of verification`() async throws {
         let world = try await World()
         var server = world.server
         // Long after the signer's certificate has expired.
@@ -266,7 +269,7 @@ import Testing
             (AppStoreModel.Environment.production, 42, 200), (.production, 43, 400), (.production, nil, 400),
             (.sandbox, nil, 200), (.sandbox, 0, 200),
         ] as [(AppStoreModel.Environment, Int64?, Int)])
-    func `pitfall 24: the app's Apple ID is absent in sandbox, and compared in production`(
+    func `pitfall 24: the app's Apple ID is ignored in the sandbox, and compared in production`(
         environment: AppStoreModel.Environment, id: Int64?, status: Int
     ) async throws {
         let world = try await World {
@@ -276,7 +279,8 @@ import Testing
         #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0.code == status)
     }
 
-    @Test func `pitfall 23: a server for production takes no sandbox purchase, and one for both keeps them apart`()
+    @Test
+    func `pitfall 23: a server for production refuses sandbox purchases, and one for both environments separates them`()
         async throws
     {
         let strict = try await World { $0.environments = [.production] }
@@ -331,7 +335,7 @@ import Testing
         answer["latest_receipt_info"]?.array?.map { $0["transaction_id"]?.string }
     }
 
-    @Test func `pitfall 27: latest_receipt_info is sorted by date, in_app as in the receipt`() async throws {
+    @Test func `pitfall 27: latest_receipt_info is sorted by date, and in_app as in the receipt`() async throws {
         let world = try await World()
         // The encoder sorts the purchases by their bytes, in which the id comes first.
         let purchases = ["2", "3", "1"].enumerated().map { period, id in
@@ -383,7 +387,7 @@ import Testing
         #expect(row["cancellation_reason"] == nil)
     }
 
-    @Test func `pitfall 32: a renewal from another receipt is in the answer about an older one`()
+    @Test func `pitfall 32: a renewal from a newer receipt is in the answer about an older receipt`()
         async throws
     {
         let world = try await World()

@@ -11,8 +11,8 @@ import TestData
 /// subscriptions of several groups with all their events, one-time purchases, refunds, app receipts, and documents that
 /// contradict each other, some of them signed at the same instant.
 ///
-/// Every signature is new. Which of two documents of one instant holds may therefore differ between runs of one seed,
-/// but never within a run.
+/// Every signature is new. Which of two documents of the same instant counts may therefore differ between runs with the
+/// same seed, but never within a run.
 struct RandomHistory: Sendable {
     static let bundleId = "com.example"
 
@@ -39,7 +39,7 @@ struct RandomHistory: Sendable {
         Timestamp(milliseconds: 1_700_000_000_000 + Int64(days * 86_400_000))
     }
 
-    /// - Parameter length: The least number of documents. There may be more, since an upgrade adds two.
+    /// - Parameter length: The minimum number of documents. There may be more, since an upgrade adds two.
     init(seed: UInt64, length: Int) async throws {
         let signer = try HistorySigner.shared.get()
         var store = RandomStore(seed: seed)
@@ -80,7 +80,7 @@ struct HistorySigner: Sendable {
         return try plan.signed()
     }
 
-    /// Signs a document and verifies it, which is the only way to get evidence.
+    /// Signs a document and verifies it, because evidence is made only from verified documents.
     fileprivate func evidence(_ draft: RandomStore.Draft) async throws -> Evidence {
         let now = RandomHistory.day(0)
         let evidence: Evidence?
@@ -98,7 +98,7 @@ struct HistorySigner: Sendable {
             plan.payload = payload.encoded
             evidence = Evidence(try await verifier.verify(receipt: plan.signed(), at: now))
         }
-        guard let evidence else { preconditionFailure("a document that names its app is evidence") }
+        guard let evidence else { preconditionFailure("the document is no evidence, as if it named no app") }
         return evidence
     }
 }
@@ -133,7 +133,7 @@ private struct RandomStore {
         random = SeededRandom(seed: seed)
     }
 
-    /// Returns true once in `count` calls on average.
+    /// Returns true in one of `count` calls on average.
     private mutating func happens(oneOf count: Int) -> Bool { Int.random(in: 0..<count, using: &random) == 0 }
 
     private mutating func pick<Element>(_ list: [Element]) -> Element {
@@ -349,7 +349,7 @@ private struct RandomStore {
             },
         ]
 
-    /// Adds a document that contradicts the earlier ones about a transaction, sometimes of the same instant.
+    /// Adds a document that contradicts earlier ones about a transaction. Some are signed at the same instant.
     private mutating func contradict() {
         let index = Int.random(in: 0..<purchases.count, using: &random)
         let about = Int.random(in: 0...purchases[index].last, using: &random)
@@ -418,7 +418,7 @@ private struct RandomStore {
 }
 
 extension InAppPurchase {
-    /// A purchase as receipts have it.
+    /// A purchase as a receipt states it.
     fileprivate init(_ transaction: JWSTransactionDecodedPayload) {
         self.init()
         quantity = transaction.quantity.map { Int64($0) }

@@ -87,14 +87,14 @@ final class RawClient: Sendable {
 
     func close() async { try? await channel.close() }
 
-    /// Closes the connection with a reset (RST), so that the server notices at once.
+    /// Closes the connection with a reset (RST), so that the server notices it immediately.
     func reset() async throws {
         let provider = try #require(channel as? any SocketOptionProvider)
         try await provider.setSoLinger(linger(l_onoff: 1, l_linger: 0)).get()
         await close()
     }
 
-    /// Whether the server is alive, by a connection of its own.
+    /// Whether the server answers a request on a new connection.
     static func isLive(port: Int, from source: String = "127.0.0.1") async throws -> Bool {
         try Task.checkCancellation()
         let client = try await RawClient(port: port, from: source)

@@ -207,7 +207,7 @@ private final class Lines: Sendable {
         #expect(try world.lines(message).last?["suppressed"]?.integer == 15)
     }
 
-    @Test func `readiness has the time of the last accepted notification, also after a restart`() async throws {
+    @Test func `readiness has the time of the last accepted notification, even after a restart`() async throws {
         let storage = MemoryLedgerStorage()
         let world = try await World(storage: storage)
         func last(_ world: World) async throws -> JSONValue? {
@@ -218,8 +218,8 @@ private final class Lines: Sendable {
         #expect(try await last(world) == .null)
         try await world.send(.post, "/notifications/v2", notification)
         #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds)
-        // A notification that the ledger already has does not count, because it may be a stranger's copy. Version 1
-        // notifications do not count either.
+        // A notification that the ledger already has does not count, because anyone who has a copy can send it. Version
+        // 1 notifications do not count either.
         world.clock.pass(5)
         try await world.send(.post, "/notifications/v2", notification)
         try await world.send(.post, "/notifications/v2", "{}")

@@ -13,7 +13,8 @@ import PurchaseServer
 import TestData
 import Testing
 
-/// Every answer about signed documents is the same, whatever their order, however often they arrive and however late.
+/// Tests that every answer about signed documents is the same, whatever their order, and however often or late they
+/// arrive.
 @Suite struct SignedOrderTests {
     /// Whether to test all 1,000 histories instead of a few. `QUITTANCE_SOAK` is for release builds.
     private static let isSoak = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] != nil
@@ -30,7 +31,7 @@ import Testing
         case shuffled
         /// Each document arrives up to three times, together with others.
         case doubledInBatches
-        /// Some arrive long after all others were published.
+        /// Some arrive after all others.
         case late
 
         func batches(_ documents: [Evidence], using random: inout SeededRandom) -> [[Evidence]] {
@@ -63,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: blocks)
-    func `every shuffle, duplication and late arrival of a history of up to 60 signed events ends in the same answers`(
+    func `a history that is shuffled, repeated or partly late leads to the same answers`(
         seeds: Range<UInt64>
     ) async throws {
         for seed in seeds {
@@ -79,7 +80,7 @@ import Testing
     }
 
     @Test(arguments: isSoak ? 0..<UInt64(20) : 0..<3)
-    func `every order of a small history, enumerated, ends in the same answers`(seed: UInt64) async throws {
+    func `every order of a small history leads to the same answers`(seed: UInt64) async throws {
         var random = SeededRandom(seed: ~seed)
         let history = try await RandomHistory(seed: seed, length: Self.isSoak ? 5 : 4)
         let expected = try await Self.answers(to: history, arriving: history.documents.map { [$0] }, &random)
@@ -232,7 +233,7 @@ private struct Answers: Sendable {
     ) -> [String] {
         Set(left.keys).union(right.keys).filter { left[$0] != right[$0] }.map { key in
             let texts = [left[key], right[key]].map { $0.map { "\($0)" } ?? "none" }
-            // The texts from shortly before the first difference.
+            // The texts, from 40 characters before the first difference.
             let same = zip(texts[0], texts[1]).prefix { $0 == $1 }.count
             let parts = texts.map { String($0.dropFirst(max(0, same - 40)).prefix(160)) }
             return "\(name) of \(key): …\(parts[0])… and not …\(parts[1])…"

@@ -183,9 +183,9 @@ private final class Log: LogHandler, Sendable {
     }
 }
 
-/// The server in trouble: a full disk, damage, outages; and what logs never contain.
+/// Tests the server on a full disk, with damage and during outages; and what logs never contain.
 @Suite struct TroubleTests {
-    @Test func `a full disk is answered 503 and not ready, and all works again once there is space`() async throws {
+    @Test func `on a full disk, the server answers 503 and is not ready, until there is space`() async throws {
         let server = try await TroubledServer()
         #expect(try await server.send(.get, "/health/ready").status == 200)
         let pages = try await server.storage.number("PRAGMA page_count")
@@ -213,7 +213,7 @@ private final class Log: LogHandler, Sendable {
         #expect(try await server.send(.get, "/health/ready").status == 200)
     }
 
-    @Test func `an outage of the storage is logged on all routes, and the answer fits reads and writes`()
+    @Test func `an unavailable storage is logged, and reads and writes get the same error`()
         async throws
     {
         let server = try await TroubledServer()
@@ -232,7 +232,9 @@ private final class Log: LogHandler, Sendable {
         }
     }
 
-    @Test func `changes that cannot be published are logged as an error once a minute, not each time`() async throws {
+    @Test func `changes that cannot be published are logged as an error once a minute, not at each attempt`()
+        async throws
+    {
         let uses = Mutex(0)
         let (enough, done) = AsyncStream.makeStream(of: Void.self)
         let storage = FailingStorage(error: LedgerStorageError(.unavailable, "a test")) {
@@ -259,7 +261,7 @@ private final class Log: LogHandler, Sendable {
     }
 
     @Test(.timeLimit(.minutes(5)))
-    func `a damaged purchase stops neither due changes of others, nor erasures, nor readiness`() async throws {
+    func `a damaged purchase stops neither due changes of other purchases, nor erasures, nor readiness`() async throws {
         let server = try await TroubledServer()
         for id in ["1", "2"] {
             let body = #"{"document":"\#(try server.subscription(id))"}"#
@@ -291,7 +293,7 @@ private final class Log: LogHandler, Sendable {
         let service = try #require(server.service)
         let logger = Logger(label: "test") { [log = server.log] _ in log }
         await service.logLastNotification(to: logger)
-        #expect(server.log.text.contains("No notification has been accepted") && !server.log.text.contains("\"at\""))
+        #expect(server.log.text.contains("No accepted notification is known") && !server.log.text.contains("\"at\""))
         #expect(try await server.send(.post, "/notifications/v2", server.notification("1")).status == 200)
         await service.logLastNotification(to: logger)
         #expect(server.log.text.contains("\"at\": 2023-11-14T22:13:20Z"))
@@ -379,7 +381,7 @@ private final class Log: LogHandler, Sendable {
         #expect(again.differing == [] && again.faults == [])
     }
 
-    @Test func `a token in an unknown member is deleted with its notification, and nothing else is`()
+    @Test func `a notification with a deleted token in an unknown member can still be read`()
         async throws
     {
         let server = try await TroubledServer()
@@ -393,7 +395,7 @@ private final class Log: LogHandler, Sendable {
         #expect(checked.documents == 1 && checked.faults == [])
     }
 
-    @Test func `the account in a purchase is erased with the customer who submitted it`() async throws {
+    @Test func `the account id in a purchase is erased with the customer who submitted the purchase`() async throws {
         let server = try await TroubledServer()
         let token = try server.token("1", account: "7e3fb204-2a7d-41e6-b58f-0c6b8e6f4a31")
         _ = try await server.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
@@ -444,7 +446,7 @@ private final class Log: LogHandler, Sendable {
         #expect(answer.json["error"]?["code"]?.string == "unreadable")
     }
 
-    @Test func `damage is found in every document, and the rest is checked`() async throws {
+    @Test func `a check finds every damaged document, and verifies the others`() async throws {
         let server = try await TroubledServer()
         for id in ["1", "2", "3", "4"] {
             _ = try await server.send(.post, "/notifications/v2", server.notification(id))
@@ -453,13 +455,13 @@ private final class Log: LogHandler, Sendable {
             "UPDATE documents SET content = x'00' WHERE number IN (4, 8)")
         let service = try #require(server.service)
         let checked = try await service.ledger.check(by: service.verifier)
-        // Four notifications with a token each.
+        // Four notifications with a token each are eight documents, and two of them are damaged.
         #expect(checked.documents == 6)
         #expect(checked.faults.count == 2)
         #expect(checked.faults.allSatisfy { $0.error.contains("Document 4 ") || $0.error.contains("Document 8 ") })
     }
 
-    @Test func `with keepEvidence, evidence outlives its customer`() async throws {
+    @Test func `with keepEvidence, evidence stays after its customer is deleted`() async throws {
         let server = try await TroubledServer(keepsEvidence: true)
         let body = #"{"document":"\#(try server.token("1"))"}"#
         _ = try await server.send(.post, "/v1/customers/anna/purchases", body)

@@ -122,7 +122,9 @@ import Testing
         Base64Case("bytes after the end", 0) {
             Data((Data(base64Encoded: $0) ?? Data()) + [1, 2]).base64EncodedString()
         },
-        Base64Case("something changed in the middle", 21003) { String($0.prefix(2000)) + "AAAA" + $0.dropFirst(2004) },
+        Base64Case("four letters changed in the middle", 21003) {
+            String($0.prefix(2000)) + "AAAA" + $0.dropFirst(2004)
+        },
     ]
 
     @Test(.enabled(if: TestData.isThere, "\(TestData.whyNot)"), arguments: base64Cases)

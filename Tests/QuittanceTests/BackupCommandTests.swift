@@ -6,7 +6,7 @@ import Foundation
 import NIOHTTP1
 import Testing
 
-/// `quittance backup` and a restore, as an operator does them.
+/// Tests `quittance backup`, and a restore as an operator does it.
 @Suite struct BackupCommandTests {
     private static let bundleId = "com.example.notes"
 
@@ -75,7 +75,7 @@ import Testing
         try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int ?? 0
     }
 
-    /// Makes a backup as on a nearly full disk: no file may exceed `fileLimit` blocks of 512 bytes.
+    /// Makes a backup while no file may exceed `fileLimit` blocks of 512 bytes, as on a nearly full disk.
     private static func backup(_ target: String, of place: LedgerFolder, fileLimit: Int) throws -> Int32 {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
@@ -93,7 +93,7 @@ import Testing
         let place = try LedgerFolder()
         let server = try await place.serve()
         let created = try CommandLineTests.run(
-            ["keys", "create", "--name", "test", "--bundle-id", Self.bundleId] + place.database)
+            ["keys", "create", "--name", "test", "--role", "server", "--bundle-id", Self.bundleId] + place.database)
         let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
         try await place.send(1..<20, to: server)
         let backup = try CommandLineTests.run(["backup", place.path("copy.sqlite")] + place.database)
@@ -127,7 +127,7 @@ import Testing
         #expect(restored.terminate() == 0)
     }
 
-    @Test func `a copy replaces another file only with --force, and leaves nothing behind if it fails`()
+    @Test func `a backup replaces another file only with --force, and leaves no file behind if it fails`()
         async throws
     {
         let place = try LedgerFolder()

@@ -5,7 +5,7 @@ import Foundation
 import TestData
 import Testing
 
-/// The program as people run it: arguments and standard input in, standard output, standard error and exit status out.
+/// Tests the program as a process: its output, errors and exit status for given arguments and standard input.
 @Suite struct CommandLineTests {
     struct Outcome {
         var status: Int32
@@ -22,7 +22,9 @@ import Testing
     static let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
         .appendingPathComponent("quittance")
 
-    static func run(_ arguments: [String], input: [UInt8] = []) throws -> Outcome {
+    static func run(
+        _ arguments: [String], input: [UInt8] = [], environment: [String: String] = [:]
+    ) throws -> Outcome {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -35,6 +37,7 @@ import Testing
         process.arguments = arguments
         // The suite's own variables are not settings of the program.
         process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("QUITTANCE_") }
+            .merging(environment) { $1 }
         process.standardInput = try FileHandle(forReadingFrom: files[0])
         process.standardOutput = try FileHandle(forWritingTo: files[1])
         process.standardError = try FileHandle(forWritingTo: files[2])
@@ -56,7 +59,8 @@ import Testing
         ["verify", "-", "--bundle-id", "x", "--root", "/nowhere"], ["inspect", "/nowhere"], ["inspect", "a", "b"],
         ["serve", "--port", "70000"], ["serve", "--environment", "xcode"], ["serve", "--port", "x"],
     ])
-    func `wrong usage is status 2 with a message on standard error`(arguments: [String]) throws {
+    func `wrong usage prints a message and exits with status 2, or 0 without any arguments`(arguments: [String]) throws
+    {
         let outcome = try Self.run(arguments)
         #expect(outcome.status == 2 || arguments.isEmpty && outcome.status == 0)
         #expect(!(outcome.error + outcome.output).isEmpty)
@@ -75,7 +79,7 @@ import Testing
         String(repeating: "[", count: 1_000_000),
         String(repeating: "{\"a\":", count: 1_000_000), String(repeating: "MIAwgDCA", count: 100_000), "ＭＩＡ＝",
     ])
-    func `text that is not a document is unreadable or malformed`(text: String) throws {
+    func `text that is not a document is reported as malformed`(text: String) throws {
         for arguments in [["inspect", "--json"], ["verify", "--json", "--bundle-id", "x"]] {
             let outcome = try Self.run(arguments, input: Array(text.utf8))
             #expect(outcome.status != 0)
@@ -88,7 +92,7 @@ import Testing
         [UInt8](repeating: 0, count: 10_000_000), [0x30, 0x80], [0xff, 0xfe],
         [UInt8](repeating: 0x30, count: 10_000_000),
     ])
-    func `bytes that are not a document are unreadable or malformed`(bytes: [UInt8]) throws {
+    func `bytes that are not a document are reported as malformed`(bytes: [UInt8]) throws {
         let outcome = try Self.run(["verify", "--json", "--bundle-id", "x"], input: bytes)
         #expect(outcome.status != 0)
         #expect(try outcome.json.map { $0["code"] } == [.string("malformed")])
@@ -104,7 +108,105 @@ import Testing
         #expect(outcome.error.isEmpty || outcome.error.contains("line 5: "))
     }
 
-    @Test func `a pipe can be read like a file`() throws {
+    @Test func `ten bad lines before good ones get ten answers, and each answer names its line`() throws {
+        let lines = (1...10).map { "bad line \($0)!" } + ["", #"{"a":1}"#, "{}", "nonsense!", "{}"]
+        let input = Array(lines.joined(separator: "\n").utf8)
+        let answers = try Self.run(["inspect", "--json"], input: input)
+        #expect(answers.status == 2)
+        let named = Array(1...10) + [12, 13, 14, 15]
+        #expect(try answers.json.map { $0["line"]?.integer } == named.map(Int64.init))
+        #expect(try answers.json.map { $0["code"] == nil } == named.map { $0 > 10 && $0 != 14 })
+        let verified = try Self.run(["verify", "--json", "--bundle-id", "x"], input: input)
+        #expect(try verified.json.map { $0["line"]?.integer } == named.map(Int64.init))
+        #expect(verified.error.split(separator: "\n").map { $0.prefix { $0 != ":" } } == named.map { _ in "quittance" })
+        let text = try Self.run(["inspect"], input: input)
+        #expect(text.output.components(separatedBy: "line 12: Not verified: ").count == 2)
+    }
+
+    @Test func `answers of many batches have the order of their lines`() throws {
+        let count = 3000
+        let lines = (1...count).map { #"{"number":\#($0),"filler":"\#(String(repeating: "x", count: $0 % 900))"}"# }
+        let input = Array(lines.joined(separator: "\n").utf8)
+        #expect(input.count > 4 << 18)
+        let verified = try Self.run(["verify", "--json", "--bundle-id", "x"], input: input)
+        #expect(try verified.json.map { $0["line"]?.integer } == (1...count).map(Int64.init))
+        let inspected = try Self.run(["inspect", "--json"], input: input)
+        #expect(try inspected.json.map { $0["payload"]?["number"]?.integer } == (1...count).map(Int64.init))
+        #expect(try inspected.json.map { $0["line"]?.integer } == (1...count).map(Int64.init))
+    }
+
+    @Test func `a line that is longer than any document gets one answer`() throws {
+        let input = Array("{}\n".utf8) + [UInt8](repeating: UInt8(ascii: "A"), count: 33 << 20) + Array("\n{}".utf8)
+        let outcome = try Self.run(["inspect", "--json"], input: input)
+        #expect(try outcome.json.map { $0["line"]?.integer } == [1, 2, 3])
+        #expect(try outcome.json.map { $0["code"] == nil } == [true, false, true])
+        #expect(outcome.error == "quittance: line 2: The line is longer than 32 MiB, more than any document.\n")
+    }
+
+    @Test func `a program at the other end of a pipe gets each answer before it sends the next line`() throws {
+        let (process, input, output) = (Process(), Pipe(), Pipe())
+        process.executableURL = Self.program
+        process.arguments = ["verify", "-", "--json", "--bundle-id", "x"]
+        (process.standardInput, process.standardOutput) = (input, output)
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        // Until the second line, the first may be a document of its own.
+        try input.fileHandleForWriting.write(contentsOf: Data("{}\n{}\n".utf8))
+        for line in 1...5 {
+            var text = ""
+            while !text.contains("\"line\":\(line + 1),") {
+                text += String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
+            }
+            try input.fileHandleForWriting.write(contentsOf: Data("{}\n".utf8))
+        }
+        try input.fileHandleForWriting.close()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 2)
+    }
+
+    @Test(.enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
+    func `memory does not grow with the number of lines`() throws {
+        let few = try Self.peakMemory(lines: 500)
+        let many = try Self.peakMemory(lines: 50_000)
+        #expect(many - few < 16 << 20, "\(few) bytes, \(many) bytes")
+    }
+
+    /// The most bytes that `verify` has in memory at once, for lines of 1,000 bytes.
+    private static func peakMemory(lines: Int) throws -> Int {
+        let (process, input, output, isAnswered) = (Process(), Pipe(), Pipe(), DispatchSemaphore(value: 0))
+        process.executableURL = program
+        process.arguments = ["verify", "-", "--json", "--bundle-id", "x"]
+        (process.standardInput, process.standardOutput) = (input, output)
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        Thread.detachNewThread {
+            var end = Data()
+            while case let text = output.fileHandleForReading.availableData, !text.isEmpty {
+                end = (end + text).suffix(1000)
+                if String(decoding: end, as: UTF8.self).contains("\"line\":\(lines),") { isAnswered.signal() }
+            }
+        }
+        let line = Data((#"{"filler":"\#(String(repeating: "x", count: 1000))"}"# + "\n").utf8)
+        for _ in 0..<lines { try input.fileHandleForWriting.write(contentsOf: line) }
+        isAnswered.wait()
+        let status = try String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
+        try input.fileHandleForWriting.close()
+        process.waitUntilExit()
+        let peak = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+        return try #require(peak?.split(separator: " ").dropFirst().first.flatMap { Int($0) }) * 1024
+    }
+
+    @Test func `every error begins with the name of the program`() throws {
+        for arguments in [
+            ["nonsense"], ["verify"], ["verify", "-", "--bundle-id", ""], ["inspect", "/nowhere"],
+            ["verify", "-", "--bundle-id", "x", "--root", "/nowhere"], ["check", "--database", "sqlite:/nowhere/x"],
+        ] {
+            let error = try Self.run(arguments).error
+            #expect(error.hasPrefix("quittance: ") && !error.contains("Error: "), "\(error)")
+        }
+    }
+
+    @Test func `a pipe can be read like a file, and a directory is an error`() throws {
         #expect(try Self.run(["inspect", "/dev/stdin", "--json"], input: Array("{}".utf8)).status == 0)
         let folder = try Self.run(["inspect", "/tmp"])
         #expect(folder.status == 2)
@@ -178,10 +280,15 @@ import Testing
         func `an old transaction receipt is verified with the given intermediates`(place: String) throws {
             let arguments = [
                 "verify", path("transaction-receipts/v2-a.b64"), "--bundle-id", "com.d--buzz.gag-plus.ios.001",
-                "--json",
+                "--environment", "sandbox", "--json",
             ]
             let outcome = try run(arguments + ["--intermediates", path(place)])
             #expect(outcome.status == 0)
+            // It says Sandbox, and production is the default.
+            let production = arguments.filter { $0 != "--environment" && $0 != "sandbox" }
+            let refused = try run(production + ["--intermediates", path(place)])
+            #expect(refused.status == 1)
+            #expect(try refused.json.first?["code"] == .string("otherEnvironment"))
             let json = try #require(try outcome.json.first)
             #expect(json["kind"] == .string("transactionReceipt"))
             #expect(json["environment"] == .null)
@@ -203,7 +310,7 @@ import Testing
             #expect(outcome.error.contains("--intermediates"))
         }
 
-        @Test func `Xcode's receipt is verified with its certificate as a root, and for Xcode only`() throws {
+        @Test func `Xcode's receipt is verified only with Xcode's certificate as a root, and only for xcode`() throws {
             let arguments = [
                 "verify", path("receipts/xcode-ber.b64"), "--bundle-id", "net.zachariadis.cyclemaps", "--root",
                 path("intermediates/StoreKitTestCertificate.cer"), "--environment",
@@ -213,17 +320,26 @@ import Testing
             #expect(try run(Array(arguments.prefix(4)) + ["--environment", "xcode"]).error.contains("untrustedChain"))
         }
 
-        @Test func `renewal info has no bundle id, and the output notes it`() throws {
+        @Test func `renewal info has no bundle id, which the output and exit status 3 say`() throws {
             let arguments = [
                 "verify", path("jws/apple-sandbox-renewal-2023.jws"), "--bundle-id", "x", "--environment", "sandbox",
             ]
             let outcome = try run(arguments + ["--json"])
-            #expect(outcome.status == 0)
+            #expect(outcome.status == 3)
+            #expect(outcome.error.isEmpty)
             #expect(try outcome.json.first?["bundleId"] == .null)
+            #expect(try outcome.json.first?["verified"] == .bool(true))
+            // Of many documents the worst counts: a refusal is worse than an unknown app.
+            let transaction = try TestData.bytes("jws/testNotification")
+            let renewal = try TestData.bytes("jws/apple-sandbox-renewal-2023.jws")
+            let lines = Array([renewal, transaction, renewal].joined(separator: [0x0a]))
+            let many = try run(["verify", "--bundle-id", "x", "--environment", "sandbox", "--json"], input: lines)
+            #expect(many.status == 1)
+            #expect(try many.json.map { $0["line"] } == ["1", "2", "3"].map(JSONValue.number))
             #expect(try run(arguments).output.contains("The document has no bundle id, so none was compared."))
         }
 
-        @Test func `many documents in lines give many results, and the worst is the exit status`() throws {
+        @Test func `each line with a document gives a result, and the worst result decides the exit status`() throws {
             let receipt = try TestData.bytes("receipts/sandbox-2020-sha1-187-purchases.b64")
             let token = try TestData.bytes("jws/apple-sandbox-renewal-2023.jws")
             let notification =
@@ -269,7 +385,7 @@ import Testing
             #expect(try run(["inspect", path(file)]).status == 0)
         }
 
-        @Test func `a requested check that cannot be made is not success`() throws {
+        @Test func `a requested check that cannot be made is an error`() throws {
             let outcome = try run([
                 "verify", path("jws/apple-sandbox-renewal-2023.jws"), "--bundle-id", "x", "--environment", "sandbox",
                 "--device", "956328D9-CC6A-47F4-BE40-6953FB0AB6C7",
@@ -278,7 +394,7 @@ import Testing
             #expect(outcome.error.contains("--device"))
         }
 
-        @Test func `output that cannot be written is not success`() throws {
+        @Test func `output that cannot be written is an error`() throws {
             let process = Process()
             process.executableURL = URL(fileURLWithPath: "/bin/sh")
             process.arguments = [

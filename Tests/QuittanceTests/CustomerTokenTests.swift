@@ -5,7 +5,7 @@ import Foundation
 import NIOHTTP1
 import Testing
 
-/// `quittance keys customer-token`, and the server that accepts its tokens.
+/// Tests `quittance keys customer-token`, and a server that accepts its tokens.
 @Suite struct CustomerTokenTests {
     private static let configuration = """
         {"apps": [

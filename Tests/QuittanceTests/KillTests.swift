@@ -7,7 +7,8 @@ import NIOHTTP1
 import TestData
 import Testing
 
-/// A server that is killed at any moment loses nothing that it answered with 200, and publishes each change once.
+/// Tests that a server that is killed at any moment loses nothing that it answered with 200, and publishes each change
+/// once.
 @Suite struct KillTests {
     private static let bundleId = "com.example.notes"
     /// A few in the suite; 200 with `make kill`.
@@ -36,7 +37,7 @@ import Testing
         let first = try await ServerProcess(arguments + ["--bundle-id", Self.bundleId], in: folder)
         #expect(first.terminate() == 0)
         let created = try CommandLineTests.run(
-            ["keys", "create", "--name", "test", "--bundle-id", Self.bundleId] + arguments)
+            ["keys", "create", "--name", "test", "--role", "server", "--bundle-id", Self.bundleId] + arguments)
         try #require(created.status == 0, "\(created.error)")
         let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
 
@@ -77,7 +78,7 @@ import Testing
         let all = Set((1...(Self.rounds * Self.perRound)).map(String.init))
         #expect(Set(reader.started) == all, "seed \(seed)")
         #expect(reader.started.count == all.count, "seed \(seed): a start was published twice")
-        // The reader that read during the whole test has received the same events as a new one.
+        // The reader that read during the whole test must have received the same events as a new reader.
         var newReader = EventReader()
         while try await newReader.page(from: server, key: key) > 0 {}
         #expect(reader.ids == newReader.ids, "seed \(seed): an event was skipped")
@@ -90,7 +91,8 @@ import Testing
         print("\(Self.rounds) times SIGKILL, \(answered.count) purchases answered 200 before; \(checked.output)")
     }
 
-    /// Sends with eight clients until the server is killed. Returns the ids of the purchases that were answered 200.
+    /// Sends the purchases with eight clients until the server is killed. Returns the ids of those that were answered
+    /// 200.
     private static func send(
         _ load: [Purchase], to server: ServerProcess, key: String, killAfter delay: Duration,
         _ reader: inout EventReader

@@ -3,9 +3,10 @@
 import Foundation
 import GRDB
 import LedgerSQLite
+import NIOHTTP1
 import Testing
 
-/// Commands on files that are not ledgers, and on missing ledgers.
+/// Tests commands on files that are not ledgers, on missing ledgers, and on lists and names of keys.
 @Suite struct LedgerCommandTests {
     private static func withFolder(_ body: (_ path: (String) -> String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
@@ -19,8 +20,9 @@ import Testing
     }
 
     @Test(arguments: [
-        ["keys", "list"], ["keys", "create", "--name", "a", "--bundle-id", "com.example"], ["keys", "revoke", "a"],
-        ["check"], ["rebuild"], ["serve", "--bundle-id", "com.example", "--port", "0"],
+        ["keys", "list"], ["keys", "create", "--name", "a", "--role", "server", "--bundle-id", "com.example"],
+        ["keys", "revoke", "--id", "a"], ["check"], ["rebuild"],
+        ["serve", "--bundle-id", "com.example", "--port", "0"],
     ])
     func `another program's database is refused, and stays unchanged`(arguments: [String]) throws {
         try Self.withFolder { path in
@@ -34,12 +36,14 @@ import Testing
         }
     }
 
-    @Test func `a list of keys changes nothing`() throws {
+    @Test func `listing the keys does not change the ledger`() throws {
         try Self.withFolder { path in
             let file = path("ledger.sqlite")
             try SQLiteLedgerStorage(path: file).close()
             #expect(
-                try Self.run(["keys", "create", "--name", "a name", "--bundle-id", "com.example"], file).status == 0)
+                try Self.run(
+                    ["keys", "create", "--name", "a name", "--role", "client", "--bundle-id", "com.example"], file
+                ).status == 0)
             let before = try Data(contentsOf: URL(fileURLWithPath: file))
             let outcome = try Self.run(["keys", "list"], file)
             #expect(outcome.status == 0 && outcome.output.contains("  a name  "))
@@ -52,7 +56,8 @@ import Testing
         try Self.withFolder { path in
             try SQLiteLedgerStorage(path: path("ledger.sqlite")).close()
             let outcome = try Self.run(
-                ["keys", "create", "--name", name, "--bundle-id", "com.example"], path("ledger.sqlite"))
+                ["keys", "create", "--name", name, "--role", "client", "--bundle-id", "com.example"],
+                path("ledger.sqlite"))
             #expect(outcome.status == 2 && outcome.output.isEmpty)
             #expect(outcome.error.contains("--name takes 1 to 100 characters"))
         }
@@ -70,12 +75,74 @@ import Testing
         }
     }
 
-    @Test(arguments: [["check"], ["keys", "revoke", "a"], ["serve", "--bundle-id", "com.example"]])
+    private static func withFolder(_ work: (_ folder: URL) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try await work(folder)
+    }
+
+    @Test func `a second server on one ledger is refused, commands are not, and a killed server leaves no lock`()
+        async throws
+    {
+        try await Self.withFolder { folder in
+            let file = folder.appendingPathComponent("ledger.sqlite").path
+            let serve = ["--bundle-id", "com.example", "--database", "sqlite:\(file)"]
+            let first = try await ServerProcess(serve, in: folder)
+            let second = try CommandLineTests.run(["serve", "--port", "0"] + serve)
+            #expect(second.status == 1)
+            #expect(second.error.contains("Cannot open the ledger at \(file): "), "\(second.error)")
+            #expect(second.error.contains("Another server uses this ledger: stop it first"), "\(second.error)")
+            let copy = folder.appendingPathComponent("copy.sqlite").path
+            for command in [
+                ["keys", "create", "--name", "a", "--role", "server", "--bundle-id", "com.example"], ["keys", "list"],
+                ["check"], ["rebuild"], ["backup", copy],
+            ] {
+                let outcome = try Self.run(command, file)
+                #expect(outcome.status == 0, "\(command): \(outcome.error)")
+            }
+            #expect(try await first.send(.GET, "/health/ready").status == 200)
+            first.kill()
+            #expect(try await ServerProcess(serve, in: folder).terminate() == 0)
+        }
+    }
+
+    /// A page of zeros is what many file systems leave of a page that they could not write.
+    @Test func `check and rebuild exit with status 1 if pages were zeroed, whichever they are`() async throws {
+        try await Self.withFolder { folder in
+            let file = folder.appendingPathComponent("ledger.sqlite")
+            let storage = try SQLiteLedgerStorage(path: file.path)
+            for name in ["a", "b"] {
+                _ = try Self.run(["keys", "create", "--name", name, "--role", "server", "--bundle-id", "x"], file.path)
+            }
+            // Without it, a page might be free, and zeros in it no damage.
+            try await storage.execute("VACUUM")
+            try storage.close()
+            let whole = [UInt8](try Data(contentsOf: file))
+            let (size, count) = (4096, whole.count / 4096)
+            var zeroed = (0..<count).map { $0..<$0 + 1 }
+            zeroed += [0..<count, 1..<count, 0..<count / 2, count / 2..<count]
+            for pages in zeroed {
+                for ending in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: file.path + ending) }
+                var damaged = whole
+                let bytes = pages.lowerBound * size..<pages.upperBound * size
+                damaged.replaceSubrange(bytes, with: repeatElement(0, count: bytes.count))
+                try Data(damaged).write(to: file)
+                for command in ["check", "rebuild"] {
+                    let outcome = try Self.run([command], file.path)
+                    #expect(outcome.status == 1, "\(command), \(pages): \(outcome)")
+                    #expect(!outcome.error.isEmpty)
+                }
+            }
+        }
+    }
+
+    @Test(arguments: [["check"], ["keys", "revoke", "--id", "a"], ["serve", "--bundle-id", "com.example"]])
     func `an error of a running command is printed without the usage`(arguments: [String]) throws {
         let outcome = try CommandLineTests.run(
             arguments + (arguments[0] == "serve" ? [] : ["--database", "sqlite:/nowhere"]))
         #expect(outcome.status == 2)
-        #expect(outcome.error.hasPrefix("Error: ") && !outcome.error.contains("sage"))
+        #expect(outcome.error.hasPrefix("quittance: ") && !outcome.error.contains("sage"))
         #expect(outcome.error.split(separator: "\n").count == 1, "\(outcome.error)")
     }
 }

@@ -7,7 +7,7 @@ import NIOHTTP1
 import NIOPosix
 import Testing
 
-/// The memory of a server under attack.
+/// Tests the memory of a server under attack.
 @Suite struct MemoryTests {
     /// The limit in ARCHITECTURE.md.
     private static let mebibytes = 512

@@ -14,28 +14,34 @@ final class ServerProcess: Sendable {
 
     private static let client: HTTPClient = {
         var configuration = HTTPClient.Configuration()
-        // Requests to a killed server fail at once.
+        // Requests to a killed server fail immediately.
         configuration.connectionPool.retryConnectionEstablishment = false
         return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }()
 
     private let process: Process
+    private let output: URL
     private let address: String
     let port: Int
     private let healthAddress: String?
 
     /// Starts the server, and waits until it listens.
-    init(_ arguments: [String], in folder: URL, environment: [String: String] = [:]) async throws {
-        let output = folder.appendingPathComponent("server.txt")
+    init(
+        _ arguments: [String], in folder: URL, environment: [String: String] = [:], umask: String = "022"
+    ) async throws {
+        output = folder.appendingPathComponent("server.txt")
         try Data().write(to: output)
         process = Process()
-        process.executableURL = CommandLineTests.program
-        process.arguments = ["serve", "--port", "0"] + arguments
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        let program = CommandLineTests.program.path
+        process.arguments =
+            ["-c", "umask \(umask); exec \"$@\"", "sh", program, "serve", "--port", "0"] + arguments
         let file = try FileHandle(forWritingTo: output)
         process.standardOutput = file
         process.standardError = file
         process.standardInput = FileHandle.nullDevice
-        process.environment = environment.merging(["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_LEVEL": "error"]) { $1 }
+        process.environment =
+            ["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_LEVEL": "error"].merging(environment) { $1 }
         try process.run()
         var text = ""
         for _ in 0..<360_000 {
@@ -45,13 +51,16 @@ final class ServerProcess: Sendable {
             guard process.isRunning else { throw NotListening(output: text) }
             try await Task.sleep(for: .milliseconds(10))
         }
-        guard let found = text.firstMatch(of: /listens on (http:\/\/[0-9.]+:([0-9]+))/), let port = Int(found.2) else {
+        guard let found = text.firstMatch(of: /listens on (http:\/\/\S+:([0-9]+))/), let port = Int(found.2) else {
             throw NotListening(output: text)
         }
         address = String(found.1)
         self.port = port
         healthAddress = text.firstMatch(of: /answered on (http:\S+\/health\/live)/).map { String($0.1) }
     }
+
+    /// What it has printed so far, on standard output and standard error.
+    var text: String { (try? String(contentsOf: output, encoding: .utf8)) ?? "" }
 
     /// Kills the process, as a power failure would.
     func kill() {
@@ -75,6 +84,15 @@ final class ServerProcess: Sendable {
     /// Stops the server with SIGTERM, as an operator does, and returns its exit status.
     func terminate() -> Int32 {
         process.terminate()
+        return waitForExit()
+    }
+
+    func send(signal: Int32) { Foundation.kill(process.processIdentifier, signal) }
+
+    var isRunning: Bool { process.isRunning }
+
+    /// Waits until the process has ended, and returns its exit status.
+    func waitForExit() -> Int32 {
         process.waitUntilExit()
         return process.terminationStatus
     }

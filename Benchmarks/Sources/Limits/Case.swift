@@ -57,9 +57,10 @@ struct Store: Sendable {
             .reduce(Intermediates()) { $0.union($1) }
     }
 
-    /// A new verifier. It has no cached signer, so each document costs as much as possible.
+    /// A new verifier. It has no cached signer, so each document costs as much as possible. It accepts the simulator's old
+    /// receipts, which say Sandbox.
     private var verifier: AppStoreVerifier {
-        var verifier = AppStoreVerifier(apps: .any, environments: [.production], roots: roots)
+        var verifier = AppStoreVerifier(apps: .any, environments: [.production, .sandbox], roots: roots)
         verifier.intermediates = intermediates
         return verifier
     }

@@ -96,7 +96,6 @@ enum FilledLedger {
             provenance: Provenance(
                 signedDate: signed, digest: DocumentDigest(Array(chain.originalTransactionId.utf8))),
             originalTransactionId: chain.originalTransactionId)
-        renewal.productId = SimulatedStore.product
         renewal.autoRenewProductId = SimulatedStore.product
         renewal.willRenew = true
         renewal.appAccountToken = customer

@@ -148,13 +148,37 @@ package struct JSONWriter {
         var text = text
         text.withUTF8 { utf8 in
             // Few strings need an escape, so most take one scan and one copy.
-            if utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
-                bytes.append(contentsOf: utf8)
-            } else {
-                for byte in utf8 { escape(byte) }
+            let isPlain = utf8.allSatisfy {
+                $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") && $0 != LoneSurrogate.firstByte
             }
+            if isPlain { bytes.append(contentsOf: utf8) } else { escape(utf8[...]) }
         }
         bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func escape(_ text: Slice<UnsafeBufferPointer<UInt8>>) {
+        var rest = text
+        while let byte = rest.first {
+            if byte == LoneSurrogate.firstByte, rest.starts(with: LoneSurrogate.mark) {
+                rest = rest.dropFirst(LoneSurrogate.mark.count)
+                rest = rest.dropFirst(escapeMark(before: rest))
+            } else {
+                escape(byte)
+                rest = rest.dropFirst()
+            }
+        }
+    }
+
+    /// Writes what a mark stands for; see ``LoneSurrogate``.
+    ///
+    /// - Returns: How many bytes after the mark belong to it.
+    private mutating func escapeMark(before text: Slice<UnsafeBufferPointer<UInt8>>) -> Int {
+        if let unit = LoneSurrogate.unit(in: text) {
+            bytes.append(contentsOf: "\\u\(String(unit, radix: 16))".utf8)
+            return 4
+        }
+        bytes.append(contentsOf: LoneSurrogate.mark)
+        return text.starts(with: LoneSurrogate.mark) ? LoneSurrogate.mark.count : 0
     }
 
     private mutating func escape(_ byte: UInt8) {

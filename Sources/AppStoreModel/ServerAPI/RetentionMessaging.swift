@@ -3,7 +3,9 @@
 /// The App Store's request for a message to show to a customer who is about to cancel: Apple's
 /// `DecodedRealtimeRequestBody`.
 ///
-/// It has no bundle id; `appAppleId` names the app. All members are always there.
+/// It has no bundle id; `appAppleId` names the app. The App Store sends all members in every request.
+///
+/// A number in parentheses in this file is the version of the Retention Messaging API that introduced the member.
 public struct DecodedRealtimeRequestBody: Codable, Hashable, Sendable {
     /// The subscription: the transaction id of its first purchase, a string of digits.
     public var originalTransactionId: String?
@@ -29,7 +31,8 @@ extension DecodedRealtimeRequestBody: SignedPayload {
     public static var signedKind: SignedKind { .retentionRequest }
 }
 
-/// Which message to show: Apple's `RealtimeResponseBody`. Exactly one property may be set.
+/// Which message to show: Apple's `RealtimeResponseBody`. Set exactly one of `message`, `alternateProduct`,
+/// `promotionalOffer` and `advancedCommerceInfo`.
 public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     /// A text, with an image or without.
     public var message: Message?
@@ -60,7 +63,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var messageIdentifier: String?
         /// The product.
         public var productId: String?
-        /// How the other product would be billed. Only with billing plans.
+        /// How the other product would be billed. Set only if the product has billing plans.
         public var billingPlanType: Open<BillingPlanType>?
         /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
@@ -68,7 +71,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public init() {}
     }
 
-    /// Apple's `PromotionalOffer`. One of the two signatures is there.
+    /// Apple's `PromotionalOffer`. Set exactly one of the two signatures.
     public struct PromotionalOffer: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
@@ -96,7 +99,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var keyId: String?
         /// The offer's name in App Store Connect.
         public var offerIdentifier: String?
-        /// The customer's UUID in lower case. Only if the app has one.
+        /// The customer's UUID in lower case. Set only if the app has one.
         public var appAccountToken: String?
         /// Members that this version does not know.
         public var unknownMembers = UnknownMembers()
@@ -201,7 +204,7 @@ public enum ImageSize: String, CaseIterable, Sendable {
 
 /// Whether Apple approved an image or a message: Apple's `imageState` and `messageState`.
 ///
-/// In sandbox Apple approves both at once.
+/// In the sandbox, Apple approves both immediately.
 public enum ApprovalState: String, CaseIterable, Sendable {
     case pending = "PENDING"
     case approved = "APPROVED"

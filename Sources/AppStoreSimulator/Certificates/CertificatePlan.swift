@@ -22,8 +22,8 @@ package struct CertificatePlan: Sendable {
     package var constraints: BasicConstraints
     /// The URL of the OCSP responder that it names.
     package var ocspResponder: String?
-    /// Whether its key usage has digitalSignature. If `nil`, a certificate of an authority has not, and others have.
-    package var signsDocuments: Bool?
+    /// What its key may be used for; `nil` leaves the extension out.
+    package var keyUsage: KeyUsage?
     package var key: SigningKey
     /// The key that signs it.
     package var issuerKey: SigningKey
@@ -38,6 +38,7 @@ package struct CertificatePlan: Sendable {
         self.until = until
         self.markerOIDs = markerOIDs
         self.constraints = constraints
+        keyUsage = if case .isCertificateAuthority = constraints { .authority } else { .signer }
         self.key = key
         self.issuerKey = issuerKey
     }
@@ -58,7 +59,7 @@ package struct CertificatePlan: Sendable {
     private func extensions() throws -> Certificate.Extensions {
         var extensions = try Certificate.Extensions {
             Critical(constraints)
-            Critical(keyUsage)
+            if let keyUsage { Critical(keyUsage) }
             // OpenSSL's strict checks, which Apple's Python library turns on, refuse certificates without these two.
             SubjectKeyIdentifier(hash: key.publicKey)
             AuthorityKeyIdentifier(keyIdentifier: SubjectKeyIdentifier(hash: issuerKey.publicKey).keyIdentifier)
@@ -78,13 +79,6 @@ package struct CertificatePlan: Sendable {
         return extensions
     }
 
-    private var keyUsage: KeyUsage {
-        var isAuthority = false
-        if case .isCertificateAuthority = constraints { isAuthority = true }
-        return KeyUsage(
-            digitalSignature: signsDocuments ?? !isAuthority, keyCertSign: isAuthority, cRLSign: isAuthority)
-    }
-
     /// A name in Apple's form, of an organization that is not Apple.
     private static func name(_ commonName: String) throws -> DistinguishedName {
         try DistinguishedName {
@@ -92,6 +86,13 @@ package struct CertificatePlan: Sendable {
             OrganizationName("Quittance Simulator, not Apple")
         }
     }
+}
+
+extension KeyUsage {
+    /// The key usage of Apple's authorities.
+    package static let authority = KeyUsage(keyCertSign: true, cRLSign: true)
+    /// The key usage of Apple's signers.
+    package static let signer = KeyUsage(digitalSignature: true)
 }
 
 extension [UInt8] {

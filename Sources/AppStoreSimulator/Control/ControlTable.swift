@@ -119,7 +119,8 @@ extension ControlRoute {
             "POST", "/customers/{name}/consent", "Agrees to the price that was asked for.", [subscription],
             { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.consent($1) } }),
         ControlRoute(
-            "POST", "/customers/{name}/expire", "Ends the subscription for a reason that Apple does not name.",
+            "POST", "/customers/{name}/expire",
+            "The subscription ends with its period, for a reason that Apple does not name.",
             [subscription],
             { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.expire($1) } }),
         ControlRoute(

@@ -7,8 +7,8 @@ public struct TurnableClock: Hashable, Sendable {
     /// The highest speed: a year in a second. Beyond it a world has no time for what falls due.
     public static let topSpeed = 31_622_400.0
 
-    /// The most days of one turn. Ten years are more than any test needs; more is a slip of the keyboard, and would keep
-    /// the world busy for minutes.
+    /// The most days of one turn. Ten years are more than any test needs; more is a slip of the keyboard, and would
+    /// keep the world busy for minutes.
     public static let longestTurn: Int64 = 3660
 
     /// The end of the clock, 2100-01-01: sums of periods beyond it would leave the calendar of certificates.

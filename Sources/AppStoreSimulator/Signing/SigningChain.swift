@@ -15,8 +15,8 @@ package struct SigningChain: Sendable {
 
     /// Issues the certificates of a plan.
     ///
-    /// - Parameter above: The last certificates of the chain, if they were issued before: clients compare a root byte by
-    ///   byte with the one that they trust.
+    /// - Parameter above: The last certificates of the chain, if they were issued before: clients compare a root byte
+    ///   by byte with the one that they trust.
     init(_ plan: ChainPlan, under above: ArraySlice<[UInt8]> = []) throws {
         let issued = try plan.issue()
         certificates = try issued.dropLast(above.count).map { try [UInt8](der: $0) } + above

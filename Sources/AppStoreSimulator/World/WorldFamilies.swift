@@ -33,7 +33,8 @@ extension World {
 
     private mutating func shareAll(of name: String, with member: String) {
         for id in subscriptions(of: name) {
-            guard let chain = subscriptions[id], chain.state == .active, chain.sharedFrom == nil, isShareable(chain.current)
+            guard let chain = subscriptions[id], chain.state == .active, chain.sharedFrom == nil,
+                isShareable(chain.current)
             else { continue }
             share(chain, id, with: member)
         }
@@ -86,7 +87,9 @@ extension World {
         guard let name = customer(ofTransaction: id)?.name, chain.sharedFrom == nil else { return }
         for member in customers[name]?.family ?? [] {
             let shared = subscriptions(of: member).last { subscriptions[$0]?.sharedFrom == id }
-            if chain.state == .active, isShareable(chain.current), shared.flatMap({ subscriptions[$0]?.isRunning }) != true {
+            if chain.state == .active, isShareable(chain.current),
+                shared.flatMap({ subscriptions[$0]?.isRunning }) != true
+            {
                 share(chain, id, with: member)
             } else if let shared, var own = subscriptions[shared], let customer = customers[member], own.isRunning {
                 follow(&own, chain, notice, customer, shared)

@@ -54,21 +54,21 @@ struct PurchaseCertificate {
     @inline(never)
     func requireIssuer(_ issuer: Certificate, markerOIDs: MarkerOIDs) throws(VerificationError) {
         try markerOIDs.require(onIntermediate: issuer)
-        guard case .isCertificateAuthority? = try? issuer.extensions.basicConstraints,
-            (try? issuer.extensions.keyUsage).map({ $0?.keyCertSign != false }) == true
-        else {
+        guard case .isCertificateAuthority? = try? issuer.extensions.basicConstraints else {
             throw VerificationError(.untrustedChain, "The certificate “\(issuer.commonName)” may not issue others.")
         }
+        try issuer.extensions.require(.signsCertificates, of: issuer.commonName)
         guard issuer.publicKey.isValidSignature(signature, for: signedBytes, signatureAlgorithm: algorithm) else {
             throw VerificationError(
                 .untrustedChain, "The certificate “\(subject.commonName)” was not signed by “\(issuer.commonName)”.")
         }
     }
 
-    /// Checks the marker OID, and that no critical extension is unknown (RFC 5280 section 4.2).
+    /// Checks the marker OID, the key usage, and that no critical extension is unknown (RFC 5280 section 4.2).
     @inline(never)
     func requireMarker(_ markerOIDs: MarkerOIDs) throws(VerificationError) {
         try MarkerOIDs.require(markerOIDs.leaf, extensions.map(\.oid), subject.commonName, "App Store signers")
+        try extensions.require(.signsDocuments, of: subject.commonName)
         let known: [ASN1ObjectIdentifier] = [.X509ExtensionID.basicConstraints, .X509ExtensionID.keyUsage]
         for unknown in extensions where unknown.critical && !known.contains(unknown.oid) {
             throw VerificationError(

@@ -24,7 +24,7 @@ public struct TrustRoots: Sendable {
 
     /// The roots that may sign documents.
     var signers: [Certificate] {
-        certificates.filter { $0.signsDocuments || $0.extensions[oid: .X509ExtensionID.keyUsage] == nil }
+        certificates.filter { $0.extensions.permit(.signsDocuments) }
     }
 
     /// Apple's three roots, which this library contains.

@@ -8,8 +8,9 @@ import X509
 
 /// An old transaction receipt whose signature, signer and app were verified. Only ``AppStoreVerifier`` creates one.
 ///
-/// It has no environment, because the signature covers none: a sandbox receipt without its `environment` looks like a
-/// production receipt and passes verification too. Look the transaction up at Apple before you deliver anything for it.
+/// It has no verified environment, because the signature covers none: a sandbox receipt without its `environment` looks
+/// like a production receipt and passes verification too. Look the transaction up at Apple before you deliver anything
+/// for it.
 public struct VerifiedTransactionReceipt: Sendable {
     /// The purchase, as verifyReceipt would return it.
     public let payload: TransactionReceiptInfo
@@ -31,8 +32,9 @@ public struct VerifiedTransactionReceipt: Sendable {
 extension AppStoreVerifier {
     /// Verifies an old transaction receipt of version 2 or 3 (`SKPaymentTransaction.transactionReceipt`).
     ///
-    /// The receipt contains its signer's certificate but not the issuer's, which must be among ``intermediates``. This
-    /// method ignores ``environments``; see ``VerifiedTransactionReceipt``.
+    /// The receipt contains its signer's certificate but not the issuer's, which must be among ``intermediates``. If
+    /// the receipt names an environment, that must be among ``environments``. It is not signed; see
+    /// ``VerifiedTransactionReceipt``.
     ///
     /// - Parameters:
     ///   - transactionReceipt: The property list, not its base64.
@@ -75,9 +77,24 @@ extension AppStoreVerifier {
         passed(.contents, "a purchase", found: payload.productId ?? "no product id")
         guard let bundleId = payload.bid else { throw VerificationError(.otherApp, "The receipt names no app (bid).") }
         try requireApp(SignedClaims(bundleId: bundleId, appAppleId: nil, environment: nil), .receipt)
+        try requireEnvironment(claimedBy: genuine.receipt)
         return VerifiedTransactionReceipt(
             payload: payload, receipt: genuine.receipt, document: document, bundleId: bundleId,
             purchaseDate: genuine.purchaseDate)
+    }
+
+    /// Refuses a receipt that names an environment which is not accepted. The word is unsigned and proves nothing, but
+    /// an honest client's sandbox receipt has it.
+    private func requireEnvironment(claimedBy receipt: TransactionReceipt) throws(VerificationError) {
+        let accepted = environments.map(\.rawValue).sorted().joined(separator: " or ")
+        guard let claim = receipt.environment else {
+            return passed(.environment, "\(accepted), or none", found: "none")
+        }
+        guard environments.contains(where: { $0.rawValue.lowercased() == claim.lowercased() }) else {
+            throw VerificationError(
+                .otherEnvironment, "The receipt says that it is from \(claim), accepted is \(accepted).")
+        }
+        passed(.environment, "\(accepted), or none", found: "\(claim), which is not signed")
     }
 
     private typealias Issuers = (intermediate: Certificate, root: Certificate)
@@ -122,6 +139,7 @@ extension AppStoreVerifier {
             throw VerificationError(
                 .untrustedChain, "The certificate “\(intermediate.commonName)” does not lead to a trusted root.")
         }
+        try root.extensions.require(.signsCertificates, of: root.commonName)
         return root
     }
 }

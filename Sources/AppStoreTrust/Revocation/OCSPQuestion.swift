@@ -108,8 +108,7 @@ extension Certificate {
         guard extensions.allSatisfy({ !$0.critical || known.contains($0.oid) }),
             let purposes = try? extensions.extendedKeyUsage, purposes.contains(.ocspSigning)
         else { return false }
-        guard extensions[oid: .X509ExtensionID.keyUsage] != nil else { return true }
-        return (try? extensions.keyUsage)?.digitalSignature == true
+        return extensions.permit(.signsDocuments)
     }
 }
 

@@ -42,7 +42,7 @@ struct RevocationCache {
     ///
     /// - Returns: The result, and a new request if the caller must send one now.
     mutating func find(_ question: OCSPQuestion, at now: Timestamp) -> (Finding, new: RevocationInquiry?) {
-        let entry = entries[CertificateKey(question.certificate)] ?? Entry()
+        let entry = entries[CertificateKey(question)] ?? Entry()
         let isBackingOff = entry.failure.map { now.isNear($0.sent, within: Self.retryDelay) } ?? false
         if let answer = entry.answer, let status = answer.status(at: now) {
             guard answer.isAging(at: now), entry.inquiry == nil, !isBackingOff else { return (.known(status), nil) }
@@ -57,7 +57,7 @@ struct RevocationCache {
         func refuse(_ reason: String) -> (Finding, new: RevocationInquiry?) { (.known(.unknown(reason)), nil) }
         guard let responder = question.responder else { return refuse("The certificate names no OCSP responder.") }
         guard strays < Self.strayLimit else { return refuse("\(strays) earlier requests never ended.") }
-        let key = CertificateKey(question.certificate)
+        let key = CertificateKey(question)
         guard makeRoom(for: key) else {
             return refuse("Requests about \(Self.certificateLimit) other certificates are pending.")
         }
@@ -70,7 +70,7 @@ struct RevocationCache {
     ///
     /// - Returns: The status for the callers that await it.
     mutating func settle(_ inquiry: RevocationInquiry, _ outcome: Result<OCSPAnswer, OCSPFault>) -> RevocationStatus {
-        let key = CertificateKey(inquiry.question.certificate)
+        let key = CertificateKey(inquiry.question)
         guard var entry = entries[key], entry.inquiry === inquiry else {
             // The request was given up before, and its callers were resumed.
             strays -= 1
@@ -91,7 +91,7 @@ struct RevocationCache {
 
     /// Gives up a request that was not answered in time. Does nothing if it was answered.
     mutating func giveUp(_ inquiry: RevocationInquiry, _ reason: String) {
-        let key = CertificateKey(inquiry.question.certificate)
+        let key = CertificateKey(inquiry.question)
         guard entries[key]?.inquiry === inquiry else { return }
         entries[key]?.inquiry = nil
         entries[key]?.failure = (inquiry.sent, reason)
@@ -142,17 +142,22 @@ extension OCSPAnswer {
     fileprivate func isAging(at now: Timestamp) -> Bool { !isRevoked && renewal <= now }
 }
 
-/// A certificate as a key of the cache. Hashed by its serial number alone, because the whole certificate has a thousand
-/// bytes and is looked up for each document.
+/// A certificate as a key of the cache: what OCSP compares (RFC 6960 section 4.1.1). Two certificates of one issuer and
+/// serial number are one to a responder, so that they must not have two statuses here.
 private struct CertificateKey: Hashable {
-    private let certificate: Certificate
+    private let serialNumber: Certificate.SerialNumber
+    private let issuer: DistinguishedName
+    private let issuerKey: Certificate.PublicKey
 
-    init(_ certificate: Certificate) {
-        self.certificate = certificate
+    init(_ question: OCSPQuestion) {
+        serialNumber = question.certificate.serialNumber
+        issuer = question.certificate.issuer
+        issuerKey = question.issuer.publicKey
     }
 
+    /// By the serial number alone, because names and keys have hundreds of bytes and are looked up for each document.
     func hash(into hasher: inout Hasher) {
-        hasher.combine(certificate.serialNumber)
+        hasher.combine(serialNumber)
     }
 }
 

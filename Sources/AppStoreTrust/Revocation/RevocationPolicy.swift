@@ -2,14 +2,14 @@
 
 /// Whether an ``AppStoreVerifier`` checks the certificates of a signer for revocation.
 ///
-/// Meant for new documents. Responders drop expired certificates, so those of documents from years ago are probably
-/// unknown.
+/// Check new documents only. Responders drop certificates after they expire, so they probably no longer know the
+/// certificates of a document from years ago.
 public enum RevocationPolicy: Sendable {
-    /// No check. The App Store's own libraries call this offline.
+    /// No check: in Apple's own libraries, the mode without online checks.
     case notChecked
 
-    /// Asks the responders that leaf and intermediate name. The verifier asks only after it has checked the signature,
-    /// so that only the App Store's own signers can make it open a connection.
+    /// Asks the OCSP responders that are named in the leaf and the intermediate. The verifier asks only after it has
+    /// checked the signature, so that only the App Store's own signers can make it open a connection.
     ///
     /// Refuses a revoked certificate with `certificateRevoked`, whatever the document's date: a thief of the key can
     /// write any date. Refuses an unknown status with `revocationUnknown`, unless `acceptsUnknown` is set.

@@ -43,6 +43,28 @@ final class LedgerFile: Sendable {
         guard access(folder, W_OK) == 0 else { throw unusable("This user may make no file in \(folder)") }
     }
 
+    /// Creates an empty file that only its owner may read and write, whatever the umask; leaves an existing file as it
+    /// is. SQLite gives the log and its index the mode of the file.
+    ///
+    /// If the file cannot be created, SQLite reports why when it opens the path.
+    static func createPrivately(_ path: String) {
+        // Without O_EXCL, so that the target of a symbolic link is created too.
+        guard status(path) == nil, case let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600), file >= 0 else {
+            return
+        }
+        fchmod(file, 0o600)
+        close(file)
+    }
+
+    /// The ledger's files that other users of the machine may read or write, each with its mode.
+    static func exposed(_ path: String) -> [(path: String, mode: Int)] {
+        ["", "-wal", "-shm"].compactMap { ending in
+            var status = stat()
+            guard stat(path + ending, &status) == 0, status.st_mode & 0o077 != 0 else { return nil }
+            return (path + ending, Int(status.st_mode & 0o777))
+        }
+    }
+
     private static func unusable(_ message: String) -> LedgerStorageError { LedgerStorageError(.unavailable, message) }
 
     /// Records which file the path leads to now.

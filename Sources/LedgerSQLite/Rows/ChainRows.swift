@@ -76,6 +76,7 @@ extension ChainState: StoredFields {
         try coder.field("publishedProductId", &productId)
         try coder.field("publishedUntil", &until)
         try coder.field("publishedWillRenew", &willRenew)
+        try coder.field("publishedCommitmentWillRenew", &commitmentWillRenew)
     }
 }
 

@@ -12,7 +12,8 @@ extension SQLiteLedgerSession {
 
     private static let columnList = columns.joined(separator: ", ")
 
-    /// The owners are pairs of the form `number reason`, separated by commas, which saves a statement for each chain.
+    /// The owners come as one text of pairs `number reason`, separated by commas, so that they need no second query for
+    /// each chain.
     private static let chainColumns = """
         chains.id, \(columnList), nextChange,
         (SELECT times FROM ownerChanges WHERE chain = chains.id),
@@ -28,7 +29,7 @@ extension SQLiteLedgerSession {
         WHERE own.customer = ? AND scope = ?
         """
 
-    /// A chain; `nil` if it is not stored. It is read only if the decision has not loaded it.
+    /// A chain; `nil` if it is not stored. Reads the row unless the present decision has already loaded the chain.
     func storedChain(_ key: ChainKey) throws -> StoredChain? {
         if let chain = chains[key] { return chain }
         guard let scope = try scope(key.scope) else { return nil }
@@ -60,7 +61,8 @@ extension SQLiteLedgerSession {
         return chain
     }
 
-    /// The chain that the newest document names. Two chains may name one transaction, for example after a migration.
+    /// The chain of a transaction. If two chains have it, for example after a migration, the one with the newer
+    /// document about it.
     private static let chainOfTransaction = """
         SELECT originalTransactionId FROM (
             SELECT originalTransactionId, signedDate, evidence
@@ -159,7 +161,8 @@ extension SQLiteLedgerSession {
         return (old, stored.number)
     }
 
-    /// Replaces the owners of a chain. `place` is the order in which they became owners.
+    /// Replaces the owners of a chain. SQLite numbers the new rows in `place`, which thus keeps the order in which they
+    /// became owners.
     private func put(_ owners: [ChainRecord.Owner], of chain: Int64, old: [ChainRecord.Owner]) throws {
         if !old.isEmpty { try run("DELETE FROM links WHERE chain = ?", [.integer(chain)]) }
         for owner in owners {

@@ -22,7 +22,8 @@ extension SQLiteLedgerSession {
         return try customer(Self.customerByID, [.text(id.id), .integer(app)], of: id.bundleId)
     }
 
-    /// A customer; `nil` if it is not stored. It is read only if the decision has not loaded it.
+    /// A customer; `nil` if it is not stored. Reads the rows unless the present decision has already loaded the
+    /// customer.
     func storedCustomer(_ customer: Customer) throws -> CustomerRecord? {
         if let record = customers[customer] { return record }
         let found = try self.customer(Self.customerByNumber, [.integer(customer.number)], of: customer.bundleId)

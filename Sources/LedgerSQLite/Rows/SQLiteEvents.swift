@@ -8,8 +8,8 @@ import PurchaseLedger
 extension SQLiteLedgerSession {
     private static let columns = """
         kind, recordedAt, effectiveAt, customer, originalTransactionId, transactionId, productId, detail,
-        beforeStatus, beforeProductId, beforeUntil, beforeWillRenew,
-        afterStatus, afterProductId, afterUntil, afterWillRenew
+        beforeStatus, beforeProductId, beforeUntil, beforeWillRenew, beforeCommitmentWillRenew,
+        afterStatus, afterProductId, afterUntil, afterWillRenew, afterCommitmentWillRenew
         """
 
     func append(_ event: LedgerEvent) throws {
@@ -18,7 +18,7 @@ extension SQLiteLedgerSession {
         try run(
             """
             INSERT INTO events (app, sequence, scope, \(Self.columns))
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (\(Self.placeholders(21)))
             """,
             [
                 .integer(app), .integer(sequence), .integer(scope), event.kind.stored, event.recordedAt.stored,

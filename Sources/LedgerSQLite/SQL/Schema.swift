@@ -16,6 +16,10 @@ package enum Schema {
                 try upgrade(connection)
             }
         }
+        migrator.registerMigration("017 offers and commitments") { connection in
+            for table in ["statements", "residue"] { try connection.execute(sql: addOffers(to: table)) }
+            try connection.execute(sql: addCommitments)
+        }
         return migrator
     }
 
@@ -55,6 +59,31 @@ extension Schema {
     static var tables: String {
         [apps, chains, documents, facts, customers, events, others, periods].joined(separator: "\n")
     }
+
+    /// Empty in rows of an older file: `quittance rebuild` fills in what documents say. Columns are only added, which
+    /// takes a moment in a file of any size, and does not stop a server of the version before that still runs.
+    /// `chains.renewalProductId`, which decided nothing, therefore stays, and is empty in new rows.
+    private static func addOffers(to table: String) -> String {
+        """
+        ALTER TABLE \(table) ADD COLUMN offerIdentifier TEXT;
+        ALTER TABLE \(table) ADD COLUMN offerDiscountType TEXT;
+        ALTER TABLE \(table) ADD COLUMN offerPeriod TEXT;
+        ALTER TABLE \(table) ADD COLUMN storefront TEXT;
+        ALTER TABLE \(table) ADD COLUMN commitmentPeriod INTEGER;
+        ALTER TABLE \(table) ADD COLUMN commitmentPeriods INTEGER;
+        ALTER TABLE \(table) ADD COLUMN commitmentExpiresDate INTEGER;
+        ALTER TABLE \(table) ADD COLUMN commitmentPrice INTEGER;
+        ALTER TABLE \(table) ADD COLUMN revokedSeats INTEGER;
+        """
+    }
+
+    private static let addCommitments = """
+        ALTER TABLE chains ADD COLUMN commitmentAutoRenewStatus INTEGER;
+        ALTER TABLE chains ADD COLUMN commitmentAutoRenewProductId TEXT;
+        ALTER TABLE chains ADD COLUMN publishedCommitmentWillRenew INTEGER;
+        ALTER TABLE events ADD COLUMN beforeCommitmentWillRenew INTEGER;
+        ALTER TABLE events ADD COLUMN afterCommitmentWillRenew INTEGER;
+        """
 
     /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. In an earlier
     /// version all apps shared one sequence. `sharedSequence` is its last number, which a cursor of any app may have.

@@ -11,7 +11,7 @@ struct ParameterWriter: FieldCoder {
     /// A parameter for each field. All are null if `fields` is `nil`.
     static func parameters<Group: StoredFields>(of fields: Group?) throws -> [StoredValue] {
         var (writer, fields) = (ParameterWriter(), fields)
-        writer.parameters.reserveCapacity(32)
+        writer.parameters.reserveCapacity(48)
         try writer.group(&fields)
         return writer.parameters
     }

@@ -8,8 +8,6 @@ public struct RenewalFact: Hashable, Sendable {
     public var provenance: Provenance
     /// The subscription, by the transaction id of its first purchase.
     public var originalTransactionId: String
-    /// The product of the current period.
-    public var productId: String?
     /// The product of the next period.
     public var autoRenewProductId: String?
     /// Whether renewal is on: `autoRenewStatus`.
@@ -26,6 +24,10 @@ public struct RenewalFact: Hashable, Sendable {
     public var appAccountToken: String?
     /// The end of the newest period at the time of signing. It may have been in the past then.
     public var renewalDate: Timestamp?
+    /// Whether another commitment follows the present one: `commitmentAutoRenewStatus`; `nil` without a commitment.
+    public var commitmentWillRenew: Bool?
+    /// The product of the next commitment; `nil` without a commitment.
+    public var commitmentAutoRenewProductId: String?
 
     /// Makes a fact without the optional fields.
     public init(provenance: Provenance, originalTransactionId: String) {
@@ -40,7 +42,6 @@ public struct RenewalFact: Hashable, Sendable {
     public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance) {
         guard let originalTransactionId = payload.originalTransactionId else { return nil }
         self.init(provenance: provenance, originalTransactionId: originalTransactionId)
-        productId = payload.productId
         autoRenewProductId = payload.autoRenewProductId
         willRenew = payload.autoRenewStatus.map { $0 == .on }
         expirationIntent = payload.expirationIntent
@@ -49,6 +50,8 @@ public struct RenewalFact: Hashable, Sendable {
         priceIncreaseStatus = payload.priceIncreaseStatus
         appAccountToken = payload.appAccountToken?.normalizedAccountToken
         renewalDate = payload.renewalDate
+        commitmentWillRenew = payload.commitmentInfo?.commitmentAutoRenewStatus.map { $0 == .on }
+        commitmentAutoRenewProductId = payload.commitmentInfo?.commitmentAutoRenewProductId
     }
 
     /// The newer of the two facts.
@@ -66,7 +69,6 @@ extension RenewalFact: StoredFields {
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("renewalSignedDate", &provenance.signedDate)
         try coder.field("renewalEvidence", &provenance.digest)
-        try coder.field("renewalProductId", &productId)
         try coder.field("autoRenewProductId", &autoRenewProductId)
         try coder.field("autoRenewStatus", &willRenew)
         try coder.field("expirationIntent", &expirationIntent)
@@ -75,6 +77,8 @@ extension RenewalFact: StoredFields {
         try coder.field("priceIncreaseStatus", &priceIncreaseStatus)
         try coder.field("renewalAppAccountToken", &appAccountToken)
         try coder.field("renewalDate", &renewalDate)
+        try coder.field("commitmentAutoRenewStatus", &commitmentWillRenew)
+        try coder.field("commitmentAutoRenewProductId", &commitmentAutoRenewProductId)
     }
 }
 

@@ -104,6 +104,12 @@ public struct TransactionStatement: Hashable, Sendable {
     public var appAccountToken: String?
     /// The kind of offer that reduced the price; `nil` if there was none.
     public var offerType: Open<OfferType>?
+    /// The offer, as named in App Store Connect; `nil` without one, and for introductory offers.
+    public var offerIdentifier: String?
+    /// How the offer was paid; `nil` without one.
+    public var offerDiscountType: Open<OfferDiscountType>?
+    /// The length of the offer: an ISO 8601 duration such as `P1M`; `nil` without one.
+    public var offerPeriod: String?
     /// The purchase event of a subscription: the same id on all devices.
     public var webOrderLineItemId: String?
     /// Whether the customer bought the product or the App Store renewed it. Receipts do not say which.
@@ -113,6 +119,12 @@ public struct TransactionStatement: Hashable, Sendable {
     public var price: Int64?
     /// The ISO 4217 code of the price's currency.
     public var currency: String?
+    /// The storefront's country, by its code in ISO 3166-1 alpha-3.
+    public var storefront: String?
+    /// The commitment that the payment belongs to; `nil` without one.
+    public var commitment: Commitment?
+    /// How many seats of a multi-seat subscription were taken back; `nil` for all other purchases.
+    public var revokedSeats: Int?
 
     /// Makes a statement without the optional fields.
     public init(
@@ -147,6 +159,22 @@ public struct TransactionStatement: Hashable, Sendable {
             self.reason = reason
             self.type = type
             self.percentage = percentage
+        }
+    }
+
+    /// A commitment of several monthly payments. It never grants access: each payment grants its own month.
+    public struct Commitment: Hashable, Sendable {
+        /// The number of this payment, from 1.
+        public var billingPeriodNumber: Int
+        /// How many payments the commitment has.
+        public var totalBillingPeriods: Int?
+        /// The end of the commitment.
+        public var expiresDate: Timestamp?
+        /// The price of all payments together, in thousandths of the purchase's ``TransactionStatement/currency``.
+        public var price: Int64?
+
+        public init(billingPeriodNumber: Int) {
+            self.billingPeriodNumber = billingPeriodNumber
         }
     }
 
@@ -187,6 +215,24 @@ extension TransactionStatement: StoredFields {
         try coder.field("knownSince", &knownSince)
         try coder.field("price", &price)
         try coder.field("currency", &currency)
+        try coder.field("offerIdentifier", &offerIdentifier)
+        try coder.field("offerDiscountType", &offerDiscountType)
+        try coder.field("offerPeriod", &offerPeriod)
+        try coder.field("storefront", &storefront)
+        try coder.group(&commitment)
+        try coder.field("revokedSeats", &revokedSeats)
+    }
+}
+
+extension TransactionStatement.Commitment: StoredFields {
+    @usableFromInline package static let blank = Self(billingPeriodNumber: 0)
+
+    @inlinable
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("commitmentPeriod", &billingPeriodNumber)
+        try coder.field("commitmentPeriods", &totalBillingPeriods)
+        try coder.field("commitmentExpiresDate", &expiresDate)
+        try coder.field("commitmentPrice", &price)
     }
 }
 
@@ -205,11 +251,14 @@ extension TransactionStatement.Revocation: StoredFields {
 // MARK: - What documents say
 
 extension TransactionStatement {
-    /// The statement as residue keeps it: without account, offer and price.
+    /// The statement as residue keeps it: without account, storefront, offer and price.
     var asResidue: TransactionStatement {
         var statement = self
-        (statement.appAccountToken, statement.offerType) = (nil, nil)
+        (statement.appAccountToken, statement.storefront) = (nil, nil)
+        (statement.offerType, statement.offerIdentifier) = (nil, nil)
+        (statement.offerDiscountType, statement.offerPeriod) = (nil, nil)
         (statement.price, statement.currency) = (nil, nil)
+        statement.commitment = nil
         return statement
     }
 
@@ -240,10 +289,16 @@ extension TransactionStatement {
         ownership = payload.inAppOwnershipType
         appAccountToken = payload.appAccountToken?.normalizedAccountToken
         offerType = payload.offerType
+        offerIdentifier = payload.offerIdentifier
+        offerDiscountType = payload.offerDiscountType
+        offerPeriod = payload.offerPeriod
         webOrderLineItemId = payload.webOrderLineItemId
         transactionReason = payload.transactionReason
         price = payload.price
         currency = payload.currency
+        storefront = payload.storefront
+        commitment = payload.commitmentInfo.flatMap { Commitment($0) }
+        revokedSeats = payload.multiSeatInfo.map { $0.revokedSeatQuantity ?? 0 }
     }
 
     /// A receipt's statement, completed with fields of the signed transaction that the receipt lacks.
@@ -253,11 +308,14 @@ extension TransactionStatement {
         statement.subscriptionGroup = subscriptionGroup ?? signed.subscriptionGroup
         statement.ownership = ownership ?? signed.ownership
         statement.appAccountToken = appAccountToken ?? signed.appAccountToken
-        statement.offerType = offerType ?? signed.offerType
+        statement.completeOffer(by: signed)
         statement.webOrderLineItemId = webOrderLineItemId ?? signed.webOrderLineItemId
         statement.transactionReason = transactionReason ?? signed.transactionReason
         statement.price = price ?? signed.price
         statement.currency = currency ?? signed.currency
+        statement.storefront = storefront ?? signed.storefront
+        statement.commitment = commitment ?? signed.commitment
+        statement.revokedSeats = revokedSeats ?? signed.revokedSeats
         statement.isUpgraded = signed.isUpgraded
         // A receipt gives an upgraded period a cancellation date as if it had been refunded.
         if signed.isUpgraded, signed.revocation == nil { statement.revocation = nil }
@@ -266,5 +324,23 @@ extension TransactionStatement {
             statement.revocation = revoked
         }
         return statement
+    }
+
+    private mutating func completeOffer(by signed: TransactionStatement) {
+        offerType = offerType ?? signed.offerType
+        offerIdentifier = offerIdentifier ?? signed.offerIdentifier
+        offerDiscountType = offerDiscountType ?? signed.offerDiscountType
+        offerPeriod = offerPeriod ?? signed.offerPeriod
+    }
+}
+
+extension TransactionStatement.Commitment {
+    /// - Returns: `nil` if the payload does not say which payment this is.
+    fileprivate init?(_ payload: TransactionCommitmentInfo) {
+        guard let number = payload.billingPeriodNumber else { return nil }
+        self.init(billingPeriodNumber: number)
+        totalBillingPeriods = payload.totalBillingPeriods
+        expiresDate = payload.commitmentExpiresDate
+        price = payload.commitmentPrice
     }
 }

@@ -114,16 +114,22 @@ extension ChainReport {
         var changes: [Change] = []
         if state.productId != old.state.productId { changes.append(change(.subscriptionProductChanged)) }
         if state.status != old.state.status, let event = statusEvent { changes.append(change(event)) }
-        if let change = renewal(since: old) { changes.append(change) }
+        if let isOn = turned(old.state.willRenew, state.willRenew) {
+            changes.append(change(isOn ? .subscriptionRenewalEnabled : .subscriptionRenewalDisabled))
+        }
+        if let isOn = turned(old.state.commitmentWillRenew, state.commitmentWillRenew) {
+            changes.append(
+                change(isOn ? .subscriptionCommitmentRenewalEnabled : .subscriptionCommitmentRenewalDisabled))
+        }
         return changes
     }
 
-    /// The change if renewal was turned off or on. Renewal is published as turned off even if it was unknown before.
-    private func renewal(since old: ChainReport) -> Change? {
-        switch (old.state.willRenew, state.willRenew) {
-        case (true, false): change(.subscriptionRenewalDisabled)
-        case (nil, false) where state.status == .active: change(.subscriptionRenewalDisabled)
-        case (false, true): change(.subscriptionRenewalEnabled)
+    /// Whether renewal was turned on or off; `nil` if neither. It counts as turned off even if it was unknown before.
+    private func turned(_ old: Bool?, _ new: Bool?) -> Bool? {
+        switch (old, new) {
+        case (true, false): false
+        case (nil, false) where state.status == .active: false
+        case (false, true): true
         default: nil
         }
     }

@@ -13,14 +13,18 @@ public struct ChainState: Hashable, Sendable {
     public var until: Timestamp?
     /// Whether a subscription will renew; `nil` if unknown.
     public var willRenew: Bool?
+    /// Whether another commitment follows the present one; `nil` if unknown, and without a commitment.
+    public var commitmentWillRenew: Bool?
 
     public init(
-        status: SubscriptionState.Status, productId: String? = nil, until: Timestamp? = nil, willRenew: Bool? = nil
+        status: SubscriptionState.Status, productId: String? = nil, until: Timestamp? = nil, willRenew: Bool? = nil,
+        commitmentWillRenew: Bool? = nil
     ) {
         self.status = status
         self.productId = productId
         self.until = until
         self.willRenew = willRenew
+        self.commitmentWillRenew = commitmentWillRenew
     }
 }
 
@@ -31,6 +35,7 @@ extension ChainState {
         productId = subscription.governing.productId
         until = subscription.accessUntil
         willRenew = subscription.willRenew
+        commitmentWillRenew = subscription.commitmentWillRenew
     }
 
     /// The state of purchases other than subscriptions.

@@ -59,11 +59,19 @@ extension ConsumablePurchase {
         transactionId = purchase.transactionId
         purchaseDate = purchase.purchaseDate
         quantity = purchase.quantity
-        revokedQuantity = 0
-        guard let revocation = purchase.revocation else { return }
+        revokedQuantity = purchase.revokedQuantity ?? 0
+    }
+}
+
+extension TransactionStatement {
+    /// How many of ``quantity`` were taken back: seats of a multi-seat subscription, and refunded consumables, rounded
+    /// down. `nil` for all other purchases: the refunded part of a subscription is time, not a number.
+    package var revokedQuantity: Int? {
+        if let revokedSeats { return revokedSeats }
+        guard type == .consumable, let revocation else { return nil }
         // Only a prorated refund has a percentage. Any other refund is of all of it.
         let percentage = revocation.type == .refundProrated ? revocation.percentage ?? 100_000 : 100_000
-        let taken = purchase.quantity.multipliedReportingOverflow(by: min(max(0, percentage), 100_000))
-        revokedQuantity = taken.overflow ? purchase.quantity : taken.partialValue / 100_000
+        let taken = quantity.multipliedReportingOverflow(by: min(max(0, percentage), 100_000))
+        return taken.overflow ? quantity : taken.partialValue / 100_000
     }
 }

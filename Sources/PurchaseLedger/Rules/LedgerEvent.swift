@@ -25,6 +25,10 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionRenewalDisabled = "subscription.renewalDisabled"
         /// The subscription will renew again.
         case subscriptionRenewalEnabled = "subscription.renewalEnabled"
+        /// No other commitment will follow the present one.
+        case subscriptionCommitmentRenewalDisabled = "subscription.commitmentRenewalDisabled"
+        /// Another commitment will follow the present one again.
+        case subscriptionCommitmentRenewalEnabled = "subscription.commitmentRenewalEnabled"
         /// The charge failed, and the grace period begins.
         case subscriptionGraceEntered = "subscription.graceEntered"
         /// The charge failed, and access ends.

@@ -55,6 +55,13 @@ public struct SubscriptionState: Hashable, Sendable {
     public var expirationIntent: Open<ExpirationIntent>?
     /// The customer's answer to a price increase; `nil` if there is no increase.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
+    /// Whether another commitment follows the present one, whose months renew in any case; `nil` if unknown, and
+    /// without a commitment.
+    public var commitmentWillRenew: Bool?
+    /// The product of the next commitment; `nil` if unknown, and without a commitment.
+    public var nextCommitmentProductId: String?
+    /// The seats in force of a multi-seat subscription; `nil` if unknown, and for all other subscriptions.
+    public var seats: Int?
 
     /// Whether the App Store still tries to charge; `nil` if unknown.
     package var isInBillingRetry: Bool? {
@@ -109,7 +116,20 @@ extension PurchaseHistory {
         state.nextProductId = renewal?.autoRenewProductId
         state.expirationIntent = applicable?.expirationIntent
         state.priceIncreaseStatus = applicable?.priceIncreaseStatus
+        state.commitmentWillRenew = applicable?.commitmentWillRenew
+        state.nextCommitmentProductId = applicable?.commitmentAutoRenewProductId
+        state.seats = seats(of: governing)
         return state
+    }
+
+    /// The seats in force. Apple does not document how the transactions of one period share the revoked seats, so with
+    /// several transactions the number is unknown.
+    private func seats(of period: TransactionStatement) -> Int? {
+        guard let revoked = period.revokedSeats else { return nil }
+        let count = purchases.indices.count { index in
+            purchases[index].end == period.end && purchases[index].productId == period.productId
+        }
+        return count == 1 ? max(0, period.quantity - max(0, revoked)) : nil
     }
 
     /// The period bought last of those that have begun. If none has, the first period governs: a renewal that was

@@ -67,10 +67,10 @@ extension APIKey {
     }
 
     /// Whether `secret` is this key's, and the key was not revoked. Compares in constant time.
-    public func admits(_ secret: String) -> Bool {
-        guard revokedAt == nil else { return false }
-        return SHA256.hash(data: Array(secret.utf8)) == secretHash
-    }
+    public func admits(_ secret: String) -> Bool { revokedAt == nil && has(secret) }
+
+    /// Whether `secret` is this key's. Compares in constant time.
+    public func has(_ secret: String) -> Bool { SHA256.hash(data: Array(secret.utf8)) == secretHash }
 
     private static func hash(_ secret: String) -> [UInt8] { Array(SHA256.hash(data: Array(secret.utf8))) }
 

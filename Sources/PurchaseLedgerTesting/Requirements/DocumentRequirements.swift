@@ -24,7 +24,7 @@ extension LedgerStorageContract {
                 Sample.evidence(Array("..".utf8), .transaction),
                 Sample.evidence(Array("no token".utf8), .notification),
             ]
-            let documents = evidence.enumerated().map { Sample.new($1, for: [], at: Int64($0)) }
+            let documents = evidence.enumerated().map { Sample.newDocument($1, for: [], at: Int64($0)) }
             try await trial.commit { $0.documents = Array(documents.dropLast(3)) }
             for document in documents.suffix(3) { try await trial.commit(trial.second) { $0.documents = [document] } }
             let names = Set(evidence.map(\.provenance))
@@ -44,11 +44,11 @@ extension LedgerStorageContract {
         Requirement("A document that is stored already does not change, and becomes evidence for more chains") {
             trial in
             let (first, second) = (Array("e30.e30.AA".utf8), Array("e30.e30.BB".utf8))
-            let stored = Sample.new(Sample.evidence(first, .transaction), for: [1], at: 1)
+            let stored = Sample.newDocument(Sample.evidence(first, .transaction), for: [1], at: 1)
             try await trial.commit { ($0.documents, $0.chains) = ([stored], [Sample.chain(1)]) }
             // The same name with another signature.
             for chains in [[1, 2], []] {
-                let again = Sample.new(Sample.evidence(second, .transaction), for: chains, at: 2)
+                let again = Sample.newDocument(Sample.evidence(second, .transaction), for: chains, at: 2)
                 try await trial.commit(trial.second) { ($0.documents, $0.chains) = ([again], [Sample.chain(2)]) }
             }
             let name = stored.evidence.provenance
@@ -72,16 +72,16 @@ extension LedgerStorageContract {
             }
             // The first is stored together with the token, the second after it, the third once the token was erased.
             try await trial.commit {
-                $0.documents = [Sample.new(token, for: [1]), Sample.new(notifications[0], for: [1])]
+                $0.documents = [Sample.newDocument(token, for: [1]), Sample.newDocument(notifications[0], for: [1])]
             }
-            try await trial.commit(trial.second) { $0.documents = [Sample.new(notifications[1], for: [2])] }
+            try await trial.commit(trial.second) { $0.documents = [Sample.newDocument(notifications[1], for: [2])] }
             try await trial.commit { $0.erasedChains = [Sample.key(1)] }
-            try await trial.commit { $0.documents = [Sample.new(notifications[2], for: [2])] }
+            try await trial.commit { $0.documents = [Sample.newDocument(notifications[2], for: [2])] }
             let names = Set(([token] + notifications).map(\.provenance))
             var found = try await trial.load { $0.documents = names }.documents
             let kept = Set(notifications.dropFirst().map(\.document))
             try trial.expect(Set(found.values.map(\.document)), is: kept, "Documents that were not erased")
-            try await trial.commit { $0.documents = [Sample.new(token, for: [2])] }
+            try await trial.commit { $0.documents = [Sample.newDocument(token, for: [2])] }
             found = try await trial.load { $0.documents = names }.documents
             try trial.expect(
                 Set(found.values.map(\.document)), is: kept.union([token.document]), "Documents with the token again")
@@ -143,7 +143,7 @@ extension LedgerStorageContract {
             let kinds: [Evidence.Kind] = [.notification, .notification, .transaction, .receipt]
             for (number, kind) in kinds.enumerated() {
                 let evidence = Sample.evidence(Array("e30.\(number).AA".utf8), kind)
-                try await trial.commit { $0.documents = [Sample.new(evidence, for: [], at: Int64(number))] }
+                try await trial.commit { $0.documents = [Sample.newDocument(evidence, for: [], at: Int64(number))] }
             }
             for (count, time) in [(9, 1), (3, 1), (2, nil), (0, nil)] as [(Int, Int64?)] {
                 let found = try await trial.second.lastNotification(among: count)

@@ -25,7 +25,8 @@ enum Sample {
     static let ends = [Timestamp(milliseconds: .min), Timestamp(milliseconds: .max)]
 
     static func state(_ product: String = "product") -> ChainState {
-        ChainState(status: .billingGrace, productId: product, until: time(7), willRenew: false)
+        ChainState(
+            status: .billingGrace, productId: product, until: time(7), willRenew: false, commitmentWillRenew: true)
     }
 
     static func event(
@@ -88,6 +89,12 @@ extension Sample {
     private static let revocation = TransactionStatement.Revocation(
         date: time(3), reason: Open(rawValue: 17), type: Open(rawValue: "A_WORD"), percentage: -1)
 
+    private static var commitment: TransactionStatement.Commitment {
+        var commitment = TransactionStatement.Commitment(billingPeriodNumber: 4)
+        (commitment.totalBillingPeriods, commitment.expiresDate, commitment.price) = (12, time(8), .min)
+        return commitment
+    }
+
     /// A statement with a value in every member. Its enumerations have values that this version does not know.
     static func statement(
         _ id: String, of chain: Int = 1, signed: Int64 = 0, text: String = "text",
@@ -108,7 +115,11 @@ extension Sample {
         statement.offerType = Open(rawValue: 99)
         statement.webOrderLineItemId = text
         statement.transactionReason = Open(rawValue: text)
-        (statement.price, statement.currency) = (.max, text)
+        (statement.price, statement.currency, statement.storefront) = (.max, text, text)
+        (statement.offerIdentifier, statement.offerPeriod) = (text, text)
+        statement.offerDiscountType = Open(rawValue: text)
+        statement.commitment = commitment
+        statement.revokedSeats = .max
         return statement
     }
 
@@ -122,12 +133,13 @@ extension Sample {
         var renewal = RenewalFact(
             provenance: Provenance(signedDate: ends[0], digest: DocumentDigest([4])),
             originalTransactionId: key().originalTransactionId)
-        (renewal.productId, renewal.autoRenewProductId, renewal.appAccountToken) = ("", awkward[1], awkward[4])
+        (renewal.autoRenewProductId, renewal.appAccountToken) = (awkward[1], awkward[4])
         renewal.willRenew = false
         renewal.expirationIntent = Open(rawValue: 77)
         renewal.isInBillingRetry = true
         (renewal.gracePeriodExpiresDate, renewal.renewalDate) = (time(4), time(6))
         renewal.priceIncreaseStatus = Open(rawValue: 5)
+        (renewal.commitmentWillRenew, renewal.commitmentAutoRenewProductId) = (true, awkward[3])
         return renewal
     }
 }
@@ -150,10 +162,10 @@ extension Sample {
     }
 
     static func document(_ number: Int, for chains: [Int]) -> NewDocument {
-        new(evidence(token(#"{"number":\#(number)}"#), .transaction, signed: time(Int64(number))), for: chains)
+        newDocument(evidence(token(#"{"number":\#(number)}"#), .transaction, signed: time(Int64(number))), for: chains)
     }
 
-    static func new(_ evidence: Evidence, for chains: [Int], at milliseconds: Int64 = 0) -> NewDocument {
+    static func newDocument(_ evidence: Evidence, for chains: [Int], at milliseconds: Int64 = 0) -> NewDocument {
         NewDocument(evidence, for: Set(chains.map { key($0) }), receivedAt: time(milliseconds))
     }
 }

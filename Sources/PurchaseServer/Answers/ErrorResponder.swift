@@ -27,7 +27,7 @@ struct ErrorResponder {
     private func refusal(of error: any Error, _ notes: RequestNotes, _ route: String) -> Refusal {
         switch error {
         case let refusal as Refusal:
-            if refusal.status.kind == .serverError, !refusal.isOverload {
+            if refusal.isRetryable, !refusal.isOverload {
                 log("Refused for now", "code", refusal.code, notes, route)
             }
             return refusal
@@ -72,7 +72,7 @@ struct ErrorResponder {
 
     private static func response(_ refusal: Refusal) -> Response {
         var response = (try? Response(ErrorBody(refusal), refusal.status)) ?? Response(status: refusal.status)
-        if let seconds = refusal.retryAfter { response.headers[.retryAfter] = "\(seconds)" }
+        response.headers.append(contentsOf: refusal.headers)
         return response
     }
 }

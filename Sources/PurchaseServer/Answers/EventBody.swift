@@ -18,7 +18,7 @@ struct EventsBody: Encodable, Sendable {
 
 /// The JSON of an event.
 struct EventBody: Encodable, Sendable {
-    /// The cursor of the event. Sent as `after`, it returns the later events.
+    /// The cursor of the event: `GET /v1/events?after=…` with it returns the later events.
     var id: String?
     var kind: String
     var recordedAt: Timestamp
@@ -56,11 +56,13 @@ struct ChainStateBody: Encodable, Sendable {
     @Nullable var productId: String?
     @Nullable var until: Timestamp?
     @Nullable var willRenew: Bool?
+    var commitmentWillRenew: Bool?
 
     init(_ state: ChainState) {
         status = state.status.rawValue
         productId = state.productId
         until = state.until
         willRenew = state.willRenew
+        commitmentWillRenew = state.commitmentWillRenew
     }
 }

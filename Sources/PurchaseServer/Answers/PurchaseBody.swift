@@ -18,6 +18,8 @@ struct SubscriptionBody: Encodable, Sendable {
     var autoRenewProductId: String?
     var expirationIntent: Open<ExpirationIntent>?
     var priceIncreaseStatus: Open<PriceIncreaseStatus>?
+    var seats: Int?
+    var commitment: CommitmentBody?
 
     init(_ originalTransactionId: String, _ state: SubscriptionState) {
         self.originalTransactionId = originalTransactionId
@@ -33,6 +35,28 @@ struct SubscriptionBody: Encodable, Sendable {
         autoRenewProductId = state.nextProductId
         expirationIntent = state.expirationIntent
         priceIncreaseStatus = state.priceIncreaseStatus
+        seats = state.seats
+        commitment = state.governing.commitment.map { CommitmentBody($0, state) }
+    }
+}
+
+/// The JSON of the commitment of a subscription that is billed monthly.
+struct CommitmentBody: Encodable, Sendable {
+    var billingPeriodNumber: Int
+    var totalBillingPeriods: Int?
+    var expiresDate: Timestamp?
+    var price: Int64?
+    var currency: String?
+    @Nullable var willRenew: Bool?
+    var autoRenewProductId: String?
+
+    init(_ commitment: TransactionStatement.Commitment, _ state: SubscriptionState) {
+        billingPeriodNumber = commitment.billingPeriodNumber
+        totalBillingPeriods = commitment.totalBillingPeriods
+        expiresDate = commitment.expiresDate
+        (price, currency) = (commitment.price, commitment.price == nil ? nil : state.governing.currency)
+        willRenew = state.commitmentWillRenew
+        autoRenewProductId = state.nextCommitmentProductId
     }
 }
 
@@ -64,8 +88,18 @@ struct PurchaseBody: Encodable, Sendable {
     @Nullable var revocationDate: Timestamp?
     var revocationReason: Open<RevocationReason>?
     var revocationType: Open<RevocationType>?
+    var revocationPercentage: Int?
+    var revokedQuantity: Int?
     var inAppOwnershipType: Open<InAppOwnershipType>?
     var webOrderLineItemId: String?
+    var offerType: Open<OfferType>?
+    var offerIdentifier: String?
+    var offerDiscountType: Open<OfferDiscountType>?
+    var offerPeriod: String?
+    var price: Int64?
+    var currency: String?
+    var storefront: String?
+    var billingPeriodNumber: Int?
     var evidence: SourceBody?
 
     init(_ statement: TransactionStatement, showsEvidence: Bool = true) {
@@ -80,8 +114,14 @@ struct PurchaseBody: Encodable, Sendable {
         revocationDate = statement.revocation?.date
         revocationReason = statement.revocation?.reason
         revocationType = statement.revocation?.type
+        revocationPercentage = statement.revocation?.percentage
+        revokedQuantity = statement.revokedQuantity
         inAppOwnershipType = statement.ownership
         webOrderLineItemId = statement.webOrderLineItemId
+        (offerType, offerIdentifier) = (statement.offerType, statement.offerIdentifier)
+        (offerDiscountType, offerPeriod) = (statement.offerDiscountType, statement.offerPeriod)
+        (price, currency, storefront) = (statement.price, statement.currency, statement.storefront)
+        billingPeriodNumber = statement.commitment?.billingPeriodNumber
         guard showsEvidence else { return }
         evidence = SourceBody(
             statement.provenance, kind: statement.source == .receipt ? "receipt" : "signedTransaction")

@@ -13,8 +13,8 @@ struct Refusal: Error {
     var message: String
     /// Whether the same request may succeed later.
     var isRetryable = false
-    /// The seconds that a client should wait before it retries (RFC 9110 section 10.2.3); `nil` if unknown.
-    var retryAfter: Int64?
+    /// Header fields of the response, such as `Allow`.
+    var headers: HTTPFields = [:]
     /// Why the document was refused, if that is the reason.
     var cause: VerificationError?
     /// The cursor after which the remaining events begin, if the events after the cursor in the request were erased.
@@ -22,19 +22,59 @@ struct Refusal: Error {
     /// Whether overload is the reason. The log then has at most one warning a minute, instead of one for each request.
     var isOverload = false
 
-    static let noKey = Refusal(
-        status: .unauthorized, code: "unauthorized", message: "Send an API key: Authorization: Bearer qt_….")
+    static let noKey = unauthorized("Send an API key: Authorization: Bearer qt_….", bearer())
+    static let invalidKey = unauthorized(
+        "The API key is not valid here: it has a typing error, was revoked, or is for another ledger.",
+        bearer("invalid_token"))
+    /// The key's secret is valid. Therefore its holder may know this.
+    static let keyOfUnknownApp = unauthorized(
+        "The API key is for an app that is not in the server's configuration.", bearer("invalid_token"))
     static let notServer = Refusal(
         status: .forbidden, code: "forbidden",
-        message: "This route needs a server key; the key in the request is a client key.")
+        message: "This route needs a server key; the key in the request is a client key.",
+        headers: [.wwwAuthenticate: bearer("insufficient_scope")])
+
+    private static func unauthorized(_ message: String, _ challenge: String) -> Refusal {
+        Refusal(
+            status: .unauthorized, code: "unauthorized", message: message, headers: [.wwwAuthenticate: challenge])
+    }
+
+    /// The value of `WWW-Authenticate` (RFC 6750 section 3), without an error if the request had no key.
+    static func bearer(_ error: String? = nil, _ description: String? = nil) -> String {
+        let parameters = [("realm", "quittance"), ("error", error), ("error_description", description)]
+        return "Bearer "
+            + parameters.compactMap { name, value in value.map { "\(name)=\"\($0)\"" } }
+            .joined(separator: ", ")
+    }
+
+    /// The client may send the body without a content coding (RFC 9110 section 12.5.3).
+    static let encoded = Refusal(
+        status: .unsupportedMediaType, code: "refused",
+        message: "The server reads no compressed body: omit Content-Encoding.",
+        headers: [.acceptEncoding: "identity"])
 
     static let overloaded = Refusal(
         status: .serviceUnavailable, code: "overloaded",
         message: "The server is overloaded. Retry in \(ServerBounds.retryAfter) seconds.", isRetryable: true,
-        retryAfter: ServerBounds.retryAfter, isOverload: true)
+        headers: [.retryAfter: "\(ServerBounds.retryAfter)"], isOverload: true)
 
     static func notFound(_ what: String) -> Refusal {
         Refusal(status: .notFound, code: "notFound", message: "\(what) is not known here.")
+    }
+
+    static func badRequest(_ message: String) -> Refusal {
+        Refusal(status: .badRequest, code: "badRequest", message: message)
+    }
+
+    static func refused(_ status: HTTPResponse.Status, _ message: String) -> Refusal {
+        Refusal(status: status, code: "refused", message: message)
+    }
+
+    /// - Parameter allowed: The value of `Allow`.
+    static func methodNotAllowed(_ allowed: String) -> Refusal {
+        Refusal(
+            status: .methodNotAllowed, code: "methodNotAllowed", message: "This route accepts \(allowed).",
+            headers: [.allow: allowed])
     }
 
     static func invalid(_ message: String) -> Refusal {
@@ -44,10 +84,15 @@ struct Refusal: Error {
 
 extension Refusal {
     /// The refusal of a document: 503 if it may be accepted later, otherwise 400.
-    init(_ error: VerificationError) {
+    ///
+    /// - Parameter namesApps: Whether the message may name the apps that the verifier accepts. Clients without a key
+    ///   must not learn them; those with a key know the app of the key.
+    init(_ error: VerificationError, namesApps: Bool = false) {
+        let isSecret = error.code == .otherApp && !namesApps
         self.init(
             status: error.isRetryable ? .serviceUnavailable : .badRequest, code: error.code.rawValue,
-            message: error.message, isRetryable: error.isRetryable, cause: error)
+            message: isSecret ? "The document is for an app that is not in the configuration." : error.message,
+            isRetryable: error.isRetryable, cause: error)
     }
 
     /// The refusal of a genuine document that this version cannot read: 503, so that the sender retries and a newer

@@ -133,13 +133,30 @@ extension VerifyReceiptResponder {
     private func oldResponse(
         _ document: [UInt8], _ request: VerifyReceiptRequest, _ service: LedgerService, at now: Timestamp
     ) async throws -> VerifyTransactionReceiptResponse {
-        let receipt = try await verifier.verify(transactionReceipt: document, at: now)
+        let receipt = try await verify(old: document, at: now)
         guard service.knows(receipt.bundleId, environment) else { throw VerifyReceiptStatus.accountNotFound }
         let answer = OldReceiptAnswer(receipt: receipt, environment: environment)
         let ids = [receipt.payload.originalTransactionId, receipt.payload.transactionId].compactMap { $0 }
         try service.requireAuthorized(ids, of: receipt.bundleId)
         if answer.isSubscription { try service.requireSecret(request.password, of: receipt.bundleId) }
         return try await answer.response(from: service.ledger, at: now)
+    }
+
+    /// A receipt that names the other environment is refused before the ledger is asked. The word is not signed, so it
+    /// can only refuse.
+    private func verify(old receipt: [UInt8], at now: Timestamp) async throws -> VerifiedTransactionReceipt {
+        do throws(VerificationError) {
+            return try await oldVerifier.verify(transactionReceipt: receipt, at: now)
+        } catch {
+            guard error.code == .otherEnvironment else { throw error }
+            throw environment == .production ? VerifyReceiptStatus.sandboxReceipt : .productionReceipt
+        }
+    }
+
+    private var oldVerifier: AppStoreVerifier {
+        var verifier = verifier
+        verifier.environments = [environment]
+        return verifier
     }
 }
 

@@ -13,8 +13,12 @@ struct ConfigurationMember {
         case element(Int)
     }
 
+    /// Some editors write it at the beginning of a file; a reader may ignore it (RFC 8259 section 8.1).
+    private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
+
     /// Parses the whole file.
     init(parsing text: [UInt8]) throws(ConfigurationError) {
+        let text = text.starts(with: Self.byteOrderMark) ? Array(text.dropFirst(Self.byteOrderMark.count)) : text
         do {
             self.init(text: text, path: [], value: try JSONValue(parsing: text))
         } catch {
@@ -47,7 +51,11 @@ extension ConfigurationMember {
         let member = member(name, found)
         guard let values = found.array else { return try member.scalar() }
         var texts: [String] = []
-        for value in values { texts.append(try self.member(name, value).scalar()) }
+        for value in values {
+            // An element of an array may contain a comma, such as the name of a file.
+            let text = try self.member(name, value).scalar()
+            texts.append(text.replacing("\\", with: "\\\\").replacing(",", with: "\\,"))
+        }
         return texts.joined(separator: ",")
     }
 

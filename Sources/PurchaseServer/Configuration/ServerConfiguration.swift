@@ -50,6 +50,11 @@ public struct ServerConfiguration: Sendable {
     public var requestLog = RequestLogPolicy.all
     /// The apps whose documents the ledger records.
     public var apps: [AppConfiguration] = []
+    /// The names by which the operator gave settings: of the file, a variable or an option. Without settings that
+    /// have their defaults.
+    package var givenNames: [String: String] = [:]
+    /// The variables that Kubernetes made for services, which are no settings, in order.
+    public private(set) var passedOver: [String] = []
 
     /// Whether to ask Apple's OCSP responders for the status of certificates.
     public enum Revocation: String, CaseIterable, Sendable {
@@ -162,8 +167,22 @@ extension ServerConfiguration {
         type.allCases.map(\.rawValue).joined(separator: ", ")
     }
 
+    /// The values between commas. A comma or backslash after a backslash belongs to a value, such as a file's name.
     private static func list(_ text: String) -> [String] {
-        text.split(separator: ",").map { String($0.trimming(while: { $0 == " " })) }
+        var values: [String] = []
+        var value = ""
+        var rest = text[...]
+        while let character = rest.popFirst() {
+            if character == "\\", let next = rest.first, next == "," || next == "\\" {
+                value.append(rest.removeFirst())
+            } else if character == "," {
+                values.append(value)
+                value = ""
+            } else {
+                value.append(character)
+            }
+        }
+        return (values + [value]).map { String($0[...].trimming(while: { $0 == " " })) }.filter { !$0.isEmpty }
     }
 
     /// What a simulator's address looks like.
@@ -200,10 +219,12 @@ extension ServerConfiguration {
     ///
     /// - Parameters:
     ///   - text: The text of the file; `nil` if there is no file.
-    ///   - variables: The environment. Each variable whose name begins with `QUITTANCE_` must be a setting.
+    ///   - variables: The environment. Each variable whose name begins with `QUITTANCE_` must be a setting, unless
+    ///     Kubernetes made it for a service.
     /// - Throws: ``ConfigurationError``, which names the invalid setting, and its line if it is in the file.
     public init(file text: [UInt8]?, variables: [String: String]) throws(ConfigurationError) {
         let known = Set(Self.settings.map(\.variable))
+        let variables = passingOver(variables)
         if let name = variables.keys.sorted().first(where: { $0.hasPrefix("QUITTANCE_") && !known.contains($0) }) {
             throw ConfigurationError(
                 "\(name): Unknown setting. The known ones are \(known.sorted().joined(separator: ", ")).")
@@ -211,9 +232,9 @@ extension ServerConfiguration {
         var file: ConfigurationFile?
         if let text { file = try ConfigurationFile(parsing: text, settings: Self.settings.map(\.name)) }
         for setting in Self.settings {
-            guard let value = variables[setting.variable] ?? file?.settings[setting.name],
-                !setting.read(&self, value)
-            else { continue }
+            guard let value = variables[setting.variable] ?? file?.settings[setting.name] else { continue }
+            givenNames[setting.name] = variables[setting.variable] == nil ? setting.name : setting.variable
+            guard !setting.read(&self, value) else { continue }
             let message = "Expected \(setting.expected), found “\(value)”."
             guard variables[setting.variable] == nil, let file else {
                 throw ConfigurationError("\(setting.variable): \(message)")
@@ -227,8 +248,8 @@ extension ServerConfiguration {
     /// time is part of the trust, since certificates and access are valid at a time.
     ///
     /// - Parameter trusted: The roots of ``roots``, with Apple's if they are trusted too.
-    /// - Throws: ``ConfigurationError`` if a simulator's root is trusted beside another one's, or if ``simulatorClock`` is
-    ///   set for a server that trusts other roots than a simulator's.
+    /// - Throws: ``ConfigurationError`` if a simulator's root is trusted beside another one's, or if ``simulatorClock``
+    ///   is set for a server that trusts other roots than a simulator's.
     package func requireSimulatorAlone(_ trusted: TrustRoots) throws(ConfigurationError) {
         let (some, all) = trusted.simulated
         guard some == all else {
@@ -244,9 +265,21 @@ extension ServerConfiguration {
             """)
     }
 
+    /// The environment without variables of Kubernetes, whose names it notes.
+    private mutating func passingOver(_ variables: [String: String]) -> [String: String] {
+        let settings = variables.filter { !KubernetesVariable.matches($0.key, $0.value) }
+        passedOver = variables.keys.filter { settings[$0] == nil }.sorted()
+        return settings
+    }
+
+    /// The name by which the operator gave a setting; its name in the file if it has its default.
+    package func givenName(_ setting: String) -> String { givenNames[setting] ?? setting }
+
     /// - Throws: ``ConfigurationError`` if both listeners have the same address. Port 0 stands for any free port.
     package func requireTwoAddresses() throws(ConfigurationError) {
         guard port != 0, port == healthPort, hostname == healthHostname ?? hostname else { return }
-        throw ConfigurationError("port and healthPort are both \(port) on \(hostname): choose another healthPort.")
+        let (name, other) = (givenName("port"), givenName("healthPort"))
+        let address = ListeningAddress(hostname: hostname, port: port)
+        throw ConfigurationError("\(name) and \(other) are both \(address): choose another \(other).")
     }
 }

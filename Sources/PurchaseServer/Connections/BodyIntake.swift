@@ -4,6 +4,7 @@ import HTTPTypes
 package import Hummingbird
 package import Logging
 import NIOCore
+import NIOHTTPTypes
 
 /// Reads the bodies of requests within the bounds. Short bodies are handled at once, on the thread of their connection;
 /// long ones wait in a queue for other threads.
@@ -28,11 +29,13 @@ package final class BodyIntake: Sendable {
     ///
     /// - Throws: `HTTPError`: 413 if the body is longer than `limit`, 408 if it takes too long to arrive, 400 if it is
     ///   incomplete or the client disconnects before its turn; ``Refusal/overloaded`` if it is long and too many bytes
-    ///   are in flight.
+    ///   are in flight; ``Refusal/encoded`` if it is compressed.
     package func withBody<Result: Sendable>(
         of request: Request, upTo limit: Int, _ handle: @Sendable ([UInt8]) async throws -> Result
     ) async throws -> Result {
         let connection = ClientConnection.current
+        try request.requirePlainBody(upTo: limit)
+        if request.headers.contains(.expect) { connection?.requestBody() }
         let client = bounds.client(connection?.peer, request.headers)
         var taken = 0
         defer { if taken > 0 { budget.release(taken, of: client) } }
@@ -54,12 +57,19 @@ package final class BodyIntake: Sendable {
 }
 
 extension Request {
+    private var announcedLength: Int { headers[.contentLength].flatMap { Int($0) } ?? 0 }
+
+    /// Refuses a body by the head alone, so that a client which waits for 100 (Continue) does not send it.
+    fileprivate func requirePlainBody(upTo limit: Int) throws {
+        guard announcedLength <= limit else { throw HTTPError(.contentTooLarge) }
+        guard ["", "identity"].contains(headers[.contentEncoding]?.lowercased() ?? "") else { throw Refusal.encoded }
+    }
+
     /// Reads the whole body.
     ///
     /// - Parameter reserve: Called before bytes beyond ``ServerBounds/shortBody`` are kept, with their number.
     fileprivate func body(upTo limit: Int, _ reserve: (Int) throws -> Void) async throws -> [UInt8] {
-        let length = headers[.contentLength].flatMap { Int($0) } ?? 0
-        guard length <= limit else { throw HTTPError(.contentTooLarge) }
+        let length = announcedLength
         var bytes: [UInt8] = []
         var iterator = body.makeAsyncIterator()
         while let chunk = try await iterator.nextChunk() {
@@ -93,6 +103,11 @@ struct ClientConnection: Sendable {
 
     /// The address of the client or proxy.
     var peer: IPAddress?
+    var channel: any Channel
+
     /// Completes when the connection is closed.
-    var closed: EventLoopFuture<Void>
+    var closed: EventLoopFuture<Void> { channel.closeFuture }
+
+    /// Sends 100 (Continue), for which the client waits before it sends the body (RFC 9110 section 10.1.1).
+    func requestBody() { channel.writeAndFlush(HTTPResponsePart.head(HTTPResponse(status: .continue)), promise: nil) }
 }

@@ -118,6 +118,8 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch unwrapOutboundIn(data) {
+        case .head(let head) where head.status.kind == .informational:
+            context.write(data, promise: promise)
         case .head(var head):
             if !isBodyComplete { isLast = true }
             guard isLast else { return context.write(data, promise: promise) }

@@ -35,12 +35,17 @@ struct EventLoopChannel: ServerChildChannel {
         }
         channel.closeFuture.whenComplete { _ in counter.leave(peer) }
         channel.setBuffers()
-        return http.setup(channel: channel, logger: logger)
+        let value = http.setup(channel: channel, logger: logger)
+        do {
+            try RequestRules.add(to: channel.pipeline.syncOperations)
+        } catch {
+            return channel.eventLoop.makeFailedFuture(error)
+        }
+        return value
     }
 
     func handle(value: HTTP1Channel.Value, logger: Logger) async {
-        let connection = ClientConnection(
-            peer: IPAddress(value.channel.remoteAddress), closed: value.channel.closeFuture)
+        let connection = ClientConnection(peer: IPAddress(value.channel.remoteAddress), channel: value.channel)
         await ClientConnection.$current.withValue(connection) {
             await withTaskExecutorPreference(EventLoopExecutor(loop: value.channel.eventLoop)) {
                 await http.handle(value: value, logger: logger)

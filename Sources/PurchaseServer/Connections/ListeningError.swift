@@ -6,43 +6,62 @@ import ServiceLifecycle
 
 /// Why a server cannot listen on an address.
 public struct ListeningError: Error, CustomStringConvertible {
-    /// A sentence that begins with the setting, the port and the address.
-    public let description: String
+    /// The setting to change: `port`, `hostname`, `healthPort` or `healthHostname`.
+    public let setting: String
+    /// A sentence that begins with the address.
+    public let message: String
 
-    init(_ address: ListeningAddress, _ error: IOError) {
-        description =
+    /// The setting and the message.
+    public var description: String { "\(setting): \(message)" }
+
+    init(_ settings: ListeningSettings, _ address: ListeningAddress, _ error: IOError) {
+        let reason =
             switch error.errnoCode {
-            case EADDRINUSE: "\(address) is in use."
-            case let code: "\(address): cannot listen: \(String(cString: strerror(code)))."
+            case EADDRINUSE: "is in use"
+            case let code: "cannot be listened on: \(String(cString: strerror(code)))"
             }
+        setting = error.errnoCode == EADDRNOTAVAIL ? settings.hostname : settings.port
+        message = "\(address) \(reason)."
     }
 
-    init(unknown address: ListeningAddress) {
-        description = "\(address): cannot listen: the hostname has no address."
+    init(_ settings: ListeningSettings, unknown address: ListeningAddress) {
+        setting = settings.hostname
+        message = "\(address) cannot be listened on: the hostname has no address."
     }
 }
 
-/// An address to listen on, and the setting of its port.
-struct ListeningAddress: Sendable, CustomStringConvertible {
-    var setting: String
+/// The settings of an address to listen on.
+struct ListeningSettings: Sendable {
     var hostname: String
-    var port: Int
+    var port: String
+}
 
-    var description: String { "\(setting) \(port) on \(hostname)" }
+/// An address to listen on.
+package struct ListeningAddress: Sendable, CustomStringConvertible {
+    package var hostname: String
+    package var port: Int
+
+    package init(hostname: String, port: Int) {
+        (self.hostname, self.port) = (hostname, port)
+    }
+
+    /// As in a URL: an IPv6 address is in brackets (RFC 3986 section 3.2.2).
+    package var description: String { hostname.contains(":") ? "[\(hostname)]:\(port)" : "\(hostname):\(port)" }
 }
 
 /// Runs a server, and adds the address to the error if it cannot listen: the system's error does not name it.
 struct NamingListener<Application: Service>: Service {
     let application: Application
+    let settings: ListeningSettings
     let address: ListeningAddress
 
     func run() async throws {
         do {
             try await application.run()
         } catch let error as IOError {
-            throw ListeningError(address, error)
+            throw ListeningError(settings, address, error)
         } catch is SocketAddressError.UnknownHost {
-            throw ListeningError(unknown: address)
+            throw ListeningError(settings, unknown: address)
         }
     }
 }

@@ -62,10 +62,17 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         let notes = RequestNotes(id: state.ids.id(request.headers))
         let duration = clock.stopwatch()
         var response = await RequestNotes.$current.withValue(notes) {
-            do { return try await next(request, context) } catch {
+            do {
+                if let fault = MalformedRequest(path: request.head.path) { throw fault.refusal }
+                return try await next(request, context)
+            } catch {
                 return errors.response(to: error, of: notes, route: context.route)
             }
         }
+        // The length stays (RFC 9110 section 9.3.2).
+        if request.method == .head { response = response.createHeadResponse() }
+        // Answers are about one customer at one moment, so no cache on the way or on a device may keep them.
+        response.headers[.cacheControl] = "no-store"
         if let name = HTTPField.Name.requestID { response.headers[name] = notes.id }
         let all = notes.all
         if let failure = all.failure { errors.log(failure, of: notes, route: context.route) }

@@ -194,7 +194,8 @@ extension Refusal {
     fileprivate static func customerToken(_ code: String, _ message: String) -> Refusal {
         Refusal(
             status: .unauthorized, code: code,
-            message: "Send a token for the customer, created by your backend, as \(tokenHeader). \(message)")
+            message: "Send a token for the customer, created by your backend, as \(tokenHeader). \(message)",
+            headers: [.wwwAuthenticate: bearer("invalid_token", code)])
     }
 
     fileprivate static func invalidToken(_ reason: String) -> Refusal {

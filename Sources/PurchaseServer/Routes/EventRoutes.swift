@@ -16,8 +16,8 @@ struct EventRoutes: Sendable {
 
     private func events(_ request: KeyedRequest) async throws -> EventsBody? {
         let query = request.request.uri.queryParameters
-        guard let limit = Int(query["limit"] ?? "100") else {
-            throw Refusal.invalid("limit must be a whole number of at most \(Self.pageLimit).")
+        guard let limit = Int(query["limit"] ?? "100"), (1...Self.pageLimit).contains(limit) else {
+            throw Refusal.invalid("limit must be a whole number from 1 to \(Self.pageLimit).")
         }
         // A backend that expected only production events would deliver goods for sandbox purchases.
         guard query["environment"] == nil else {
@@ -28,7 +28,7 @@ struct EventRoutes: Sendable {
             return EventsBody(
                 try await request.ledger.events(
                     of: request.scope.bundleId, after: query["after"].map { EventCursor(rawValue: String($0)) },
-                    limit: min(max(1, limit), Self.pageLimit)))
+                    limit: limit))
         } catch let error as EventCursorError {
             throw Refusal(error)
         }

@@ -33,7 +33,7 @@ extension LedgerService {
         do {
             let time = try await lastNotification.time(in: ledger)
             logger.notice(
-                time == nil ? "No notification has been accepted" : "The last notification was accepted",
+                time == nil ? "No accepted notification is known" : "The last notification was accepted",
                 metadata: time.map { ["at": .string($0.iso8601)] })
         } catch {
             logger.error("Storage failed", metadata: ["error": .string("\(error)")])

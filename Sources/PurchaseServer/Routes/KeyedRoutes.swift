@@ -45,11 +45,14 @@ struct KeyedRoutes: Sendable {
     }
 
     private func key(of request: Request, at now: Timestamp) async throws -> APIKey {
-        let header = request.headers[.authorization] ?? ""
-        guard header.prefix(7).lowercased() == "bearer ", let (id, secret) = APIKey.parts(of: header.dropFirst(7)),
+        guard let header = request.headers[.authorization] else { throw Refusal.noKey }
+        // One or more spaces separate the scheme from the key (RFC 9110 section 11.4).
+        guard header.prefix(7).lowercased() == "bearer ",
+            let (id, secret) = APIKey.parts(of: header.dropFirst(7).drop { $0 == " " }),
             let key = try await service.keys.key(id, in: service.ledger, at: now), key.admits(secret)
-        else { throw Refusal.noKey }
+        else { throw Refusal.invalidKey }
         RequestNotes.add { $0.key = key.id }
+        guard service.verifier.apps.contain(key.bundleId) else { throw Refusal.keyOfUnknownApp }
         return key
     }
 }

@@ -48,7 +48,7 @@ struct Submission: Sendable {
                 let verified = try await verifier.verify(presented: document, at: now)
                 if names.insert(verified.id).inserted { evidence.append(verified) }
             } catch {
-                var refusal = Refusal(error)
+                var refusal = Refusal(error, namesApps: true)
                 refusal.message = "\(isList ? "documents[\(index)]" : "document"): \(refusal.message)"
                 throw refusal
             }

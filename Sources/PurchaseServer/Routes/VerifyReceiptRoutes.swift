@@ -30,7 +30,7 @@ struct VerifyReceiptRoutes: Sendable {
         } catch let refusal as Refusal where refusal.isOverload {
             // Some clients of verifyReceipt look at the HTTP status, others at the status in the body. Both say: retry.
             var response = Response(refusal.status, json: VerifyReceiptResponse(status: .unavailable).json)
-            response.headers[.retryAfter] = "\(ServerBounds.retryAfter)"
+            response.headers.append(contentsOf: refusal.headers)
             return response
         }
     }

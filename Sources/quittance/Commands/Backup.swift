@@ -112,6 +112,8 @@ private struct PartialFile {
         guard file >= 0 else {
             throw Failure("Cannot create a file in \(URL(fileURLWithPath: path).deletingLastPathComponent().path)")
         }
+        // Whatever the umask.
+        fchmod(file, 0o600)
         close(file)
     }
 

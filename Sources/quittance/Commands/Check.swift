@@ -39,11 +39,12 @@ struct Check: AsyncParsableCommand {
     }
 }
 
-/// Ends the command with status 1 if the ledger cannot be read or written.
+/// Ends the command with status 1 if the ledger cannot be read or written, whatever error damage brings up. Status 2 is
+/// left to wrong usage, and to output that cannot be written.
 private func endingOnDamage(_ body: () async throws -> Void) async throws {
     do {
         try await body()
-    } catch let error as LedgerStorageError {
+    } catch let error where !(error is ExitCode || error is ValidationError) {
         Terminal.printError("quittance: \(error)")
         throw ExitCode(1)
     }
@@ -68,9 +69,9 @@ struct Rebuild: AsyncParsableCommand {
 
     func run() async throws {
         let composition = try options.composition()
-        try await requireUndamagedFile(composition)
-        let storage = try composition.storage()
         try await endingOnDamage {
+            try await requireUndamagedFile(composition)
+            let storage = try composition.storage()
             let rebuilt = try await rebuild(composition, storage)
             try storage.close()
             try report(rebuilt)

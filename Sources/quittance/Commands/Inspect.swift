@@ -10,7 +10,8 @@ struct Inspect: ParsableCommand {
         abstract: "Show the content of a document without verifying it.",
         discussion: """
             Reads an app receipt (binary or base64), an old transaction receipt, any compact JWS, a {"signedPayload": \
-            …} notification, or a verifyReceipt request or response. A file may contain many documents, one per line.
+            …} notification, or a verifyReceipt request or response. A file may contain many documents, one per \
+            line; each answer then names its line.
 
             Exit status: 0 shown; 2 unreadable input or wrong usage.
             """)
@@ -26,21 +27,23 @@ struct Inspect: ParsableCommand {
         for item in Input.documents(file) {
             do {
                 let finding = try Finding(item.document.get())
-                try Terminal.print(json ? finding.json : "Not verified: ".styled(.dim) + finding.text)
+                try Terminal.print(
+                    json ? finding.json(line: item.line) : item.place + "Not verified: ".styled(.dim) + finding.text)
             } catch let exit as ExitCode {
                 throw exit
             } catch {
                 failed = true
                 Terminal.printError("quittance: \(item.place)\("\(error)".printable)")
-                if json { try Terminal.print(Self.json(error)) }
+                if json { try Terminal.print(Self.json(error, line: item.line)) }
             }
         }
         if failed { throw ExitCode(2) }
     }
 
-    private static func json(_ error: any Error) -> String {
+    private static func json(_ error: any Error, line: Int?) -> String {
         var writer = JSONWriter()
         writer.object { json in
+            if let line { json.member("line", number: Int64(line)) }
             json.member("code", "malformed")
             json.member("reason", "\(error)")
         }
@@ -86,9 +89,10 @@ private enum Finding {
         }
     }
 
-    var json: String {
+    func json(line: Int?) -> String {
         var writer = JSONWriter()
         writer.object { json in
+            if let line { json.member("line", number: Int64(line)) }
             switch self {
             case .receipt(let container, let receipt): json.finding(container, receipt)
             case .transactionReceipt(let receipt): json.finding(receipt)

@@ -22,7 +22,10 @@ struct Keys: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Create a key. It is shown once: the ledger stores only its hash.",
             discussion: """
-                  quittance keys create --name backend --bundle-id com.example.notes --config quittance.json
+                The key goes to standard output, and is valid if the exit status is 0.
+
+                  quittance keys create --name backend --role server --bundle-id com.example.notes \
+                --config quittance.json
                   quittance keys create --name ios --role client --bundle-id com.example.notes --config quittance.json
                 """)
 
@@ -32,7 +35,7 @@ struct Keys: AsyncParsableCommand {
         var name: String
 
         @Option(help: "The role of the key.")
-        var role = APIKey.Role.server
+        var role: APIKey.Role
 
         @Option(help: "The app of the key. May be omitted if the configuration has only one.")
         var bundleId: String?
@@ -53,12 +56,27 @@ struct Keys: AsyncParsableCommand {
             var composition = try options.composition()
             let app = try composition.configuration.bundleId(bundleId)
             let storage = try composition.storage()
+            if composition.configuration.apps.isEmpty, try await !storage.hasServed(app) {
+                Terminal.printError(
+                    "quittance: No server with this ledger has had the app \(app) yet. "
+                        + "Until one does, the key opens nothing.")
+            }
             let (key, text) = APIKey.make(
                 name: name, role: role, bundleId: app, at: composition.now(), using: &composition.random)
-            try await Ledger(storage: storage).put(key)
-            try storage.close()
-            Terminal.printError("Created a \(role) key for \(app). It is not shown again:")
+            // First, so that the ledger has no key that was never shown.
             try Terminal.print(text)
+            try await store(key, in: storage)
+            Terminal.printError("Created a \(role) key for \(app). It is not shown again.")
+        }
+
+        private func store(_ key: APIKey, in storage: SQLiteLedgerStorage) async throws {
+            do {
+                try await Ledger(storage: storage).put(key)
+                try storage.close()
+            } catch let error as LedgerStorageError {
+                Terminal.printError("quittance: The key was not stored, and is not valid: \(error)")
+                throw ExitCode(1)
+            }
         }
     }
 
@@ -72,31 +90,64 @@ struct Keys: AsyncParsableCommand {
             defer { try? storage.close() }
             for key in try await Ledger(storage: storage).apiKeys() {
                 let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "created \(key.createdAt.iso8601)"
-                try Terminal.print("\(key.id)  \(key.role)  \(key.bundleId)  \(key.name)  \(state)")
+                try Terminal.print("\(key.shown)  \(state)")
             }
         }
     }
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Revoke a key. A running server refuses it within a second.")
+            abstract: "Revoke a key. A running server refuses it within a second.",
+            discussion: """
+                Pass the whole key, or - to read it from standard input, which keeps it out of the history of your \
+                shell. If you do not have the key, pass the id that quittance keys list shows.
+
+                  quittance keys revoke - --config quittance.json
+                  quittance keys revoke --id 5tnvindf --config quittance.json
+                """)
 
         @OptionGroup var options: ServerOptions
 
-        @Argument(help: "The key's id, as quittance keys list shows it: the part after qt_.")
-        var id: String
+        // Several are parsed and then refused here, since the parser would print those that it does not expect.
+        @Argument(help: ArgumentHelp("The whole key, or - for standard input. It is not printed.", valueName: "key"))
+        var keys: [String] = []
+
+        @Option(help: "The id of the key in quittance keys list, instead of the key.")
+        var id: String?
+
+        func validate() throws {
+            guard keys.count + (id == nil ? 0 : 1) == 1 else {
+                throw ValidationError("Pass either one whole key, or --id with the id in quittance keys list.")
+            }
+        }
 
         func run() async throws {
             let composition = try options.composition()
+            let (id, secret) = try requested()
             let storage = try composition.storage()
             let ledger = Ledger(storage: storage)
-            guard var key = try await ledger.apiKey(id) else {
-                throw ValidationError("There is no key \(id). quittance keys list shows all keys.")
+            // No message has the argument, which may be a secret, or most of one.
+            guard var key = try await ledger.apiKey(id), secret.map(key.has) ?? true else {
+                throw ValidationError("The ledger has no such key. quittance keys list shows all keys.")
             }
-            key.revokedAt = key.revokedAt ?? composition.now()
+            if let date = key.revokedAt {
+                return try Terminal.print("Was revoked already, \(date.iso8601): \(key.shown)")
+            }
+            key.revokedAt = composition.now()
             try await ledger.put(key)
             try storage.close()
-            try Terminal.print("Revoked \(id).")
+            try Terminal.print("Revoked: \(key.shown)")
+        }
+
+        /// The id of the key, and its secret unless the id alone was passed.
+        private func requested() throws -> (id: String, secret: String?) {
+            if let id { return (id, nil) }
+            let text = keys == ["-"] ? readLine() : keys.first
+            guard let (id, secret) = APIKey.parts(of: text ?? "") else {
+                throw ValidationError(
+                    "This is not a whole key, qt_ with 53 more characters. To revoke a key by its id, pass --id.")
+            }
+            return (id, secret)
         }
     }
 
@@ -147,6 +198,18 @@ struct Keys: AsyncParsableCommand {
             }
             try Terminal.print(token)
         }
+    }
+}
+
+extension APIKey {
+    /// What the list shows of the key. The ledger may have names from other programs.
+    fileprivate var shown: String { "\(id.printable)  \(role)  \(bundleId.printable)  \(name.printable)" }
+}
+
+extension SQLiteLedgerStorage {
+    /// Whether a server with this ledger has had this app: each evaluates the catalogue of its apps.
+    fileprivate func hasServed(_ bundleId: String) async throws -> Bool {
+        try await load(LedgerQuery { $0.catalogues = [bundleId] }).catalogues[bundleId] != nil
     }
 }
 

@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import ArgumentParser
+import Dispatch
 import LedgerSQLite
 import Logging
 import PurchaseServer
@@ -26,8 +27,9 @@ struct Serve: AsyncParsableCommand {
             GET  /v1/events                 changes, page by page
 
             As with Apple's endpoint, verifyReceipt answers the receipts of any app: compare bundle_id in the \
-            response. Sandbox and production purchases are kept apart. On SIGTERM the server finishes running \
-            requests, then exits.
+            response. Sandbox and production purchases are kept apart. On SIGTERM or SIGINT the server finishes \
+            running requests, then exits; a second one ends it at once. SIGHUP is ignored: restart the server to \
+            change its configuration.
 
               quittance serve
               quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
@@ -85,10 +87,18 @@ struct Serve: AsyncParsableCommand {
         try Self.requireLedgerAndApps(configuration)
         var composition = Composition(configuration)
         let logger = composition.logger()
+        logger.info("Quittance starts", metadata: ["version": "\(ServerApplication.version)"])
+        warnAboutPassedOver(configuration.passedOver, logger)
         guard configuration.database != nil else { return try await serve(composition, nil, logger) }
         let verifier = try composition.verifier()
         try await composition.takeSimulatorTime(logger)
-        let storage = try composition.storage(createIfMissing: true)
+        let storage = try composition.storageForServing()
+        if let failure = storage.lockFailure {
+            logger.warning(
+                "The ledger cannot be locked: make sure that no other server uses it",
+                metadata: ["reason": "\(failure)"])
+        }
+        if let warning = composition.exposure { logger.warning("\(warning)") }
         let service = composition.service(storage, verifier)
         if !configuration.roots.isEmpty {
             logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
@@ -137,8 +147,8 @@ struct Serve: AsyncParsableCommand {
     /// The configuration of the file and the environment, overridden by the options of this command.
     private func resolvedConfiguration() throws -> ServerConfiguration {
         var configuration = try options.configuration()
-        if let port { configuration.port = port }
-        if let hostname { configuration.hostname = hostname }
+        if let port { (configuration.port, configuration.givenNames["port"]) = (port, "--port") }
+        if let hostname { (configuration.hostname, configuration.givenNames["hostname"]) = (hostname, "--hostname") }
         if let environment { configuration.environment = environment }
         if let simulatorClock { configuration.simulatorClock = simulatorClock }
         for id in bundleIds where !configuration.apps.contains(where: { $0.identity.bundleId == id }) {
@@ -152,23 +162,39 @@ struct Serve: AsyncParsableCommand {
         return configuration
     }
 
+    private func warnAboutPassedOver(_ variables: [String], _ logger: Logger) {
+        guard !variables.isEmpty else { return }
+        logger.warning(
+            "Variables of a Kubernetes service are no settings: set enableServiceLinks to false, or rename the service",
+            metadata: ["passedOver": "\(variables.joined(separator: " "))"])
+    }
+
     private func serve(_ composition: Composition, _ service: LedgerService?, _ logger: Logger) async throws {
         let configuration = composition.configuration
         let server = composition.server(service, logger)
         allowOpenFiles(for: configuration.bounds.connections, logger)
-        try await server.run(
-            hostname: configuration.hostname, port: configuration.port,
-            healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
-        ) { listener, port in
-            // The server runs even if standard output cannot be written.
-            switch listener {
-            case .requests:
-                let address = "http://\(configuration.hostname):\(port)"
-                try? Terminal.print(welcome(address, configuration))
-            case .health:
-                let hostname = configuration.healthHostname ?? configuration.hostname
-                try? Terminal.print("Health checks are also answered on http://\(hostname):\(port)/health/live.\n")
-            }
+        let signals = handleServerSignals(logger)
+        defer { for signal in signals { signal.cancel() } }
+        do {
+            try await server.run(
+                hostname: configuration.hostname, port: configuration.port,
+                healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
+            ) { announce($0, port: $1, configuration) }
+        } catch let error as ListeningError {
+            throw ValidationError("\(configuration.givenName(error.setting)): \(error.message)")
+        }
+    }
+
+    /// Prints the address of a listener. The server runs even if standard output cannot be written.
+    private func announce(_ listener: ServerApplication.Listener, port: Int, _ configuration: ServerConfiguration) {
+        switch listener {
+        case .requests:
+            let address = ListeningAddress(hostname: configuration.hostname, port: port)
+            try? Terminal.print(welcome("http://\(address)", configuration))
+        case .health:
+            let hostname = configuration.healthHostname ?? configuration.hostname
+            let address = ListeningAddress(hostname: hostname, port: port)
+            try? Terminal.print("Health checks are also answered on http://\(address)/health/live.\n")
         }
     }
 
@@ -186,7 +212,7 @@ struct Serve: AsyncParsableCommand {
             The ledger is \(database), for \(apps.joined(separator: ", ")). Its API needs a key. Create one in another \
             terminal:
 
-              quittance keys create --name try --bundle-id \(apps[0]) --database \(database)
+              quittance keys create --name try --role server --bundle-id \(apps[0]) --database \(database)
               curl -s \(address)/v1/events -H 'Authorization: Bearer qt_…'
 
             """

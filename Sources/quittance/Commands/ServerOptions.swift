@@ -46,13 +46,17 @@ struct ServerOptions: ParsableArguments {
         } catch {
             throw ValidationError(error.line == nil ? error.message : "\(config ?? "") \(error)")
         }
-        if let database { configuration.database = database }
-        if !roots.isEmpty { configuration.roots = roots }
+        if let database { (configuration.database, configuration.givenNames["database"]) = (database, "--database") }
+        if !roots.isEmpty { (configuration.roots, configuration.givenNames["roots"]) = (roots, "--root") }
         return configuration
     }
 
-    /// The parts of the program, built from this configuration.
-    func composition() throws -> Composition { Composition(try configuration()) }
+    /// The parts of the program, built from this configuration. Warns if other users of the machine may read the ledger.
+    func composition() throws -> Composition {
+        let composition = Composition(try configuration())
+        if let warning = composition.exposure { Terminal.printError("quittance: \(warning)") }
+        return composition
+    }
 }
 
 // The cases of these enumerations are values of options.

@@ -4,7 +4,6 @@ import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
 import PurchaseServer
-import Synchronization
 
 /// `quittance verify`: verifies documents.
 struct Verify: AsyncParsableCommand {
@@ -12,10 +11,13 @@ struct Verify: AsyncParsableCommand {
         abstract: "Verify that the App Store signed a document for your app and environment.",
         discussion: """
             Reads an app receipt (binary or base64), an old transaction receipt, any compact JWS, a {"signedPayload": \
-            …} notification or a verifyReceipt request. A file may contain many documents, one per line.
+            …} notification or a verifyReceipt request. A file may contain many documents, one per line. Each answer \
+            then names its line, and answers have the order of the lines. All cores are used, and files of any size \
+            take little memory.
 
             Exit status: 0 verified; 1 refused, with code and reason on standard error; 2 unreadable input or wrong \
-            usage.
+            usage; 3 genuine, but the document names no app to compare with --bundle-id, as renewal info: verify the \
+            transaction with the same originalTransactionId too. Of many documents the worst counts: 2, 1, 3, 0.
 
               quittance verify receipt.b64 --bundle-id com.example.notes
               quittance verify - --bundle-id com.example.notes --environment sandbox --json < transaction.jws
@@ -101,24 +103,10 @@ struct Verify: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var verifier = try verifier()
-        let checks = Checks()
-        if explain { verifier.onCheck = { checks.add($0) } }
-        let now = at ?? SystemClock.now()
-        var status: Int32 = 0
-        for item in Input.documents(file) {
-            let verdict = await Verdict(item.document, verifier: verifier, device: device, at: now)
-            status = max(status, verdict.exitStatus)
-            let passed = explain ? checks.take() : nil
-            if let passed, !json { try Terminal.print(verdict.explanation(passed)) }
-            if let errorText = verdict.errorText { Terminal.printError("quittance: \(item.place)\(errorText)") }
-            if json {
-                try Terminal.print(verdict.json(passed))
-            } else if let text = verdict.text {
-                try Terminal.print(text)
-            }
-        }
-        if status != 0 { throw ExitCode(status) }
+        let verification = BatchVerification(
+            verifier: try verifier(), device: device, now: at ?? SystemClock.now(), explain: explain, json: json)
+        let status = try await verification.run(BatchReader(file))
+        if status != .verified { throw ExitCode(status.code) }
     }
 
     private func verifier() throws -> AppStoreVerifier {
@@ -129,20 +117,6 @@ struct Verify: AsyncParsableCommand {
         verifier.apps = .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) })
         verifier.environments = environments.isEmpty ? [.production] : Set(environments)
         return verifier
-    }
-}
-
-/// Collects the checks that a document passes.
-private final class Checks: Sendable {
-    private let passed = Mutex<[VerificationCheck]>([])
-
-    func add(_ check: VerificationCheck) { passed.withLock { $0.append(check) } }
-
-    func take() -> [VerificationCheck] {
-        passed.withLock { checks in
-            defer { checks = [] }
-            return checks
-        }
     }
 }
 

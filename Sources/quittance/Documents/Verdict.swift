@@ -4,6 +4,27 @@ import AppStoreModel
 import AppStoreTrust
 import ReceiptCoding
 
+/// How `verify` ends, from the best to the worst.
+enum VerifyStatus: Int, Comparable {
+    case verified
+    /// Genuine, but the document names no app that could be compared.
+    case appUnknown
+    case refused
+    case unreadable
+
+    /// The exit status.
+    var code: Int32 {
+        switch self {
+        case .verified: 0
+        case .appUnknown: 3
+        case .refused: 1
+        case .unreadable: 2
+        }
+    }
+
+    static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+}
+
 /// The outcome for one document.
 enum Verdict {
     case receipt(Verified<AppReceipt>)
@@ -39,13 +60,12 @@ enum Verdict {
         }
     }
 
-    var isVerified: Bool { exitStatus == 0 }
-
-    var exitStatus: Int32 {
+    var status: VerifyStatus {
         switch self {
-        case .receipt, .transactionReceipt, .token: 0
-        case .refused: 1
-        case .unreadable: 2
+        case .receipt, .transactionReceipt: .verified
+        case .token(let token): token.namesApp ? .verified : .appUnknown
+        case .refused: .refused
+        case .unreadable: .unreadable
         }
     }
 
@@ -68,12 +88,15 @@ enum Verdict {
 
     /// The outcome as JSON.
     ///
-    /// - Parameter checks: The passed checks; `nil` to leave them out.
-    func json(_ checks: [VerificationCheck]?) -> String {
+    /// - Parameters:
+    ///   - line: The number of the document's line; `nil` if the input is one document.
+    ///   - checks: The passed checks; `nil` to leave them out.
+    func json(line: Int?, _ checks: [VerificationCheck]?) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { json in
+            if let line { json.member("line", number: Int64(line)) }
             json.name("verified")
-            json.bool(isVerified)
+            json.bool(status < .refused)
             switch self {
             case .receipt(let receipt):
                 json.summary(of: receipt)
@@ -99,7 +122,7 @@ enum Verdict {
                 json.endArray()
             }
         }
-        return String(decoding: writer.bytes, as: UTF8.self)
+        return writer.bytes
     }
 
     /// The passed checks in order, and the failed one.
@@ -129,10 +152,16 @@ enum Verdict {
                 + "  The environment is not signed: a sandbox purchase looks the same.\n"
         case .token(let token):
             "Verified: ".styled(.green) + Report.payload(token.payload, JSONDocument(recognizing: token.payload))
-                + (token.bundleId == nil ? "  The document has no bundle id, so none was compared.\n" : "")
+                + (token.namesApp ? "" : "  The document has no bundle id, so none was compared.\n")
         case .refused, .unreadable: nil
         }
     }
+}
+
+extension Verified {
+    /// Whether the document names its app, so that it was compared. A retention request has no bundle id, but in
+    /// production it names the app's Apple ID.
+    fileprivate var namesApp: Bool { bundleId != nil || kind == .retentionRequest && environment == .production }
 }
 
 extension AppStoreVerifier {

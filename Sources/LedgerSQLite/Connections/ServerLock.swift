@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import PurchaseLedger
+import Synchronization
+
+/// Keeps a second server from a ledger: an exclusive `flock` of a file beside the ledger, `FILE-lock`.
+///
+/// The system releases the lock when the process ends, however it ends. The file stays, and says nothing: only its
+/// lock counts, so no process id can be mistaken for that of another container. The lock is not on the ledger's own
+/// file, because a close of that file would release SQLite's locks (`fcntl`) of the whole process, and because NFS
+/// makes a `flock` out of such locks, which would shut out SQLite itself. It does not concern commands that may run
+/// beside a server.
+final class ServerLock: Sendable {
+    /// Why there is no lock: the file system has none, or the file cannot be created. `nil` if there is one.
+    let failure: String?
+    private let descriptor: Mutex<Int32?>
+
+    /// - Parameter ledger: The path of the ledger. A link leads to the lock of its target, as with SQLite's own files.
+    /// - Throws: `LedgerStorageError` `unavailable` if another server has the lock.
+    init(_ ledger: String) throws {
+        let outcome = try Self.lock(URL(fileURLWithPath: ledger).resolvingSymlinksInPath().path + "-lock")
+        failure = outcome.failure
+        descriptor = Mutex(outcome.descriptor)
+    }
+
+    private static func lock(_ path: String) throws -> (descriptor: Int32?, failure: String?) {
+        let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard file >= 0 else { return (nil, "\(path): \(String(cString: strerror(errno)))") }
+        guard flock(file, LOCK_EX | LOCK_NB) != 0 else { return (file, nil) }
+        let error = errno
+        close(file)
+        guard error != EWOULDBLOCK else {
+            throw LedgerStorageError(
+                .unavailable, "Another server uses this ledger: stop it first. fuser \(path) names its process")
+        }
+        return (nil, "\(path): \(String(cString: strerror(error)))")
+    }
+
+    deinit { release() }
+
+    /// Lets another server use the ledger.
+    func release() {
+        let file = descriptor.withLock { file in
+            defer { file = nil }
+            return file
+        }
+        if let file { close(file) }
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTPTypes
+import NIOHTTP1
+
+/// Why no route sees a request: it breaks a rule of HTTP itself, or needs a part of HTTP that the server does not have.
+///
+/// ``RequestRules`` finds these faults before the routes. It puts the fault in the place of the request's path, so that
+/// the response has the same body, header fields and log line as that of any other error.
+enum MalformedRequest: String, CaseIterable {
+    case syntax
+    case host
+    case target
+    case framing
+    case coding
+    case expectation
+    case uri
+    case head
+    case method
+    case version
+
+    /// Begins the paths below. No client can send one, since a request line ends its target at a space.
+    private static let prefix = "malformed "
+
+    /// The path of a request with this fault.
+    var path: String { Self.prefix + rawValue }
+
+    init?(path: String?) {
+        guard let path, path.hasPrefix(Self.prefix) else { return nil }
+        self.init(rawValue: String(path.dropFirst(Self.prefix.count)))
+    }
+
+    var refusal: Refusal {
+        switch self {
+        case .syntax: .badRequest("The request is not valid HTTP/1.1.")
+        case .host: .badRequest("Send exactly one valid Host header field.")
+        case .target: .badRequest("The request target is neither a path that begins with / nor an http URL.")
+        case .framing: .badRequest("The length of the body is not clear from Content-Length and Transfer-Encoding.")
+        case .coding: .refused(.notImplemented, "The server reads no transfer coding but chunked.")
+        case .expectation: .refused(.expectationFailed, "The server meets no expectation but 100-continue.")
+        case .uri: .refused(.uriTooLong, "The request target has more than \(ServerBounds.head) bytes.")
+        case .head:
+            .refused(
+                .requestHeaderFieldsTooLarge,
+                "The header has more than \(ServerBounds.head) bytes or \(ServerBounds.headFields) fields.")
+        case .method: .refused(.notImplemented, "The server does not know this method.")
+        case .version: .refused(.httpVersionNotSupported, "The server speaks HTTP/1.1.")
+        }
+    }
+}
+
+extension MalformedRequest {
+    /// The fault behind an error of the parser.
+    init(_ error: HTTPParserError, _ line: RequestLine) {
+        self =
+            switch error {
+            case .headerOverflow: line.count > ServerBounds.head ? .uri : .head
+            case .invalidMethod: line.hasMethod ? .method : .syntax
+            case .invalidVersion: line.hasVersion ? .version : .syntax
+            case .unexpectedContentLength, .invalidContentLength: .framing
+            default: .syntax
+            }
+    }
+
+    /// The fault of a head that was parsed; `nil` if there is none.
+    init?(_ head: HTTPRequestHead) {
+        if !head.method.isKnown {
+            self = .method
+        } else if !head.hasValidHost {
+            self = .host
+        } else if !head.hasValidTarget {
+            self = .target
+        } else if head.hasUnclearLength {
+            self = .framing
+        } else if head.hasUnknownCoding {
+            self = .coding
+        } else if head.hasUnknownExpectation {
+            self = .expectation
+        } else {
+            return nil
+        }
+    }
+}
+
+extension HTTPMethod {
+    /// Whether RFC 9110 or RFC 5789 defines the method. CONNECT is for proxies.
+    fileprivate var isKnown: Bool {
+        switch self {
+        case .GET, .HEAD, .POST, .PUT, .DELETE, .PATCH, .OPTIONS, .TRACE: true
+        default: false
+        }
+    }
+}
+
+extension HTTPRequestHead {
+    /// RFC 9112 section 3.2. Only a client of HTTP/1.0 may omit the field.
+    fileprivate var hasValidHost: Bool {
+        let hosts = headers["host"]
+        guard hosts.count == 1, let host = hosts.first else { return hosts.isEmpty && version != .http1_1 }
+        return host.utf8.allSatisfy(Self.isHostByte)
+    }
+
+    /// A byte of a host and port (RFC 3986 section 3.2).
+    private static func isHostByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "a")...UInt8(ascii: "z"):
+            true
+        default: "-._~!$&'()*+,;=%:[]".utf8.contains(byte)
+        }
+    }
+
+    /// RFC 9112 section 3.2: no fragment; `*` for OPTIONS only, which is about the whole server.
+    fileprivate var hasValidTarget: Bool {
+        guard !uri.utf8.contains(UInt8(ascii: "#")) else { return false }
+        if uri.utf8.first == UInt8(ascii: "/") { return true }
+        if uri == "*" { return method == .OPTIONS }
+        let start = uri.prefix(8).lowercased()
+        return start.hasPrefix("http://") || start.hasPrefix("https://")
+    }
+
+    /// RFC 9112 section 6.3: the last coding must be chunked, and HTTP/1.0 has none. The parser checks the rest.
+    fileprivate var hasUnclearLength: Bool {
+        guard headers.contains(name: "transfer-encoding") else { return false }
+        return version != .http1_1 || codings.last != "chunked"
+    }
+
+    fileprivate var hasUnknownCoding: Bool { headers.contains(name: "transfer-encoding") && codings != ["chunked"] }
+
+    private var codings: [String] { headers[canonicalForm: "transfer-encoding"].map { $0.lowercased() } }
+
+    /// RFC 9110 section 10.1.1.
+    fileprivate var hasUnknownExpectation: Bool {
+        version == .http1_1 && headers["expect"].contains { $0.lowercased() != "100-continue" }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+
+/// Remembers what the parser's errors do not say about the request line.
+final class RequestLine: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+
+    /// The longest method that is recognised as one, in bytes: longer than any registered one.
+    private static let longestMethod = 32
+
+    private var start: [UInt8] = []
+    private var end: [UInt8] = []
+    private var isComplete = false
+    /// The number of its bytes so far, without the line feed.
+    private(set) var count = 0
+
+    func reset() { (start, end, isComplete, count) = ([], [], false, 0) }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if !isComplete { observe(unwrapInboundIn(data).readableBytesView) }
+        context.fireChannelRead(data)
+    }
+
+    private func observe(_ bytes: ByteBufferView) {
+        let lineEnd = bytes.firstIndex(of: UInt8(ascii: "\n"))
+        let part = bytes[..<(lineEnd ?? bytes.endIndex)]
+        start += part.prefix(Self.longestMethod + 1 - start.count)
+        end = (end + part.suffix(Self.version.count)).suffix(Self.version.count)
+        count += part.count
+        isComplete = lineEnd != nil
+    }
+
+    /// The end of a line, without the line feed. Each 0 stands for any digit.
+    private static let version = Array("HTTP/0.0\r".utf8)
+
+    /// Whether the line ends with any version of HTTP (RFC 9112 section 2.3).
+    var hasVersion: Bool {
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        return end.map { digits.contains($0) ? UInt8(ascii: "0") : $0 } == Self.version
+    }
+
+    /// Whether the line begins with a token and a space, as a method does (RFC 9112 section 3).
+    var hasMethod: Bool {
+        guard let end = start.firstIndex(of: UInt8(ascii: " ")), end > 0 else { return false }
+        return start[..<end].allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "a")...UInt8(ascii: "z"):
+                true
+            default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+            }
+        }
+    }
+}

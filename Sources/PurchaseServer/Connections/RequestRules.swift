@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+import NIOHTTP1
+
+/// Refuses requests that break the rules of HTTP itself, with a response like that to any other error, and decides
+/// which requests are the last of their connection.
+///
+/// The types behind this handler have neither the version of a request nor the number of its Host fields.
+final class RequestRules: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+
+    private let line: RequestLine
+    private var isReadingBody = false
+    private var hasFailed = false
+
+    private init(_ line: RequestLine) {
+        self.line = line
+    }
+
+    /// Adds the rules to the pipeline of a connection, around its parser.
+    static func add(to pipeline: ChannelPipeline.SynchronousOperations) throws {
+        let line = RequestLine()
+        let parser = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
+        try pipeline.addHandler(line, position: .before(parser))
+        try pipeline.addHandler(RequestRules(line), position: .after(parser))
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var part = unwrapInboundIn(data)
+        switch part {
+        case .head(let head):
+            isReadingBody = true
+            part = .head(Self.applied(to: head))
+        case .body: break
+        case .end:
+            isReadingBody = false
+            line.reset()
+        }
+        context.fireChannelRead(wrapInboundOut(part))
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The parser reports each byte behind an error as another error.
+        guard !hasFailed else { return }
+        guard let error = error as? HTTPParserError, !isReadingBody else { return context.fireErrorCaught(error) }
+        hasFailed = true
+        // A client that has disconnected gets no response.
+        guard context.channel.isActive else { return context.fireErrorCaught(error) }
+        let fault = MalformedRequest(error, line)
+        let head = HTTPRequestHead(
+            version: .http1_1, method: .RAW(value: "-"), uri: fault.path, headers: ["Connection": "close"])
+        context.fireChannelRead(wrapInboundOut(.head(head)))
+        context.fireChannelRead(wrapInboundOut(.end(nil)))
+        context.fireChannelReadComplete()
+    }
+
+    private static func applied(to head: HTTPRequestHead) -> HTTPRequestHead {
+        var head = head
+        if let fault = MalformedRequest(head) {
+            head.uri = fault.path
+            head.headers.replaceOrAdd(name: "Connection", value: "close")
+        }
+        // The parser stops behind a request to upgrade, which the server ignores (RFC 9110 section 7.8).
+        if !head.isKeepAlive || head.version != .http1_1 || head.headers.contains(name: "upgrade") {
+            head.headers.replaceOrAdd(name: "Connection", value: "close")
+        }
+        // RFC 9110 section 10.1.1: an expectation in HTTP/1.0 is ignored.
+        if head.version != .http1_1 { head.headers.remove(name: "expect") }
+        // What is about the whole server is answered at its root.
+        if head.uri == "*" { head.uri = "/" }
+        return head
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ReceiptCoding
+
+/// A document in the input of a command.
+struct Item {
+    /// The line number, if the input has one document per line.
+    var line: Int?
+    /// The document, or why it cannot be recognised.
+    var document: Result<Document, InputError>
+
+    /// `line 7: `, or nothing if the input is one document.
+    var place: String { line.map { "line \($0): " } ?? "" }
+
+    fileprivate init(_ bytes: ArraySlice<UInt8>, line: Int? = nil) {
+        self.line = line
+        do {
+            document = .success(try Document(recognizing: bytes))
+        } catch {
+            document = .failure(error)
+        }
+    }
+
+    fileprivate init(_ error: InputError, line: Int?) {
+        (self.line, document) = (line, .failure(error))
+    }
+}
+
+/// A part of an input that can be worked on independently of the others.
+enum Batch: Sendable {
+    /// The whole input, which is one document.
+    case document([UInt8])
+    /// Whole lines, of which each is a document, and the number of the first.
+    case lines([UInt8], first: Int)
+    /// What cannot be read, and its line.
+    case unreadable(InputError, line: Int?)
+
+    /// The documents. Blank lines are none.
+    var items: [Item] {
+        switch self {
+        case .document(let bytes): [Item(bytes[...])]
+        case .lines(let bytes, let first):
+            bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated()
+                .filter { !$1.trimmingWhiteSpace.isEmpty }.map { Item($1, line: first + $0) }
+        case .unreadable(let error, let line): [Item(error, line: line)]
+        }
+    }
+}
+
+/// Reads an input in batches, with memory for one document and not for all.
+///
+/// The input is one document, which may have many lines such as wrapped base64, or it is a list with one document per
+/// line. It is a list if its first line is a document and more follows, which is known at once. Otherwise the reader
+/// reads up to `Input.sizeLimit` bytes: if that is all, it is a list if any line is a document; if not, it is too long
+/// for one document.
+struct BatchReader: Sequence, IteratorProtocol {
+    private var file: InputFile?
+    private var failure: InputError?
+    /// What was read and not yet returned, from `start` on.
+    private var bytes: [UInt8] = []
+    private var start = 0
+    /// The number of the line that begins at `start`.
+    private var line = 1
+    private var isList = false
+
+    /// The bytes of a batch, except for one longer line: some 50 tokens, which take 2 ms.
+    private static let size = 1 << 18
+
+    /// Opens a file, or standard input if `path` is `-` or `nil`.
+    init(_ path: String?) {
+        do {
+            file = try InputFile(path)
+        } catch {
+            failure = error
+        }
+    }
+
+    /// Whether ``next()`` would return without waiting for input.
+    var isReady: Bool { isList && bytes.count - start > Self.size || file?.isReady ?? true }
+
+    /// The next batch. Waits for input.
+    mutating func next() -> Batch? {
+        if let error = failure {
+            failure = nil
+            return .unreadable(error, line: nil)
+        }
+        do {
+            if !isList, file != nil, try !findList() { return takeDocument() }
+            return try isList ? nextLines() : nil
+        } catch {
+            file = nil
+            (bytes, start) = ([], 0)
+            return .unreadable(error, line: isList ? line : nil)
+        }
+    }
+
+    private mutating func read() throws(InputError) -> Bool {
+        guard try file?.read(into: &bytes) == true else {
+            file = nil
+            return false
+        }
+        return true
+    }
+}
+
+extension Input {
+    /// Reads the documents of a file, or of standard input if `path` is `-` or `nil`, one after the other.
+    static func documents(_ path: String?) -> some Sequence<Item> {
+        BatchReader(path).lazy.flatMap(\.items)
+    }
+}
+
+// MARK: - One document or many
+
+extension BatchReader {
+    /// Reads until it is known whether the input is a list.
+    private mutating func findList() throws(InputError) -> Bool {
+        var isFirstLineKnown = false
+        while try read() {
+            if !isFirstLineKnown, let line = firstLine {
+                isFirstLineKnown = true
+                isList = line.isComplete
+            }
+            if bytes.count > Input.sizeLimit { isList = true }
+            if isList { return true }
+        }
+        isList = Self.isList(bytes)
+        return isList
+    }
+
+    /// The first line with a document, once something follows it.
+    private var firstLine: ArraySlice<UInt8>? {
+        guard let begin = bytes.firstIndex(where: { !$0.isWhiteSpace }),
+            let end = bytes.indexOfFirst(UInt8(ascii: "\n"), from: begin),
+            bytes[end...].contains(where: { !$0.isWhiteSpace })
+        else { return nil }
+        return bytes[begin..<end]
+    }
+
+    private static func isList(_ bytes: [UInt8]) -> Bool {
+        guard !bytes[...].isBinary, (try? JSONValue(parsing: bytes)) == nil else { return false }
+        let lines = bytes.split(separator: UInt8(ascii: "\n")).filter { !$0.trimmingWhiteSpace.isEmpty }
+        return lines.count > 1 && lines.contains(where: \.isComplete)
+    }
+
+    private mutating func takeDocument() -> Batch {
+        defer { bytes = [] }
+        return .document(bytes)
+    }
+}
+
+extension ArraySlice<UInt8> {
+    /// Whether these bytes are a document by themselves.
+    fileprivate var isComplete: Bool {
+        switch try? Document(recognizing: self) {
+        case .receipt(let receipt): (try? SignedReceipt(decoding: receipt)) != nil
+        case .some: true
+        case nil: false
+        }
+    }
+}
+
+// MARK: - Lines
+
+extension BatchReader {
+    private mutating func nextLines() throws(InputError) -> Batch? {
+        while true {
+            if let end = endOfLines { return takeLines(to: end) }
+            bytes.removeSubrange(..<start)
+            start = 0
+            guard bytes.count <= Input.sizeLimit else { return try skipLine() }
+            guard file != nil, try read() else { return bytes.isEmpty ? nil : takeLines(to: bytes.count) }
+        }
+    }
+
+    /// The end of the last line within a batch, or of the first line if that is longer; `nil` if it does not end yet.
+    private var endOfLines: Int? {
+        let newline = UInt8(ascii: "\n")
+        let last = bytes[start...].prefix(Self.size).lastIndex(of: newline)
+        return (last ?? bytes.indexOfFirst(newline, from: start)).map { $0 + 1 }
+    }
+
+    private mutating func takeLines(to end: Int) -> Batch {
+        let batch = Batch.lines(Array(bytes[start..<end]), first: line)
+        line += bytes[start..<end].countOfLineEnds
+        start = end
+        return batch
+    }
+
+    /// Skips a line that is too long for any document.
+    private mutating func skipLine() throws(InputError) -> Batch {
+        while bytes.indexOfFirst(UInt8(ascii: "\n")) == nil {
+            bytes = []
+            guard file != nil, try read() else { break }
+        }
+        start = bytes.indexOfFirst(UInt8(ascii: "\n")).map { $0 + 1 } ?? bytes.count
+        defer { line += 1 }
+        return .unreadable(
+            InputError(description: "The line is longer than \(Input.sizeLimit >> 20) MiB, more than any document."),
+            line: line)
+    }
+}
+
+extension ArraySlice<UInt8> {
+    fileprivate var countOfLineEnds: Int {
+        var (count, rest) = (0, self)
+        while let place = rest.indexOfFirst(UInt8(ascii: "\n")) {
+            count += 1
+            rest = rest[(place + 1)...]
+        }
+        return count
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import Foundation
+import Synchronization
+
+/// Verifies the documents of an input on all cores, and prints the answers in their order.
+struct BatchVerification: Sendable {
+    let verifier: AppStoreVerifier
+    let device: DeviceIdentifier?
+    let now: Timestamp
+    let explain: Bool
+    let json: Bool
+
+    /// How many batches are in memory: two a core, so that a core whose batch is done has another.
+    private static let width = 2 * ProcessInfo.processInfo.activeProcessorCount
+
+    /// Verifies all documents.
+    ///
+    /// - Returns: The worst status.
+    func run(_ input: BatchReader) async throws -> VerifyStatus {
+        var input = input
+        var tasks: [Task<BatchAnswer, Never>] = []
+        var printer = AnswerPrinter()
+        while let batch = input.next() {
+            tasks.append(Task { await answer(to: batch) })
+            // Before a wait for input, all answers are printed: the program at the other end of a pipe may need them.
+            while tasks.count >= Self.width || !tasks.isEmpty && !input.isReady {
+                try printer.print(await tasks.removeFirst().value)
+            }
+        }
+        for task in tasks { try printer.print(await task.value) }
+        printer.finish()
+        return printer.status
+    }
+
+    private func answer(to batch: Batch) async -> BatchAnswer {
+        var verifier = verifier
+        let checks = Checks()
+        if explain { verifier.onCheck = { checks.add($0) } }
+        var answer = BatchAnswer()
+        for item in batch.items {
+            let verdict = await Verdict(item.document, verifier: verifier, device: device, at: now)
+            answer.documents += 1
+            answer.status = max(answer.status, verdict.status)
+            add(verdict, about: item, explain ? checks.take() : nil, to: &answer.output)
+        }
+        return answer
+    }
+
+    private func add(_ verdict: Verdict, about item: Item, _ checks: [VerificationCheck]?, to output: inout Output) {
+        if let checks, !json { output.print((item.line.map { "line \($0):\n" } ?? "") + verdict.explanation(checks)) }
+        if let errorText = verdict.errorText { output.printError("quittance: \(item.place)\(errorText)") }
+        if json {
+            output.print(verdict.json(line: item.line, checks))
+        } else if let text = verdict.text {
+            output.print(item.place + text)
+        }
+    }
+}
+
+/// What is printed about a batch, and how it counts.
+private struct BatchAnswer: Sendable {
+    var output = Output()
+    var status = VerifyStatus.verified
+    var documents = 0
+}
+
+/// Prints answers, and the progress on standard error if that is a terminal and the answers go elsewhere.
+private struct AnswerPrinter {
+    private(set) var status = VerifyStatus.verified
+    private var documents = 0
+    /// The count on the terminal; 0 if there is none.
+    private var shown = 0
+    private let showsProgress = Terminal.isErrorInteractive && !Terminal.isInteractive
+
+    /// The documents between two counts: a tenth of a second.
+    private static let step = 2_000
+
+    mutating func print(_ answer: BatchAnswer) throws {
+        if answer.output.hasErrors { clearProgress() }
+        try answer.output.write()
+        status = max(status, answer.status)
+        documents += answer.documents
+        guard showsProgress, documents - shown >= Self.step else { return }
+        shown = documents
+        Terminal.writeError(Array("\r\(documents) documents verified …".utf8))
+    }
+
+    func finish() { clearProgress() }
+
+    /// Erases the count, so that errors begin at the start of a line.
+    private func clearProgress() {
+        if shown > 0 { Terminal.writeError(Array("\r\u{1b}[K".utf8)) }
+    }
+}
+
+/// Collects the checks that a document passes.
+private final class Checks: Sendable {
+    private let passed = Mutex<[VerificationCheck]>([])
+
+    func add(_ check: VerificationCheck) { passed.withLock { $0.append(check) } }
+
+    func take() -> [VerificationCheck] {
+        passed.withLock { checks in
+            defer { checks = [] }
+            return checks
+        }
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import GRDB
+import LedgerSQLite
+import PurchaseLedger
+import Testing
+
+/// Tests `quittance keys` with correct and with mistaken arguments.
+@Suite(.timeLimit(.minutes(60))) struct KeyCommandTests {
+    /// A folder with a ledger and a configuration of two apps.
+    private final class Place: Sendable {
+        let folder: URL
+
+        init() throws {
+            folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            let configuration = #"{"apps": [{"bundleId": "com.example.one"}, {"bundleId": "com.example.two"}]}"#
+            try Data(configuration.utf8).write(to: folder.appendingPathComponent("quittance.json"))
+            try SQLiteLedgerStorage(path: ledger).close()
+        }
+
+        deinit { try? FileManager.default.removeItem(at: folder) }
+
+        var ledger: String { folder.appendingPathComponent("ledger.sqlite").path }
+        var database: [String] { ["--database", "sqlite:\(ledger)"] }
+        var options: [String] { database + ["--config", folder.appendingPathComponent("quittance.json").path] }
+
+        func create(_ role: String = "client", _ bundleId: String = "com.example.one") throws -> String {
+            let outcome = try CommandLineTests.run(
+                ["keys", "create", "--name", "a name", "--role", role, "--bundle-id", bundleId] + options)
+            try #require(outcome.status == 0, "\(outcome.error)")
+            return outcome.output.trimmingCharacters(in: .newlines)
+        }
+
+        func keys() async throws -> [APIKey] {
+            let storage = try SQLiteLedgerStorage(reading: ledger)
+            defer { try? storage.close() }
+            return try await storage.apiKeys()
+        }
+    }
+
+    // MARK: Creating
+
+    @Test(arguments: [
+        (["--name", "x", "--bundle-id", "com.example.one"], "--role"),
+        (["--role", "client", "--bundle-id", "com.example.one"], "--name"),
+        (["--name", "x", "--role", "client"], "Which app"),
+        (["--name", "x", "--role", "owner", "--bundle-id", "com.example.one"], "role"),
+        (["--name", "x", "--role", "client", "--bundle-id", "com.example.three"], "has no app com.example.three"),
+    ])
+    func `a key needs a name, a role, and an app of the configuration`(
+        arguments: [String], message: String
+    ) async throws {
+        let place = try Place()
+        let outcome = try CommandLineTests.run(["keys", "create"] + arguments + place.options)
+        #expect(outcome.status == 2 && outcome.output.isEmpty)
+        #expect(outcome.error.contains(message), "\(outcome.error)")
+        #expect(try await place.keys().isEmpty)
+    }
+
+    @Test func `without apps in the configuration, a key for an app that no server has had is created with a warning`()
+        async throws
+    {
+        let place = try Place()
+        let arguments = ["keys", "create", "--name", "x", "--role", "server", "--bundle-id", "com.example.three"]
+        let outcome = try CommandLineTests.run(arguments + place.database)
+        #expect(outcome.status == 0 && outcome.output.hasPrefix("qt_"))
+        #expect(outcome.error.contains("No server with this ledger has had the app com.example.three"))
+        let server = try await ServerProcess(["--bundle-id", "com.example.three"] + place.database, in: place.folder)
+        // The server stores the names of its apps in the background.
+        while try await !CommandLineTests.run(arguments + place.database).error.hasPrefix("Created") {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+        #expect(server.terminate() == 0)
+    }
+
+    @Test(arguments: [">&-", "> /dev/full", "| true"])
+    func `a key that could not be printed is not stored`(redirection: String) async throws {
+        let place = try Place()
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/bash")
+        // For the pipe, the reader ends first.
+        let script =
+            redirection.hasPrefix("|")
+            ? #"set -o pipefail; mkfifo "$0.pipe"; (sleep 0 < "$0.pipe") & exec 3> "$0.pipe"; wait; "$@" >&3"#
+            : "\"$@\" \(redirection)"
+        process.arguments =
+            ["-c", script, place.ledger, CommandLineTests.program.path, "keys", "create", "--name", "x"]
+            + ["--role", "server", "--bundle-id", "com.example.one"] + place.options
+        let error = place.folder.appendingPathComponent("error")
+        try Data().write(to: error)
+        process.standardError = try FileHandle(forWritingTo: error)
+        try process.run()
+        process.waitUntilExit()
+        #expect(process.terminationStatus != 0)
+        let text = try String(contentsOf: error, encoding: .utf8)
+        #expect(redirection.hasPrefix("|") || text.contains("Cannot write the output"), "\(text)")
+        #expect(!text.contains("Created"))
+        #expect(try await place.keys().isEmpty)
+        #expect(try CommandLineTests.run(["check"] + place.database).status == 0)
+    }
+
+    @Test func `a ledger of an older version is not changed, and the error says what to do`() async throws {
+        let place = try Place()
+        let key = try place.create()
+        // The ledger as it was before the last step of the schema.
+        try await DatabaseQueue(path: place.ledger).write { connection in
+            try connection.execute(sql: "DELETE FROM grdb_migrations")
+            for step in ["001 evidence", "002 facts", "003 customers", "004 events", "005 API keys", "006 proof"] {
+                try connection.execute(sql: "INSERT INTO grdb_migrations VALUES (?)", arguments: [step])
+            }
+        }
+        let before = try Data(contentsOf: URL(fileURLWithPath: place.ledger))
+        let create = ["create", "--name", "x", "--role", "server", "--bundle-id", "com.example.one"]
+        for arguments in [create, ["revoke", key], ["list"]] {
+            let outcome = try CommandLineTests.run(["keys"] + arguments + place.options)
+            #expect(outcome.status == 1 && outcome.output.isEmpty)
+            #expect(outcome.error.contains("quittance serve brings it up to date"), "\(outcome.error)")
+            #expect(try Data(contentsOf: URL(fileURLWithPath: place.ledger)) == before)
+        }
+    }
+
+    // MARK: Listing
+
+    @Test func `a list of keys leaves out the control characters in names`() async throws {
+        let place = try Place()
+        let storage = try SQLiteLedgerStorage(path: place.ledger)
+        let key = APIKey(
+            id: "a\u{1b}[1mb", name: "x\u{1b}[2K\rqt_\n\u{202e}y", role: .client, bundleId: "com.\u{7}",
+            secretHash: [], createdAt: Timestamp(milliseconds: 0))
+        try await Ledger(storage: storage).put(key)
+        try storage.close()
+        let outcome = try CommandLineTests.run(["keys", "list"] + place.database)
+        #expect(outcome.status == 0 && outcome.output.hasSuffix("\n"))
+        let scalars = outcome.output.dropLast().unicodeScalars
+        #expect(!scalars.contains { [.control, .format].contains($0.properties.generalCategory) }, "\(outcome.output)")
+    }
+
+    // MARK: Revoking
+
+    @Test(arguments: [false, true])
+    func `a key is revoked by its whole text, from an argument or standard input, and is not printed`(
+        isPiped: Bool
+    ) async throws {
+        let place = try Place()
+        let (key, other) = (try place.create(), try place.create("server", "com.example.two"))
+        let outcome = try CommandLineTests.run(
+            ["keys", "revoke", isPiped ? "-" : key] + place.options, input: isPiped ? Array("\(key)\n".utf8) : [])
+        #expect(outcome.status == 0, "\(outcome.error)")
+        let id = String(key.split(separator: "_")[1])
+        #expect(outcome.output == "Revoked: \(id)  client  com.example.one  a name\n")
+        #expect(try await place.keys().filter { $0.revokedAt != nil }.map(\.id) == [id])
+        let again = try CommandLineTests.run(["keys", "revoke", key] + place.options)
+        #expect(again.status == 0 && again.output.hasPrefix("Was revoked already"))
+        #expect(!other.contains(id))
+    }
+
+    @Test func `a key can also be revoked by its id`() async throws {
+        let place = try Place()
+        let (key, _) = (try place.create(), try place.create())
+        let id = String(key.split(separator: "_")[1])
+        #expect(try CommandLineTests.run(["keys", "revoke", "--id", id] + place.options).status == 0)
+        #expect(try await place.keys().filter { $0.revokedAt != nil }.map(\.id) == [id])
+    }
+
+    @Test func `part of a key, or a key with another secret, revokes nothing and is not printed`() async throws {
+        let place = try Place()
+        let key = try place.create()
+        let id = String(key.split(separator: "_")[1])
+        let swapped = key.dropLast(2) + String(key.suffix(1)) + (key.hasSuffix("a") ? "b" : "a")
+        for text in [id, "qt_\(id)", String(key.dropLast()), String(swapped), key + "a", "", "--id=\(id.dropLast())"] {
+            let outcome = try CommandLineTests.run(["keys", "revoke", text] + place.options)
+            #expect(outcome.status == 2 && outcome.output.isEmpty)
+            #expect(!outcome.error.contains(key.suffix(20).prefix(10)), "\(outcome.error)")
+        }
+        let two = try CommandLineTests.run(["keys", "revoke", key, key] + place.options)
+        #expect(two.status == 2 && !two.error.contains(key.suffix(20)), "\(two.error)")
+        #expect(try await place.keys().allSatisfy { $0.revokedAt == nil })
+    }
+
+    // MARK: Permissions
+
+    private static func modes(_ place: Place) throws -> [String: Int] {
+        let names = try FileManager.default.contentsOfDirectory(atPath: place.folder.path)
+        var modes: [String: Int] = [:]
+        for name in names where name.contains(".sqlite") {
+            let path = place.folder.appendingPathComponent(name).path
+            modes[name] = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        }
+        return modes
+    }
+
+    @Test func `a new ledger and a backup are readable only by their owner, whatever the umask`() async throws {
+        let place = try Place()
+        try FileManager.default.removeItem(atPath: place.ledger)
+        let server = try await ServerProcess(place.options, in: place.folder, umask: "0")
+        #expect(
+            try Self.modes(place) == ["ledger.sqlite": 0o600, "ledger.sqlite-wal": 0o600, "ledger.sqlite-shm": 0o600])
+        let copy = place.folder.appendingPathComponent("copy.sqlite").path
+        let backup = Process()
+        backup.executableURL = URL(fileURLWithPath: "/bin/sh")
+        backup.arguments =
+            ["-c", "umask 0; exec \"$@\"", "sh", CommandLineTests.program.path, "backup", copy]
+            + place.database
+        backup.standardOutput = FileHandle.nullDevice
+        try backup.run()
+        backup.waitUntilExit()
+        #expect(try Self.modes(place)["copy.sqlite"] == 0o600)
+        #expect(server.terminate() == 0)
+    }
+
+    @Test func `a wider file mode causes a warning and is not changed`() async throws {
+        let place = try Place()
+        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: place.ledger)
+        for arguments in [["keys", "list"], ["check"], ["rebuild"], ["backup", place.ledger + ".copy.sqlite"]] {
+            let outcome = try CommandLineTests.run(arguments + place.database)
+            #expect(outcome.status == 0)
+            let lines = outcome.error.split(separator: "\n").filter { $0.contains("chmod 600 \(place.ledger)") }
+            #expect(lines.count == 1 && lines[0].contains("(mode 640)"), "\(outcome.error)")
+        }
+        let server = try await ServerProcess(
+            place.options, in: place.folder, environment: ["QUITTANCE_LOG_LEVEL": "warning"])
+        #expect(server.terminate() == 0)
+        let log = try String(contentsOf: place.folder.appendingPathComponent("server.txt"), encoding: .utf8)
+        #expect(log.contains("(mode 640)"), "\(log)")
+        #expect(try Self.modes(place)["ledger.sqlite"] == 0o640)
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import NIOHTTP1
+import Testing
+
+/// What `quittance serve` prints at its start, and its errors: each names what the operator wrote.
+@Suite struct ServeCommandTests {
+    private static func withFolder(_ work: (_ folder: URL) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try await work(folder)
+    }
+
+    /// The version, by the program.
+    private static func version() throws -> String {
+        String(try CommandLineTests.run(["--version"]).output.trimmingPrefix("quittance ").dropLast())
+    }
+
+    private static let log = ["QUITTANCE_LOG_LEVEL": "info"]
+
+    @Test func `the first line of the log has the version, and variables of Kubernetes are passed over with a warning`()
+        async throws
+    {
+        try await Self.withFolder { folder in
+            let ofService = ["QUITTANCE_PORT": "tcp://10.0.0.1:8080", "QUITTANCE_SERVICE_HOST": "10.0.0.1"]
+            let server = try await ServerProcess([], in: folder, environment: Self.log.merging(ofService) { $1 })
+            #expect(server.terminate() == 0)
+            let lines = server.text.split(separator: "\n").filter { $0.hasPrefix("time=") }
+            #expect(lines.first?.contains("version=\(try Self.version())") == true, "\(lines)")
+            #expect(lines.dropFirst().first?.contains("level=warning") == true)
+            #expect(
+                lines.dropFirst().first?.contains(#"passedOver="QUITTANCE_PORT QUITTANCE_SERVICE_HOST""#) == true,
+                "\(lines)")
+        }
+    }
+
+    @Test func `an IPv6 address is printed in brackets, and answers there`() async throws {
+        try await Self.withFolder { folder in
+            let server: ServerProcess
+            do {
+                server = try await ServerProcess(["--hostname", "::1"], in: folder)
+            } catch let error as ServerProcess.NotListening {
+                // A machine without IPv6.
+                #expect(error.output.contains("[::1]:0 cannot be listened on: "), "\(error.output)")
+                return
+            }
+            #expect(server.text.contains("listens on http://[::1]:\(server.port). "))
+            #expect(try await server.send(.GET, "/health/live").status == 200)
+            #expect(server.terminate() == 0)
+        }
+    }
+
+    @Test func `an address in use is named with the setting as the operator wrote it`() async throws {
+        try await Self.withFolder { folder in
+            let server = try await ServerProcess([], in: folder)
+            let file = folder.appendingPathComponent("quittance.json")
+            try Data(#"{"port": \#(server.port)}"#.utf8).write(to: file)
+            let (port, config) = ("\(server.port)", ["--config", file.path])
+            let wrong: [([String], [String: String], String)] = [
+                (["--port", port], [:], "--port"), ([], ["QUITTANCE_PORT": port], "QUITTANCE_PORT"),
+                (config, [:], "port"),
+                (["--port", "0"] + config, ["QUITTANCE_HEALTH_PORT": port], "QUITTANCE_HEALTH_PORT"),
+            ]
+            for (arguments, environment, name) in wrong {
+                let outcome = try CommandLineTests.run(["serve"] + arguments, environment: environment)
+                #expect(outcome.status == 2)
+                #expect(outcome.error.contains(" \(name): 127.0.0.1:\(port) is in use."), "\(outcome.error)")
+                #expect(!outcome.error.contains("Usage"))
+            }
+            #expect(server.terminate() == 0)
+        }
+    }
+
+    @Test(
+        arguments: [
+            (["--hostname", "nowhere.invalid"], [:], "--hostname"),
+            ([], ["QUITTANCE_HOSTNAME": "nowhere.invalid"], "QUITTANCE_HOSTNAME"),
+        ] as [([String], [String: String], String)])
+    func `a hostname without an address is named as the operator wrote it`(
+        arguments: [String], environment: [String: String], name: String
+    ) throws {
+        let outcome = try CommandLineTests.run(["serve", "--port", "0"] + arguments, environment: environment)
+        #expect(outcome.status == 2)
+        #expect(outcome.error.contains(" \(name): nowhere.invalid:0 cannot be listened on: "), "\(outcome.error)")
+    }
+
+    @Test func `a root that cannot be read is named with the setting as the operator wrote it`() async throws {
+        try await Self.withFolder { folder in
+            let file = folder.appendingPathComponent("quittance.json")
+            try Data(#"{"roots": "/nowhere", "database": "sqlite:x", "apps": [{"bundleId": "x"}]}"#.utf8).write(
+                to: file)
+            let config = ["--config", file.path]
+            let wrong: [([String], [String: String], String)] = [
+                (config, [:], "roots"), (config, ["QUITTANCE_ROOTS": "/nowhere"], "QUITTANCE_ROOTS"),
+                (config + ["--root", "/nowhere"], [:], "--root"),
+            ]
+            for (arguments, environment, name) in wrong {
+                let outcome = try CommandLineTests.run(["serve"] + arguments, environment: environment)
+                #expect(outcome.status == 2)
+                #expect(outcome.error.contains(" \(name) /nowhere: "), "\(outcome.error)")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ["serve", "--port", "70000"], ["serve", "--nope"], ["verify"], ["keys", "create", "--role", "y"],
+    ])
+    func `an error of usage is followed by how to get help, and not by all options`(arguments: [String]) throws {
+        let outcome = try CommandLineTests.run(arguments)
+        #expect(outcome.status == 2)
+        #expect(!outcome.error.contains("Usage:") && !outcome.error.contains("--config"), "\(outcome.error)")
+        #expect(outcome.error.contains("--help' for more information."), "\(outcome.error)")
+    }
+
+    @Test(arguments: [
+        [], ["inspect"], ["verify"], ["convert"], ["serve"], ["keys"], ["keys", "create"], ["keys", "list"],
+        ["keys", "revoke"], ["keys", "customer-token"], ["backup"], ["check"], ["rebuild"],
+    ])
+    func `each command prints the version, also without its other arguments`(command: [String]) throws {
+        let outcome = try CommandLineTests.run(command + ["--version"])
+        #expect(outcome.status == 0 && outcome.error.isEmpty)
+        #expect(outcome.output.wholeMatch(of: /quittance [0-9]+\.[0-9]+\.[0-9]+\n/) != nil, "\(outcome.output)")
+    }
+}

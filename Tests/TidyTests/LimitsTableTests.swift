@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Testing
+
+/// The table of bounds in ARCHITECTURE.md against the constants in the sources.
+@Suite struct LimitsTableTests {
+    /// A row's limit and value, the file with its constants, and the code of each.
+    private static let rows: [(limit: String, value: String, file: String, code: [String])] = [
+        (
+            "a head, from the last answer or the start of the connection", "30 s", bounds,
+            ["idleTimeout = Duration.seconds(30)"]
+        ),
+        ("bytes and fields of a head", "16 KiB, 100", bounds, ["head = 16 << 10", "headFields = 100"]),
+        ("a request's body", "30 s", bounds, ["bodyTimeout = Duration.seconds(30)"]),
+        ("from a head to the end of its answer", "60 s", bounds, ["requestTimeout = Duration.seconds(60)"]),
+        ("no progress of an answer", "20 s", bounds, ["writeTimeout = Duration.seconds(20)"]),
+        (
+            "a body that is not read, after its answer", "64 KiB, 1 s", bounds,
+            ["discardedBody = 64 << 10", "closingTime = Duration.seconds(1)"]
+        ),
+        ("open connections", "1,000", bounds, ["connections = 1000"]),
+        ("open connections of one client", "100", bounds, ["connectionsPerPeer = 100"]),
+        ("open connections to `healthPort`", "50", bounds, ["healthConnections = 50"]),
+        (
+            "bytes of long bodies and answers in flight", "256 MiB, a quarter for one client", bounds,
+            ["bodyBytesInFlight = 256 << 20"]
+        ),
+        ("long bodies that wait for a thread", "64", bounds, ["waitingBodies = 64"]),
+        ("shutdown", "65 s", bounds, ["requestTimeout = Duration.seconds(60)", "requestTimeout + .seconds(5)"]),
+        (
+            "patience with an OCSP responder", "2 s", "AppStoreTrust/RevocationChecker.swift",
+            ["patience: Duration = .seconds(2)"]
+        ),
+        (
+            "a request to a responder", "10 s", "AppStoreTrust/RevocationChecker.swift",
+            ["deadline: Duration = .seconds(10)"]
+        ),
+        (
+            "the pause after a failed request to a responder", "30 s", "AppStoreTrust/RevocationCache.swift",
+            ["retryDelay: Int64 = 30_000"]
+        ),
+        ("an OCSP response", "64 KiB", "AppStoreTrust/OCSPQuestion.swift", ["responseLimit = 64 << 10"]),
+        ("a body that its connection's own thread handles", "64 KiB", bounds, ["shortBody = 64 << 10"]),
+        (
+            "the wait of a group of writes that is smaller than the last, for more writes", "0.6 ms",
+            "LedgerSQLite/GroupCommit.swift", ["moment = 0.0006"]
+        ),
+        ("an API key in the cache", "1 s", "PurchaseServer/APIKeyCache.swift", ["lifetime: Int64 = 1000"]),
+        ("API keys in the cache", "1,000", "PurchaseServer/APIKeyCache.swift", ["limit = 1000"]),
+        (
+            "a version 2 notification", "256 KiB", "PurchaseServer/NotificationRoutes.swift", ["bodyLimit = 256 << 10"]
+        ),
+        ("a body with an alias", "4,096 bytes", "PurchaseServer/CustomerRoutes.swift", ["aliasBodyLimit = 4096"]),
+        ("a customer id", "256 bytes", bounds, ["customerID = 256"]),
+        ("events on a page", "500", "PurchaseServer/EventRoutes.swift", ["pageLimit = 500"]),
+        ("documents in a submission", "1,000", "PurchaseServer/Submission.swift", ["limit = 1000"]),
+        ("… with a client key", "20", "PurchaseServer/Submission.swift", ["clientLimit = 20"]),
+        (
+            "changes of owner by claims, of one purchase", "10 a day", "PurchaseLedger/Claim.swift",
+            ["limit = 10", "period = Duration.seconds(86_400)"]
+        ),
+        (
+            "a customer token", "4,096 bytes, 24 h", "PurchaseServer/CustomerProof.swift",
+            ["tokenLimit = 4096", "longestLifetime = Duration.seconds(86_400)"]
+        ),
+        ("an `X-Request-Id` from a client", "128 bytes", "PurchaseServer/RequestID.swift", ["longest = 128"]),
+        (
+            "warnings of genuine documents that were refused", "10 a minute", "PurchaseServer/GenuineRefusals.swift",
+            ["most = 10"]
+        ),
+        (
+            "documents searched for the last notification", "100,000", "PurchaseServer/LastNotification.swift",
+            ["searched = 100_000"]
+        ),
+        (
+            "the log beside the ledger, before it is a concern", "1 GiB", "LedgerSQLite/LedgerFile.swift",
+            ["usualLog = 1 << 30"]
+        ),
+        (
+            "a bundle id in the configuration", "255 bytes", "PurchaseServer/AppConfiguration.swift",
+            ["longestBundleId = 255"]
+        ),
+        (
+            "certificates in the revocation cache", "256", "AppStoreTrust/RevocationCache.swift",
+            ["certificateLimit = 256"]
+        ),
+        // Follows from how connections are handled.
+        ("requests of a connection", "one at a time", "PurchaseServer/EventLoopChannel.swift", []),
+    ]
+
+    private static let bounds = "PurchaseServer/ServerBounds.swift"
+
+    /// The first two cells of each row below the heading.
+    private static func documented() throws -> [[String]] {
+        let project = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let text = try String(contentsOf: project.appendingPathComponent("ARCHITECTURE.md"), encoding: .utf8)
+        let section = try #require(text.components(separatedBy: "### Bounds on the network").last)
+        let table = section.components(separatedBy: "\n").drop { !$0.hasPrefix("|") }.prefix { $0.hasPrefix("|") }
+        return table.dropFirst(2).map { row in
+            row.components(separatedBy: "|").dropFirst().prefix(2).map { $0.trimmingCharacters(in: .whitespaces) }
+        }
+    }
+
+    @Test func `each row has a constant with its value, and each constant its row`() throws {
+        #expect(Set(try Self.documented()) == Set(Self.rows.map { [$0.limit, $0.value] }))
+        let files = Dictionary(grouping: SourceTarget.all.flatMap(\.files), by: \.name)
+        for row in Self.rows {
+            let code = try #require(files[row.file]?.first?.code, "\(row.file)")
+            for constant in row.code { #expect(code.contains(constant), "\(row.limit): \(constant)") }
+        }
+    }
+}
