@@ -57,8 +57,9 @@ package struct NotificationDeliverer: Service {
         let result = await Self.post(delivery.body, to: url)
         guard !Task.isCancelled else { return }
         await host.record(result, of: delivery)
-        logger.debug(
-            "Notification", metadata: ["url": .string(url), "result": .string(result.rawValue)])
+        logger.log(
+            level: result == .success ? .debug : .info, "Notification sent",
+            metadata: ["url": .string(url), "attempt": "\(delivery.attempt)", "result": .string(result.rawValue)])
     }
 
     /// Sends the body of a notification, and says what the App Store's word for the outcome is.
