@@ -81,7 +81,8 @@ class Client:
 
 
 def clients(simulator):
-    """The clients of production and sandbox, the methods that they called, and the signed members that they verified."""
+    """The clients of production and sandbox, and counts of the methods called and the signed members verified."""
     methods, signed = Counter(), Counter()
-    return [Client(simulator, one, methods, signed) for one in [Environment.PRODUCTION, Environment.SANDBOX]] + [
-        methods, signed]
+    production, sandbox = [
+        Client(simulator, one, methods, signed) for one in (Environment.PRODUCTION, Environment.SANDBOX)]
+    return production, sandbox, methods, signed

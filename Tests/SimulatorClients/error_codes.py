@@ -87,7 +87,8 @@ class Causes:
             self.subscription, revision, TransactionHistoryRequest(**members), GetTransactionHistoryVersion.V2)
 
     def extend(self, transaction=None, **members):
-        request = {"extendByDays": 1, "extendReasonCode": ExtendReasonCode.OTHER, "requestIdentifier": str(uuid.uuid4())}
+        request = {
+            "extendByDays": 1, "extendReasonCode": ExtendReasonCode.OTHER, "requestIdentifier": str(uuid.uuid4())}
         return self.api.extend_subscription_renewal_date(
             transaction or self.subscription, ExtendRenewalDateRequest(**{**request, **members}))
 

@@ -18,7 +18,9 @@ extension World {
     ) -> VerifyReceiptResponse {
         let request: VerifyReceiptRequest
         do { request = try VerifyReceiptRequest(parsing: body) } catch { return VerifyReceiptResponse(status: error) }
-        guard let document = request.receipt else { return VerifyReceiptResponse(status: .malformedReceipt) }
+        guard let document = request.receipt, (try? SignedReceipt(decoding: document)) != nil else {
+            return VerifyReceiptResponse(status: .malformedReceipt)
+        }
         guard let payload = signer.payload(ofOwnReceipt: document), let receipt = try? AppReceipt(decoding: payload),
             let customer = customer(of: receipt)
         else { return VerifyReceiptResponse(status: .unauthenticReceipt) }

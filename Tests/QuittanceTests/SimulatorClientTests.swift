@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import Testing
+
+/// Clients that are not ours, against `quittance simulate`: Apple's Python library, a verifyReceipt client, OpenSSL, and
+/// the examples in `docs/simulator.md`. Each is a Python script in Tests/SimulatorClients, or the page's code.
+@Suite(.pythonClients) struct SimulatorClientTests {
+    /// The result of a script: the JSON document that it prints.
+    private static func run(_ script: String) throws -> JSONValue {
+        let output = try PythonClients.current().run(
+            [
+                "venv/bin/python", PythonClients.scripts.appendingPathComponent(script).path,
+                CommandLineTests.program.path,
+            ])
+        return try JSONValue(parsing: output.utf8)
+    }
+
+    // MARK: - Apple's library
+
+    /// Some of the notifications that arrive, with each kind of payload among them.
+    private static let notifications: Set<String> = [
+        "SUBSCRIBED.INITIAL_BUY", "DID_RENEW", "DID_RENEW.BILLING_RECOVERY", "DID_FAIL_TO_RENEW.GRACE_PERIOD",
+        "DID_CHANGE_RENEWAL_STATUS.AUTO_RENEW_DISABLED", "PRICE_INCREASE.PENDING", "ONE_TIME_CHARGE",
+        "CONSUMPTION_REQUEST", "REFUND", "REFUND_DECLINED", "REFUND_REVERSED", "REVOKE", "RENEWAL_EXTENDED",
+        "RENEWAL_EXTENSION.SUMMARY", "EXTERNAL_PURCHASE_TOKEN.CREATED", "RESCIND_CONSENT", "TEST",
+    ]
+
+    @Test func `Apple's library calls each of its methods, and verifies all that is signed`() throws {
+        let result = try Self.run("apple_library.py")
+        let names = { (member: String) in (result[member]?.members ?? []).map(\.name) }
+        // The script fails if a method of the library is missing.
+        #expect((result["methods"]?.array ?? []).count >= 30)
+        #expect(
+            Set(names("signed")) == [
+                "signedTransactionInfo", "signedTransactions", "signedRenewalInfo", "signedAppTransactionInfo",
+                "signedPayload",
+            ])
+        #expect(Set(names("types")).isSuperset(of: Self.notifications))
+        #expect(Set(names("kinds")) == ["data", "summary", "externalPurchaseToken", "appData"])
+        print("Apple's library called and verified \(result.compactText)")
+    }
+
+    /// The codes of the routes for groups of customers, which the simulator does not have.
+    private static let codesOfGroups: Set<APIErrorCode> = [.invalidLimit, .invalidGroupId, .groupNotFound]
+
+    @Test func `Apple's library meets every numbered error of the simulator's routes`() throws {
+        let result = try Self.run("error_codes.py")
+        let codes = ["causes", "faults"].map { member in
+            Set((result[member]?.array ?? []).compactMap { $0.integer.flatMap { APIErrorCode(rawValue: $0) } })
+        }
+        print("Apple's library met, by a cause and by a fault: \(result.compactText)")
+        #expect(codes[0].isDisjoint(with: codes[1]))
+        #expect(codes[0].union(codes[1]) == Set(APIErrorCode.allCases).subtracting(Self.codesOfGroups))
+    }
+
+    // MARK: - Receipts
+
+    @Test func `inapppy validates receipts by the simulator and by a server, which agree`() throws {
+        let result = try Self.run("verify_receipt.py")
+        #expect(["production", "sandbox"].allSatisfy { result[$0]?.integer ?? 0 >= 4 }, "\(result.compactText)")
+    }
+
+    @Test(.enabled(if: PythonClients.has("openssl", "version"), "there is no openssl"))
+    func `OpenSSL accepts receipts, and the certificates of tokens with each signer`() throws {
+        let result = try Self.run("openssl.py")
+        #expect(result["leaves"]?.integer == 3 && result["intermediates"]?.integer == 2, "\(result.compactText)")
+        #expect(result["receipts"]?.integer == 8)
+    }
+
+    // MARK: - The page
+
+    private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    /// The example in a language, as on the page.
+    private static func example(_ language: String) throws -> String {
+        let text = try String(contentsOf: root.appendingPathComponent("docs/simulator.md"), encoding: .utf8)
+        let start = try #require(text.range(of: "```\(language)\n"))
+        let end = try #require(text.range(of: "```", range: start.upperBound..<text.endIndex))
+        return String(text[start.upperBound..<end.lowerBound])
+    }
+
+    @Test func `the page's test in Python passes`() throws {
+        let clients = try PythonClients.current()
+        try clients.write(try Self.example("python"), to: "test_purchases.py")
+        try clients.run(["venv/bin/python", "-m", "unittest", "test_purchases.py"])
+    }
+
+    @Test(.enabled(if: PythonClients.has("node", "--test", "--version"), "there is no node"))
+    func `the page's test in Node passes`() throws {
+        let clients = try PythonClients.current()
+        try clients.write(try Self.example("js"), to: "purchases.test.mjs")
+        try clients.run(["node", "--test", "purchases.test.mjs"])
+    }
+
+    @Test func `the page's test in Swift is one of this suite`() throws {
+        let file = Self.root.appendingPathComponent("Tests/AppStoreSimulatorTests/SimulatorExample.swift")
+        #expect(try String(contentsOf: file, encoding: .utf8).hasSuffix(try Self.example("swift")))
+    }
+}
