@@ -71,7 +71,7 @@ import Testing
         ),
         (
             "documents searched for the last notification", "100,000", "PurchaseServer/LastNotification.swift",
-            ["searched = 100_000"]
+            ["searchLimit = 100_000"]
         ),
         (
             "the log beside the ledger, before it is a concern", "1 GiB", "LedgerSQLite/LedgerFile.swift",

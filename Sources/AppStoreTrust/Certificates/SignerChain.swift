@@ -28,8 +28,8 @@ package final class SignerChain: Sendable {
     var isSelfSigned: Bool { issuers.isEmpty }
 
     /// Checks the path from `leaf` through `intermediate` to one of `roots`: exactly three certificates, each signed by
-    /// the next, valid as a path by RFC 5280 including key usage, with Apple's marker OIDs on the first two. The root in
-    /// the document is ignored: only the roots that the caller configured may anchor a chain.
+    /// the next, valid as a path by RFC 5280 including key usage, with Apple's marker OIDs on the first two. The root
+    /// in the document is ignored: only the roots that the caller configured may anchor a chain.
     package static func check(
         leaf: Certificate, intermediate: Certificate, roots: TrustRoots
     ) async throws(VerificationError) -> SignerChain {

@@ -51,7 +51,8 @@ struct ServerOptions: ParsableArguments {
         return configuration
     }
 
-    /// The parts of the program, built from this configuration. Warns if other users of the machine may read the ledger.
+    /// The parts of the program, built from this configuration. Warns if other users of the machine may read the
+    /// ledger.
     func composition() throws -> Composition {
         let composition = Composition(try configuration())
         if let warning = composition.exposure { Terminal.printError("quittance: \(warning)") }

@@ -15,7 +15,8 @@ struct Simulate: AsyncParsableCommand {
         abstract: "Run an App Store simulator: sell, renew, refund, and see what your server does.",
         discussion: """
             Three ports on this machine: the App Store's production routes (App Store Server API and verifyReceipt), \
-            its sandbox routes, and control. Open the control port in a browser, or command it with curl; GET /commands lists all commands.
+            its sandbox routes, and control. Open the control port in a browser, or command it with curl; GET \
+            /commands lists all commands.
 
               quittance simulate --notify http://127.0.0.1:8080/notifications/v2 --out simulator
               curl -d '{"name":"anna"}' localhost:9000/customers
@@ -24,8 +25,8 @@ struct Simulate: AsyncParsableCommand {
 
             In the server under test, set the App Store Server API's address to the production or sandbox port, and \
             trust the simulator's roots instead of Apple's: GET /roots.pem, or the files in the folder of --out. \
-            They are not Apple's, and no server that trusts Apple's roots accepts what the simulator signs. With --seed, \
-            the keys are those that Quittance publishes, so that anybody can sign for them.
+            They are not Apple's, and no server that trusts Apple's roots accepts what the simulator signs. With \
+            --seed, the keys are those that Quittance publishes, so that anybody can sign for them.
 
             The network is unkind, as a real one is: notifications are late, lost, doubled and out of order, and the \
             API sometimes fails. --kind turns that off; POST /faults sets it.
