@@ -92,13 +92,17 @@ import Testing
                 ["--kind", "--speed", "0", "--notify", "http://127.0.0.1:\(port)/notifications/v2"], in: folder)
             let configuration = try Self.configuration(simulator, in: folder)
             let quittance = try await ServerProcess(configuration + ["--port", "\(port)"], in: folder)
-            let key = try CommandLineTests.run(["keys", "create", "--name", "test"] + configuration).output
-                .trimmingCharacters(in: .whitespacesAndNewlines)
+            let created = try CommandLineTests.run(
+                ["keys", "create", "--name", "test", "--role", "server"] + configuration)
+            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            try #require(created.status == 0, "\(created.error)")
 
             let anna = try await simulator.command("/customers", #"{"name":"anna"}"#)
             let account = try #require(anna["customer"]?["appAccountToken"]?.string)
             func reasons() async throws -> [String] {
-                let (_, json) = try await quittance.send(.GET, "/v1/customers/\(account)", key: key)
+                let (status, json) = try await quittance.send(.GET, "/v1/customers/\(account)", key: key)
+                // 404 before the first notification.
+                try #require([200, 404].contains(status), "\(json.compactText)")
                 return json["entitlements"]?.array?.compactMap { $0["reason"]?.string } ?? []
             }
             func become(_ expected: [String]) async throws {
