@@ -106,7 +106,7 @@ struct RandomWorld {
         let transaction = all.randomElement(using: &random) ?? ""
         let newest = world.subscriptions[id]?.current.transactionId ?? transaction
         let percentage = Bool.random(using: &random) ? 100_000 : 40_000
-        switch Int.random(in: 0..<50, using: &random) {
+        switch Int.random(in: 0..<52, using: &random) {
         case 0..<8: _ = try? world.buy(product(), by: name)
         case 8..<11:
             let offer = ["THREE", "CODE", "BACK", "GIFT"].randomElement(using: &random)
@@ -115,12 +115,11 @@ struct RandomWorld {
         case 42..<46:
             let offer = [nil, nil, "THREE"].randomElement(using: &random) ?? nil
             _ = try? world.buy(product(), by: name, PurchaseOptions(offer: offer, hasNewCard: true))
-        case 46..<50 where world.subscriptions[id]?.isInGrace == true || world.subscriptions[id]?.isInRetry == true:
-            _ = try? world.buy(product(), by: name, PurchaseOptions(offer: Bool.random(using: &random) ? "THREE" : nil))
+        case 46..<52: if isInTrouble(id) { actInTrouble(name, id) }
         case 12: _ = try? world.buy("gold.year", by: name, PurchaseOptions(isMonthly: true))
         case 13..<15: try? world.cancel(id)
         case 15..<17: try? world.resume(id)
-        case 17..<19, 50: try? world.breakBilling(of: name)
+        case 17..<19: try? world.breakBilling(of: name)
         case 19..<22: try? world.fixBilling(of: name)
         case 22: try? world.refund(transaction, Refund(percentage: percentage))
         case 23: try? world.refund(newest, Refund(.appIssue, percentage: percentage))
@@ -148,6 +147,22 @@ struct RandomWorld {
         case 39: world.sendTestNotification(in: Bool.random(using: &random) ? .production : .sandbox)
         case 40: try? world.requestRefund(transaction)
         default: sell()
+        }
+    }
+
+    /// What is rarely tried while a charge fails.
+    private mutating func actInTrouble(_ name: String, _ id: String) {
+        guard let chain = world.subscriptions[id], let product = chain.current.productId else { return }
+        switch Int.random(in: 0..<6, using: &random) {
+        case 0: _ = try? world.buy(self.product(), by: name, PurchaseOptions(offer: "THREE", hasNewCard: true))
+        case 1: _ = try? world.buy(self.product(), by: name)
+        case 2: _ = try? world.buy(product, by: name)
+        case 3: world.extendAll(of: product, days: 1, in: .production, request: "r-\(world.now.milliseconds)")
+        case 4: _ = try? world.buy(self.product(), by: name, PurchaseOptions(offer: "THREE"))
+        default:
+            let older = chain.transactions.dropLast().randomElement(using: &random)
+            guard let older, let id = older.transactionId else { return }
+            if older.revocationDate == nil { try? world.refund(id) } else { try? world.reverseRefund(id) }
         }
     }
 

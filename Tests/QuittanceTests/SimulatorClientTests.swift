@@ -4,8 +4,8 @@ import AppStoreModel
 import Foundation
 import Testing
 
-/// Clients that are not ours, against `quittance simulate`: Apple's Python library, a verifyReceipt client, OpenSSL, and
-/// the examples in `docs/simulator.md`. Each is a Python script in Tests/SimulatorClients, or the page's code.
+/// Clients that are not ours, against `quittance simulate`: Apple's Python library, a verifyReceipt client, OpenSSL,
+/// and the examples in `docs/simulator.md`. Each is a Python script in Tests/SimulatorClients, or the page's code.
 @Suite(.pythonClients) struct SimulatorClientTests {
     /// The result of a script: the JSON document that it prints.
     private static func run(_ script: String) throws -> JSONValue {

@@ -7,8 +7,8 @@ extension JSONWriter {
     /// Encodes a value as compact JSON: its members in the order in which they are encoded, then the unknown ones.
     ///
     /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
-    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the value writes to a nested container that a
-    ///   write to its enclosing one has closed.
+    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the value writes to a nested container that
+    ///   a write to its enclosing one has closed.
     package static func bytes(encoding value: some Encodable, omittingUnknown: Bool = false) throws -> [UInt8] {
         let output = EncodedOutput(omitsUnknown: omittingUnknown)
         try output.encode(value, in: 0)
@@ -26,8 +26,8 @@ extension JSONValue {
     /// Encodes a payload as a document: its members in the order in which they are declared, then the unknown ones.
     ///
     /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
-    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the payload writes to a nested container that a
-    ///   write to its enclosing one has closed.
+    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the payload writes to a nested container
+    ///   that a write to its enclosing one has closed.
     public init(encoding payload: some Encodable, omittingUnknown: Bool = false) throws {
         let json = try JSONWriter.bytes(encoding: payload, omittingUnknown: omittingUnknown)
         do {

@@ -71,7 +71,8 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
             .same(\.originalPurchaseDate, \.originalPurchaseDate),
             .same(\.expiresDate, \.expiresDate),
             .same(\.webOrderLineItemId, \.webOrderLineItemId),
-            // After an upgrade the old format has a cancellation date too. The App Store itself signs only `isUpgraded` then.
+            // After an upgrade the old format has a cancellation date too. The App Store itself signs only `isUpgraded`
+            // then.
             .same(\.cancellationDate, \.revocationDate),
             .same(\.cancellationReason, \.revocationReason),
             .converted(\.isUpgraded, \.isUpgraded, toModern: { $0 ? true : nil }, toLegacy: { $0 ? true : nil }),
@@ -130,8 +131,8 @@ extension FieldMapping where Legacy == PendingRenewalInfo, Modern == JWSRenewalI
             .same(\.expirationIntent, \.expirationIntent),
             .same(\.isInBillingRetryPeriod, \.isInBillingRetryPeriod),
             .same(\.gracePeriodExpiresDate, \.gracePeriodExpiresDate),
-            // The old format has two members for price increases: `price_consent_status` only for those that need consent,
-            // `price_increase_status` for others too.
+            // The old format has two members for price increases: `price_consent_status` only for those that need
+            // consent, `price_increase_status` for others too.
             Self(
                 toModern: { $1.priceIncreaseStatus = $0.priceIncreaseStatus ?? $0.priceConsentStatus },
                 toLegacy: { $1.priceIncreaseStatus = $0.priceIncreaseStatus }),
@@ -301,8 +302,8 @@ extension AppTransaction {
 
 // MARK: - Leftovers
 
-/// The members of `original` that are missing or different in `returned`, which is the result of converting it there and
-/// back. Comparing all members finds every loss; a list by hand could miss one.
+/// The members of `original` that are missing or different in `returned`, which is the result of converting it there
+/// and back. Comparing all members finds every loss; a list by hand could miss one.
 func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [Leftover] {
     // Neither throws: no payload holds a number that JSON cannot write.
     guard let members = try? JSONValue(encoding: original).members, let back = try? JSONValue(encoding: returned) else {

@@ -138,8 +138,9 @@ extension World {
     /// What it means to buy a plan of a group in which the customer has a subscription.
     private func planChange(of chain: SubscriptionChain, to sale: Sale, _ plan: SubscriptionPlan) -> PlanChange {
         let isSame = sale.product.id == chain.current.productId
-        // To buy the same plan with a new card while a charge fails, without an offer, begins a new period.
-        if !chain.isRunning || chain.isInRetry && isSame && sale.offer == nil { return .resubscribe }
+        let isUnchanged = isSame && chain.renewal.autoRenewProductId == sale.product.id && sale.offer == nil
+        // After grace, the same plan bought with a new card begins a new period.
+        if !chain.isRunning || chain.isInRetry && isUnchanged { return .resubscribe }
         guard !isSame, let present = chain.current.productId.flatMap({ catalogue[$0]?.plan }) else { return .next }
         let isHigher = plan.level < present.level || plan.level == present.level && plan.period == present.period
         return isHigher ? .upgrade : .next
