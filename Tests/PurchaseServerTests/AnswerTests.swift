@@ -318,8 +318,8 @@ import Testing
         #expect(response.status == .gone)
         #expect(
             String(buffer: response.body) == """
-                {"error":{"code":"cursorExpired","message":"Events after this cursor were erased. The remaining events \
-                begin after oldest.","retryable":false,"oldest":"1"}}
+                {"error":{"code":"cursorExpired","message":"Events after this cursor were erased. The others begin \
+                after the cursor in “oldest”.","retryable":false,"oldest":"1"}}
                 """)
         #expect(try await Self.text(world, .get, "/v1/events?after=1") == #"{"items":[],"nextCursor":"1"}"#)
         #expect(try await Self.text(world, .get, "/v1/events") == #"{"items":[],"nextCursor":"1"}"#)

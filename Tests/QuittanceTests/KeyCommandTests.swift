@@ -197,8 +197,8 @@ import Testing
         let place = try Place()
         try FileManager.default.removeItem(atPath: place.ledger)
         let server = try await ServerProcess(place.options, in: place.folder, umask: "0")
-        #expect(
-            try Self.modes(place) == ["ledger.sqlite": 0o600, "ledger.sqlite-wal": 0o600, "ledger.sqlite-shm": 0o600])
+        let names = ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-lock"]
+        #expect(try Self.modes(place) == Dictionary(uniqueKeysWithValues: names.map { ($0, 0o600) }))
         let copy = place.folder.appendingPathComponent("copy.sqlite").path
         let backup = Process()
         backup.executableURL = URL(fileURLWithPath: "/bin/sh")
