@@ -12,24 +12,31 @@ struct PythonClients: Sendable {
         var description: String
     }
 
-    /// The folder, or why the clients cannot be installed.
-    @TaskLocal fileprivate static var installed: Result<PythonClients, Failed> = .failure(
-        Failed(description: "No suite"))
+    @TaskLocal fileprivate static var ofSuite: PythonClients?
 
-    /// The clients. Cancels the test with the reason if they cannot be had.
-    static func current() throws -> PythonClients {
-        switch installed {
-        case .success(let clients): return clients
-        case .failure(let error): try Test.cancel("The clients cannot be installed: \(error)")
+    /// The folder of the suite.
+    static func current() throws -> PythonClients { try #require(ofSuite) }
+
+    let folder: URL
+    /// Why the clients could not be installed.
+    private var failure: String?
+
+    fileprivate init(in folder: URL) {
+        self.folder = folder
+        let requirements = Self.scripts.appendingPathComponent("requirements.txt").path
+        do {
+            try run(["python3", "-m", "venv", "venv"])
+            try run(["venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements])
+        } catch {
+            failure = "\(error)"
         }
     }
 
-    let folder: URL
-
-    fileprivate func install() throws {
-        try run(["python3", "-m", "venv", "venv"])
-        let requirements = Self.scripts.appendingPathComponent("requirements.txt").path
-        try run(["venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements])
+    /// Runs Python with the clients. Cancels the test with the reason if they could not be installed.
+    @discardableResult
+    func python(_ arguments: [String]) throws -> String {
+        if let failure { try Test.cancel("The clients cannot be installed: \(failure)") }
+        return try run(["venv/bin/python"] + arguments)
     }
 
     func write(_ text: String, to file: String) throws {
@@ -88,15 +95,7 @@ struct PythonClientsTrait: SuiteTrait, TestScoping {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        let clients = PythonClients(folder: folder)
-        let installed: Result<PythonClients, PythonClients.Failed>
-        do {
-            try clients.install()
-            installed = .success(clients)
-        } catch {
-            installed = .failure(.init(description: "\(error)"))
-        }
-        try await PythonClients.$installed.withValue(installed, operation: body)
+        try await PythonClients.$ofSuite.withValue(PythonClients(in: folder), operation: body)
     }
 }
 

@@ -295,6 +295,15 @@ def arrivals(simulator, receiver, clients):
     return {"types": types, "kinds": kinds}
 
 
+def novelties(simulator, receiver, client):
+    """Notifications with a type, a subtype and a member that no version has are verified like all others."""
+    simulator.post("/faults", unknownTypes=1, unknownSubtypes=1, unknownMembers=1)
+    simulator.buy(simulator.add("novel")["customer"]["name"], "coins")
+    decoded = [client.notification(receiver.next()[1]) for _ in range(3)]
+    assert Counter(one.notificationType is None for one in decoded) == {True: 1, False: 2}, decoded
+    assert Counter(one.rawSubtype is not None for one in decoded) == {True: 1, False: 2}, decoded
+
+
 def main(program):
     receiver = Receiver()
     urls = ["--notify", f"{receiver.url}/Production", "--sandbox-notify", f"{receiver.url}/Sandbox"]
@@ -310,6 +319,7 @@ def main(program):
             ]:
                 part()
         notifications = arrivals(simulator, receiver, {"/Production": production, "/Sandbox": sandbox})
+        novelties(simulator, receiver, production)
     missing = ALL_METHODS - set(methods)
     assert not missing, f"not called: {missing}"
     print(json.dumps({"methods": sorted(methods), "signed": signed, **notifications}))

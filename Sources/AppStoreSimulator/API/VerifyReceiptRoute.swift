@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// verifyReceipt over HTTP: the one endpoint outside the App Store Server API. Apple has retired it, and still answers.
+// verifyReceipt over HTTP: the one endpoint outside the App Store Server API. Apple has deprecated it.
 
 extension SimulatedStore {
     static let verifyReceiptPath = "/verifyReceipt"

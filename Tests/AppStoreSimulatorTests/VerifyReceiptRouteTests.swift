@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Foundation
+import ReceiptCoding
+import Testing
+
+/// verifyReceipt as a route of the simulated App Store, and the receipts that it answers.
+@Suite struct VerifyReceiptRouteTests {
+    /// Sends a request without a bearer token.
+    private static func send(
+        _ fixture: inout StoreFixture, _ body: [UInt8], by method: String = "POST",
+        in environment: Environment = .production
+    ) -> StoreResponse {
+        fixture.store.respond(
+            to: StoreRequest(method, "/verifyReceipt", body: body), in: environment, at: StoreFixture.wallClock)
+    }
+
+    private static func receipt(of name: String, _ fixture: StoreFixture) throws -> [UInt8] {
+        try fixture.store.signer.sign(#require(fixture.store.world.receipt(of: name)), at: fixture.store.world.now)
+    }
+
+    private static func body(_ receipt: [UInt8]) -> [UInt8] {
+        Array(#"{"receipt-data":"\#(Data(receipt).base64EncodedString())"}"#.utf8)
+    }
+
+    @Test(arguments: [
+        ("ann", Environment.production, 0), ("ann", .sandbox, 21008), ("cid", .sandbox, 0), ("cid", .production, 21007),
+    ])
+    func `each environment answers its own receipts, without a token`(
+        name: String, environment: Environment, status: Int64
+    ) throws {
+        var fixture = try StoreFixture.shop()
+        let answer = Self.send(&fixture, Self.body(try Self.receipt(of: name, fixture)), in: environment)
+        #expect(answer.status == 200 && answer.headers["content-type"] == "application/json")
+        #expect(answer.json["status"]?.integer == status)
+    }
+
+    @Test func `other methods, bytes that are no receipt, and long bodies are refused as Apple refuses them`() throws {
+        var fixture = try StoreFixture.shop()
+        let receipt = try Self.receipt(of: "ann", fixture)
+        #expect(Self.send(&fixture, [], by: "GET").json["status"]?.integer == 21000)
+        for document in [Array("no receipt".utf8), receipt.dropLast(8)] {
+            #expect(Self.send(&fixture, Self.body(Array(document))).json["status"]?.integer == 21002)
+        }
+        var altered = receipt
+        altered[altered.count / 4] ^= 1
+        #expect(Self.send(&fixture, Self.body(altered)).json["status"]?.integer == 21003)
+        let longest = 3_145_728
+        #expect(Self.send(&fixture, Array(repeating: 0x20, count: longest)).status == 200)
+        #expect(Self.send(&fixture, Array(repeating: 0x20, count: longest + 1)).status == 413)
+    }
+
+    @Test func `faults of the App Store are statuses in the body`() throws {
+        var fixture = try StoreFixture.shop()
+        let body = Self.body(try Self.receipt(of: "ann", fixture))
+        fixture.store.faults.internalErrors = 1
+        #expect(Self.send(&fixture, body).json["status"]?.integer == 21009)
+        fixture.store.faults = .none
+        fixture.store.faults.timeouts = 1
+        #expect(Self.send(&fixture, body).isWithheld)
+    }
+
+    @Test func `dates have whole seconds`() throws {
+        var fixture = try StoreFixture.shop()
+        fixture.store.world.advance(to: Timestamp(milliseconds: fixture.store.world.now.milliseconds + 1))
+        let id = try #require(try fixture.store.world.buy("coins", by: "bob"))
+        #expect((fixture.store.world.transaction(id)?.purchaseDate?.milliseconds ?? 0) % 1000 != 0)
+        for name in ["ann", "bob"] {
+            let rows = Self.send(&fixture, Self.body(try Self.receipt(of: name, fixture))).json["latest_receipt_info"]
+            let dates = (rows?.array ?? []).flatMap { $0.members ?? [] }.filter { $0.name.hasSuffix("_date_ms") }
+            #expect(!dates.isEmpty && dates.allSatisfy { $0.value.string?.hasSuffix("000") == true }, "\(dates)")
+        }
+    }
+
+    @Test func `a consumable that the app's server finished is no longer in the receipt`() throws {
+        var fixture = try StoreFixture.shop()
+        let coins = try #require(fixture.names["coins"])
+        let ids = { (fixture: StoreFixture) in
+            fixture.store.world.receipt(of: "ann")?.inAppPurchases.map(\.transactionId) ?? []
+        }
+        #expect(ids(fixture).contains(coins))
+        #expect(try fixture.call("POST /inApps/v1/transactions/{coins}/finish").status == 200)
+        #expect(!ids(fixture).contains(coins))
+    }
+}
