@@ -153,8 +153,11 @@ struct RandomWorld {
     /// What is rarely tried while a charge fails.
     private mutating func actInTrouble(_ name: String, _ id: String) {
         guard let chain = world.subscriptions[id], let product = chain.current.productId else { return }
-        switch Int.random(in: 0..<6, using: &random) {
-        case 0: _ = try? world.buy(self.product(), by: name, PurchaseOptions(offer: "THREE", hasNewCard: true))
+        switch Int.random(in: 0..<12, using: &random) {
+        case 0, 9...11: _ = try? world.buy("gold.month", by: name, PurchaseOptions(offer: "THREE", hasNewCard: true))
+        case 6: _ = try? world.buy("gold.month", by: name, PurchaseOptions(hasNewCard: true))
+        case 7: try? world.change(id, with: .metadata(displayName: "Silver"))
+        case 8: try? world.change(id, with: .price(7990))
         case 1: _ = try? world.buy(self.product(), by: name)
         case 2: _ = try? world.buy(product, by: name)
         case 3: world.extendAll(of: product, days: 1, in: .production, request: "r-\(world.now.milliseconds)")
