@@ -41,6 +41,18 @@ import Testing
         #expect(error(link) == nil)
     }
 
+    @Test func `a ledger with two names is refused to a server, since SQLite would lose writes`() throws {
+        let (path, link) = (folder.path(), folder.path("link.sqlite"))
+        #expect(error(path) == nil)
+        try FileManager.default.linkItem(atPath: path, toPath: link)
+        for path in [path, link] {
+            #expect(error(path)?.code == .unavailable)
+            #expect(error(path)?.message.contains("The file has 2 names (hard links)") == true)
+        }
+        try FileManager.default.removeItem(atPath: link)
+        #expect(error(path) == nil)
+    }
+
     @Test func `a server that is released without being closed releases the ledger`() throws {
         do { _ = try SQLiteLedgerStorage(path: folder.path(), isServed: true) }
         #expect(error(folder.path()) == nil)

@@ -17,11 +17,23 @@ final class ServerLock: Sendable {
     private let descriptor: Mutex<Int32?>
 
     /// - Parameter ledger: The path of the ledger. A link leads to the lock of its target, as with SQLite's own files.
-    /// - Throws: `LedgerStorageError` `unavailable` if another server has the lock.
+    /// - Throws: `LedgerStorageError` `unavailable` if another server has the lock, or if the file has several names.
     init(_ ledger: String) throws {
+        try Self.requireOneName(ledger)
         let outcome = try Self.lock(URL(fileURLWithPath: ledger).resolvingSymlinksInPath().path + "-lock")
         failure = outcome.failure
         descriptor = Mutex(outcome.descriptor)
+    }
+
+    /// SQLite keeps a log beside each name of a file. Servers that open it by two names (hard links) overwrite each
+    /// other, and a lock by name does not notice.
+    private static func requireOneName(_ ledger: String) throws {
+        var status = stat()
+        guard stat(ledger, &status) == 0, status.st_nlink > 1 else { return }
+        throw LedgerStorageError(
+            .unavailable,
+            "The file has \(status.st_nlink) names (hard links), and servers that use it by different names would lose "
+                + "writes: remove the other names (find -samefile \(ledger))")
     }
 
     private static func lock(_ path: String) throws -> (descriptor: Int32?, failure: String?) {
