@@ -205,6 +205,9 @@ extension World {
     mutating func occur(
         _ notice: Notice, _ subject: Occurrence.Subject, of name: String?, in environment: Environment
     ) {
+        // Of two documents with one signing date, no server can tell which is the newer. The App Store signs by a clock
+        // that goes on, so a world's clock moves by a millisecond, even if it stands still otherwise.
+        if let last = occurrences.last?.date, now <= last { now = Timestamp(milliseconds: last.milliseconds + 1) }
         occurrences.append(
             Occurrence(
                 date: now, id: identifiers.uuid(.notification), customer: name, environment: environment,
