@@ -72,7 +72,7 @@ public struct StoreOffer: Hashable, Sendable {
     public var payment: OfferDiscountType
     /// The time for which one payment pays.
     public var period: Period
-    /// How many periods: more than 1 only with ``OfferDiscountType/payAsYouGo``.
+    /// How many periods: more than 1 only with `OfferDiscountType.payAsYouGo`.
     public var count = 1
     /// The price of one payment; 0 for a free trial.
     public var price: StorePrice

@@ -3,7 +3,7 @@
 import Crypto
 package import ReceiptCoding
 import SwiftASN1
-package import X509
+import X509
 
 /// An app receipt before it is signed. Tests can make any part invalid.
 package struct ReceiptPlan: Sendable {

@@ -29,7 +29,7 @@ extension World {
         try change(purchased(subscription)) { chain throws(ImpossibleEvent) in try chain.consent() }
     }
 
-    /// The subscription ends: EXPIRED; without subtype for ``ExpirationIntent/other``. An active one ends with its
+    /// The subscription ends: EXPIRED; without subtype for `ExpirationIntent.other`. An active one ends with its
     /// period, one whose charge failed ends now.
     public mutating func expire(
         _ subscription: String, _ intent: ExpirationIntent = .other

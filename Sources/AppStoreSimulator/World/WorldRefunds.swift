@@ -8,7 +8,7 @@ extension World {
     /// The customer asks for a refund, and the App Store asks the app for consumption data: CONSUMPTION_REQUEST.
     ///
     /// The sandbox grants it five minutes later, wholly or in the share that the app prefers. With `declines` and the
-    /// reason ``ConsumptionRequestReason/other`` it declines, as if the customer had written the text DECLINE.
+    /// reason `ConsumptionRequestReason.other` it declines, as if the customer had written the text DECLINE.
     /// In production, the caller decides: ``refund(_:_:)`` or ``declineRefund(_:)``.
     public mutating func requestRefund(
         _ transactionId: String, _ reason: ConsumptionRequestReason = .unintendedPurchase, declines: Bool = false
