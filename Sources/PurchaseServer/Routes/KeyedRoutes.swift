@@ -91,7 +91,7 @@ struct KeyedRequest: Sendable {
         let encoded = try parameters.require(name)
         guard encoded.utf8.contains(UInt8(ascii: "%")) else { return encoded }
         guard let text = encoded.removingPercentEncoding else {
-            throw Refusal.invalid("The path has a % without two hexadecimal digits behind it, or bytes that are not UTF-8.")
+            throw Refusal.invalid("The path has a % without two hexadecimal digits, or is not UTF-8.")
         }
         return text
     }
