@@ -193,17 +193,18 @@ import Testing
         return modes
     }
 
-    @Test func `a new ledger and a backup are readable only by their owner, whatever the umask`() async throws {
+    @Test(arguments: ["0", "777"])
+    func `a new ledger and a backup are readable only by their owner, whatever the umask`(umask: String) async throws {
         let place = try Place()
         try FileManager.default.removeItem(atPath: place.ledger)
-        let server = try await ServerProcess(place.options, in: place.folder, umask: "0")
+        let server = try await ServerProcess(place.options, in: place.folder, umask: umask)
         let names = ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-lock"]
         #expect(try Self.modes(place) == Dictionary(uniqueKeysWithValues: names.map { ($0, 0o600) }))
         let copy = place.folder.appendingPathComponent("copy.sqlite").path
         let backup = Process()
         backup.executableURL = URL(fileURLWithPath: "/bin/sh")
         backup.arguments =
-            ["-c", "umask 0; exec \"$@\"", "sh", CommandLineTests.program.path, "backup", copy]
+            ["-c", "umask \(umask); exec \"$@\"", "sh", CommandLineTests.program.path, "backup", copy]
             + place.database
         backup.standardOutput = FileHandle.nullDevice
         try backup.run()
