@@ -148,17 +148,18 @@ public struct ServerApplication: Sendable {
     /// All routes, for tests without a socket and for use in another application.
     public func router() -> Router<BasicRequestContext> {
         let router = healthRouter()
-        for (path, environment) in [("/verifyReceipt", environment), ("/sandbox/verifyReceipt", .sandbox)] {
+        let endpoints = ["/verifyReceipt": environment, "/sandbox/verifyReceipt": .sandbox]
+        for (path, environment) in endpoints {
             let responder = VerifyReceiptResponder(environment, ledger)
             VerifyReceiptRoutes(responder: responder, bodies: bodies, now: now).add(at: RouterPath(path), to: router)
         }
-        guard let ledger else { return router.completed() }
+        guard let ledger else { return router.completed(verifyReceipt: Set(endpoints.keys)) }
         NotificationRoutes(service: ledger, bodies: bodies, now: now).add(to: router)
         let keyed = KeyedRoutes(service: ledger, bodies: bodies, now: now)
         CustomerRoutes(keyed: keyed).add(to: router)
         PurchaseRoutes(keyed: keyed).add(to: router)
         EventRoutes(keyed: keyed).add(to: router)
-        return router.completed()
+        return router.completed(verifyReceipt: Set(endpoints.keys))
     }
 
     private func healthRouter() -> Router<BasicRequestContext> {
