@@ -83,6 +83,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
+        ServerSignals.ignoreHangup()
         let configuration = try resolvedConfiguration()
         try Self.requireLedgerAndApps(configuration)
         var composition = Composition(configuration)
@@ -173,13 +174,14 @@ struct Serve: AsyncParsableCommand {
         let configuration = composition.configuration
         let server = composition.server(service, logger)
         allowOpenFiles(for: configuration.bounds.connections, logger)
-        let signals = handleServerSignals(logger)
-        defer { for signal in signals { signal.cancel() } }
         do {
             try await server.run(
                 hostname: configuration.hostname, port: configuration.port,
                 healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
-            ) { announce($0, port: $1, configuration) }
+            ) { listener, port in
+                if listener == .requests { ServerSignals.handle(logger) }
+                announce(listener, port: port, configuration)
+            }
         } catch let error as ListeningError {
             throw ValidationError("\(configuration.givenName(error.setting)): \(error.message)")
         }

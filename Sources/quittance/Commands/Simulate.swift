@@ -116,6 +116,7 @@ struct Simulate: AsyncParsableCommand {
     }
 
     func run() async throws {
+        ServerSignals.ignoreHangup()
         var logger = Logger(label: "quittance") { _ in
             LineLogHandler(.text, now: SystemClock.now, write: Terminal.printError)
         }
@@ -126,6 +127,7 @@ struct Simulate: AsyncParsableCommand {
             wall: SystemClock.now, clock: ContinuousClock(), logger: logger)
         server.hostname = host
         try await server.run { ports in
+            ServerSignals.handle(logger)
             let handout = SimulatorHandout(simulator, hostname: host, ports: ports)
             do {
                 if let out { try handout.write(to: out) }
