@@ -46,8 +46,8 @@ final class RequestLine: ChannelInboundHandler {
         return end.map { digits.contains($0) ? UInt8(ascii: "0") : $0 } == Self.version
     }
 
-    /// Whether the line has more than its two spaces (RFC 9112 section 3). The parser skips them, but other servers on the
-    /// way may see another target in such a line.
+    /// Whether the line has more than its two spaces (RFC 9112 section 3). The parser skips them, but other servers on
+    /// the way may see another target in such a line.
     var hasExtraSpace: Bool { spaces > 2 }
 
     /// Whether the line begins with a token and a space, as a method does (RFC 9112 section 3).

@@ -13,8 +13,8 @@ struct Verify: AsyncParsableCommand {
             Reads an app receipt (binary or base64), an old transaction receipt, any compact JWS, a {"signedPayload": \
             …} notification or a verifyReceipt request. A file may contain many documents, one per line. Each answer \
             then names its line, and answers have the order of the lines. All cores are used, and files of any size \
-            take little memory. From a pipe, the first answer comes once the second line begins: until then the input may \
-            be one document.
+            take little memory. From a pipe, the first answer comes once the second line begins: until then the input \
+            may be one document.
 
             Exit status: 0 verified; 1 refused, with code and reason on standard error; 2 unreadable input or wrong \
             usage; 3 genuine, but the document (such as renewal info) names no app to compare with --bundle-id. Verify \
