@@ -20,6 +20,7 @@ let package = Package(
         .library(name: "AppStoreModel", targets: ["AppStoreModel"]),
         .library(name: "ReceiptCoding", targets: ["ReceiptCoding"]),
         .library(name: "AppStoreTrust", targets: ["AppStoreTrust"]),
+        .library(name: "AppStoreAPI", targets: ["AppStoreAPI"]),
         .library(name: "AppStoreSimulator", targets: ["AppStoreSimulator"]),
         .library(name: "PurchaseLedger", targets: ["PurchaseLedger"]),
         .library(name: "PurchaseLedgerTesting", targets: ["PurchaseLedgerTesting"]),
@@ -76,6 +77,14 @@ let package = Package(
                 "AppStoreModel", "CZlib", "PurchaseLedger", "ReceiptCoding",
                 .product(name: "GRDB", package: "GRDB.swift", condition: sqlite),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: sqlite),
+            ]
+        ),
+        .target(
+            name: "AppStoreAPI",
+            dependencies: [
+                "AppStoreModel",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
             ]
         ),
         .target(
@@ -185,6 +194,14 @@ let package = Package(
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        .testTarget(
+            name: "AppStoreAPITests",
+            dependencies: [
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
             ]
         ),
         .testTarget(

@@ -29,6 +29,10 @@ import Testing
         ("long bodies that wait for a thread", "64", bounds, ["waitingBodies = 64"]),
         ("shutdown", "65 s", bounds, ["requestTimeout = Duration.seconds(60)", "requestTimeout + .seconds(5)"]),
         (
+            "a repetition of the first signal to stop, which ends nothing", "0.5 s", "quittance/ServerSignals.swift",
+            ["repetition = Duration.milliseconds(500)"]
+        ),
+        (
             "patience with an OCSP responder", "2 s", "AppStoreTrust/RevocationChecker.swift",
             ["patience: Duration = .seconds(2)"]
         ),
