@@ -6,6 +6,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import PurchaseServer
+import SimulatorServer
 import Testing
 
 /// The client of the App Store over HTTP: against the simulator's listeners, and against servers that misbehave.
