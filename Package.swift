@@ -179,8 +179,10 @@ let package = Package(
                 "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding",
             ]
         ),
-        .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "TestData"]),
-        .testTarget(name: "ReceiptCodingTests", dependencies: ["AppStoreModel", "ReceiptCoding", "TestData"]),
+        .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "AppStoreSimulator", "TestData"]),
+        .testTarget(
+            name: "ReceiptCodingTests",
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "ReceiptCoding", "TestData"]),
         .testTarget(
             name: "AppStoreTrustTests",
             dependencies: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import TestData
+import AppStoreSimulator
 import Testing
 
 @Suite struct ConversionTests {

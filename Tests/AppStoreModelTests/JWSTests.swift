@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import Foundation
-import TestData
 import Testing
 
 @Suite struct JWSTests {

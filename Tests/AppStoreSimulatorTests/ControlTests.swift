@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import AppStoreSimulator
-import TestData
 import Testing
 
 /// The commands of the control port, without a socket.

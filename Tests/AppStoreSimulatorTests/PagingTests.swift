@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import AppStoreSimulator
-import TestData
 import Testing
 
 /// Lists that come in pages, over random histories.

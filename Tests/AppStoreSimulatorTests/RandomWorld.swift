@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import AppStoreSimulator
-import TestData
 
 /// A world in which random things happen to customers and families: the same ones for the same seed.
 struct RandomWorld {

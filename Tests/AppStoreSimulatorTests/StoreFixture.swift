@@ -3,7 +3,6 @@
 import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
-import TestData
 
 /// A simulated App Store with some customers, called as a client calls it.
 struct StoreFixture: Sendable {

@@ -7,7 +7,6 @@ import Crypto
 import Foundation
 import ReceiptCoding
 import SwiftASN1
-import TestData
 import Testing
 import X509
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import LedgerSQLite
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Runs the same random history in a file and in memory. The storage in memory is simple enough to be the reference.

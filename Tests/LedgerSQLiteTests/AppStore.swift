@@ -5,7 +5,6 @@ import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import PurchaseLedger
-import TestData
 
 /// Signs documents as the App Store does, all with the same certificates, and verifies them.
 struct AppStore: Sendable {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Tests checks of a ledger whose file was damaged. They must terminate, and report faults unless all documents are

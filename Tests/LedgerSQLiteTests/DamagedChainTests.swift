@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import LedgerSQLite
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Tests a ledger with a purchase that cannot be read, for example because a row was edited by hand.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import Foundation
 import GRDB
 import LedgerSQLite
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Tests that files of an earlier version are brought up to date.

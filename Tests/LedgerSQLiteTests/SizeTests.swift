@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import LedgerSQLite
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Measures how much disk space a notification takes.

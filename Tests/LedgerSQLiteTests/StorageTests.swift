@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Tests durability, group commit, and errors of the file and of its rows.

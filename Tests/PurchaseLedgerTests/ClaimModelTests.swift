@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Tests random claims, notifications, aliases and deletions against a model written from `docs/api.md`.

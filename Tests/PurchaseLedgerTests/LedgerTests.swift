@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
 import ReceiptCoding
-import TestData
 import Testing
 
 /// Tests what a ledger records, answers and publishes.

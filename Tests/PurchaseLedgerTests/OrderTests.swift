@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Tests that arrival order, duplicates and delays change nothing.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
 import ReceiptCoding
 import Synchronization
-import TestData
 import Testing
 
 // The pitfalls 1 to 45 of the fact sheet about purchase backends (3.3), by number, and the faults that it found in

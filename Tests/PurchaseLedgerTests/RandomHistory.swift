@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import PurchaseLedger
-import TestData
 
 /// Random steps of a ledger: documents about two subscriptions, one of which gets another id, and about other
 /// purchases, some contradictory, in any order, duplicated and late; claims, aliases and deletions; and clocks that are

@@ -11,7 +11,6 @@ import NIOCore
 import PurchaseLedger
 import PurchaseServer
 import ReceiptCoding
-import TestData
 import Testing
 
 /// The ledger over HTTP, as apps and Apple use it.

@@ -5,7 +5,6 @@ import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
 import ReceiptCoding
-import TestData
 
 /// A random history of signed and verified documents about an app's customers, made from a seed. It contains
 /// subscriptions of several groups with all their events, one-time purchases, refunds, app receipts, and documents that

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import HTTPTypes
@@ -10,7 +11,6 @@ import Logging
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
-import TestData
 import Testing
 
 /// Tests that every answer about signed documents is the same, whatever their order, and however often or late they

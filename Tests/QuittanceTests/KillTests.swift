@@ -4,7 +4,6 @@ import AppStoreModel
 import AppStoreSimulator
 import Foundation
 import NIOHTTP1
-import TestData
 import Testing
 
 /// Tests that a server that is killed at any moment loses nothing that it answered with 200, and publishes each change
