@@ -154,6 +154,9 @@ let package = Package(
         ),
         .target(name: "TestData", path: "Tests/TestData"),
         .target(
+            name: "TestWorld", dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "ReceiptCoding"],
+            path: "Tests/TestWorld"),
+        .target(
             name: "HostileVectors",
             dependencies: [
                 "AppStoreModel",
@@ -176,7 +179,7 @@ let package = Package(
             name: "ArticleTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
-                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding",
+                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "TestWorld",
             ]
         ),
         .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "AppStoreSimulator", "TestData"]),
@@ -192,6 +195,7 @@ let package = Package(
                 "HostileVectors",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -210,6 +214,7 @@ let package = Package(
             name: "AppStoreSimulatorTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding", "TestData",
+                "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
@@ -222,6 +227,7 @@ let package = Package(
                 "PurchaseLedgerTesting",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
             ]
         ),
         .testTarget(
@@ -235,6 +241,7 @@ let package = Package(
                 "PurchaseLedgerTesting",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
@@ -250,6 +257,7 @@ let package = Package(
                 "PurchaseServer",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -283,9 +291,11 @@ let package = Package(
             dependencies: [
                 "AppStoreModel",
                 "AppStoreSimulator",
+                "AppStoreTrust",
                 "LedgerSQLite",
                 "PurchaseLedger",
                 "TestData",
+                "TestWorld",
                 "quittance",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "GRDB", package: "GRDB.swift"),

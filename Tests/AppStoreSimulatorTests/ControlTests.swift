@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import AppStoreSimulator
+import TestWorld
 import Testing
 
 /// The commands of the control port, without a socket.

@@ -27,3 +27,23 @@ public enum TestData {
         return Array(decoded)
     }
 }
+
+/// The seeds of random tests. The environment variable `QUITTANCE_SEED` takes the place of them all, so that a failure
+/// can be repeated; with `QUITTANCE_SOAK` there are many more.
+public enum Seeds {
+    private static let environment = ProcessInfo.processInfo.environment
+
+    /// Whether there is time for many more random tests than in an ordinary run.
+    public static let isSoak = environment["QUITTANCE_SOAK"] != nil
+
+    /// - Parameter soak: How many with `QUITTANCE_SOAK`, if not as many as without.
+    public static func first(_ count: UInt64, soak: UInt64? = nil) -> [UInt64] {
+        environment["QUITTANCE_SEED"].flatMap { UInt64($0) }.map { [$0] } ?? Array(0..<(isSoak ? soak ?? count : count))
+    }
+
+    /// Seeds in blocks, for tests that are too short to be reported one by one.
+    public static func blocks(_ count: UInt64, of size: Int, soak: UInt64? = nil) -> [[UInt64]] {
+        let all = first(count, soak: soak)
+        return stride(from: 0, to: all.count, by: size).map { Array(all[$0..<min($0 + size, all.count)]) }
+    }
+}
