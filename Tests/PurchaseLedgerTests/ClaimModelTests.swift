@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreSimulator
 import PurchaseLedger
+import TestData
 import Testing
 
 /// Tests random claims, notifications, aliases and deletions against a model written from `docs/api.md`.
@@ -231,7 +232,7 @@ import Testing
         return []
     }
 
-    @Test(arguments: 0..<UInt64(60), TestStorage.allCases)
+    @Test(arguments: Seeds.first(60), TestStorage.allCases)
     func `every step of a random history has the outcome that the model predicts`(
         seed: UInt64, storage: TestStorage
     ) async throws {

@@ -6,6 +6,7 @@ import AppStoreTrust
 import PurchaseLedger
 import ReceiptCoding
 import Synchronization
+import TestData
 import Testing
 
 // The pitfalls 1 to 45 of the fact sheet about purchase backends (3.3), by number, and the faults that it found in
@@ -630,7 +631,7 @@ extension SignedHistory {
         #expect(lines == [nil, "77", "77"])
     }
 
-    @Test(arguments: 0..<UInt64(6)) func `pitfall 27: the order of purchases in a receipt does not matter`(
+    @Test(arguments: Seeds.first(6)) func `pitfall 27: the order of purchases in a receipt does not matter`(
         seed: UInt64
     ) async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
