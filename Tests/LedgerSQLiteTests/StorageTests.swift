@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import AppStoreSimulator
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
@@ -250,9 +249,8 @@ import Testing
     @Test func `a decision that changes nothing writes nothing`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         let ledger = Ledger(storage: storage)
-        let appStore = try AppStore()
-        var random = SeededRandom(seed: 1)
-        let evidence = try await appStore.evidence(of: appStore.notification(&random))
+        var appStore = try AppStore()
+        let evidence = try await appStore.evidence(of: appStore.notification())
         _ = try await ledger.record([evidence], at: Self.now)
         let before = try await storage.number("SELECT total_changes()")
         #expect(try await ledger.record([evidence], at: Self.now).known == 1)
