@@ -152,6 +152,9 @@ let package = Package(
         ),
         .target(name: "TestData", path: "Tests/TestData"),
         .target(
+            name: "TestWorld", dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "ReceiptCoding"],
+            path: "Tests/TestWorld"),
+        .target(
             name: "HostileVectors",
             dependencies: [
                 "AppStoreModel",
@@ -174,11 +177,13 @@ let package = Package(
             name: "ArticleTests",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
-                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding",
+                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "TestWorld",
             ]
         ),
-        .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "TestData"]),
-        .testTarget(name: "ReceiptCodingTests", dependencies: ["AppStoreModel", "ReceiptCoding", "TestData"]),
+        .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "AppStoreSimulator", "TestData"]),
+        .testTarget(
+            name: "ReceiptCodingTests",
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "ReceiptCoding", "TestData"]),
         .testTarget(
             name: "AppStoreTrustTests",
             dependencies: [
@@ -188,6 +193,7 @@ let package = Package(
                 "HostileVectors",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -205,6 +211,7 @@ let package = Package(
             name: "AppStoreSimulatorTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding", "TestData",
+                "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
@@ -217,6 +224,7 @@ let package = Package(
                 "PurchaseLedgerTesting",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
             ]
         ),
         .testTarget(
@@ -230,6 +238,7 @@ let package = Package(
                 "PurchaseLedgerTesting",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
@@ -245,6 +254,7 @@ let package = Package(
                 "PurchaseServer",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -279,9 +289,11 @@ let package = Package(
             dependencies: [
                 "AppStoreModel",
                 "AppStoreSimulator",
+                "AppStoreTrust",
                 "LedgerSQLite",
                 "PurchaseLedger",
                 "TestData",
+                "TestWorld",
                 "quittance",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "GRDB", package: "GRDB.swift"),
