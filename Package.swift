@@ -101,6 +101,7 @@ let package = Package(
         .target(
             name: "PurchaseServer",
             dependencies: [
+                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreTrust",
                 "PurchaseLedger",
@@ -140,6 +141,7 @@ let package = Package(
         .executableTarget(
             name: "quittance",
             dependencies: [
+                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
@@ -239,6 +241,7 @@ let package = Package(
         .testTarget(
             name: "PurchaseServerTests",
             dependencies: [
+                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",

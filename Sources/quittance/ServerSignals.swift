@@ -2,13 +2,13 @@
 
 import Dispatch
 import Foundation
-import Logging
 import Synchronization
 
 /// Handles the signals that the server itself does not: SIGHUP, and a second SIGINT or SIGTERM.
 ///
+/// - Parameter onHangUp: Handles SIGHUP.
 /// - Returns: The handlers, which work until they are cancelled.
-func handleServerSignals(_ logger: Logger) -> [any DispatchSourceSignal] {
+func handleServerSignals(onHangUp: @escaping @Sendable () -> Void) -> [any DispatchSourceSignal] {
     let stops = StopCounter()
     return [SIGHUP, SIGINT, SIGTERM].map { number in
         // Otherwise the signal ends the process.
@@ -16,7 +16,7 @@ func handleServerSignals(_ logger: Logger) -> [any DispatchSourceSignal] {
         let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
         source.setEventHandler {
             if number == SIGHUP {
-                logger.notice("SIGHUP is ignored: restart the server to change its configuration")
+                onHangUp()
             } else if stops.isSecond() {
                 Terminal.printError("quittance: Stopped by a second signal: running requests were not answered.")
                 _exit(128 + number)

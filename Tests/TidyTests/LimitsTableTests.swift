@@ -85,6 +85,18 @@ import Testing
             "certificates in the revocation cache", "256", "AppStoreTrust/RevocationCache.swift",
             ["certificateLimit = 256"]
         ),
+        (
+            "the verification of a retention request", "300 ms", "PurchaseServer/RetentionRoutes.swift",
+            ["deadline = Duration.milliseconds(300)"]
+        ),
+        (
+            "a retention request, or one for a signature", "64 KiB", "PurchaseServer/SignatureRoutes.swift",
+            ["bodyLimit = 64 << 10"]
+        ),
+        (
+            "the file of an In-App Purchase key", "16 KiB", "PurchaseServer/InAppPurchaseKeyFile.swift",
+            ["longestFile = 16 << 10"]
+        ),
         // Follows from how connections are handled.
         ("requests of a connection", "one at a time", "PurchaseServer/EventLoopChannel.swift", []),
     ]
