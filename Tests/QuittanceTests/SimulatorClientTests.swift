@@ -5,8 +5,8 @@ import Foundation
 import Testing
 
 /// Clients that are not ours, against `quittance simulate`: Apple's Python library, a verifyReceipt client, OpenSSL,
-/// and the examples in `docs/simulator.md`. Against `quittance sign`: cryptography, PyJWT and Apple's library. Each is a
-/// Python script in Tests/SimulatorClients, or the page's code.
+/// and the examples in `docs/simulator.md`. Against `quittance sign`: cryptography, PyJWT and Apple's library. Each is
+/// a Python script in Tests/SimulatorClients, or the page's code.
 @Suite(.pythonClients) struct SimulatorClientTests {
     /// The arguments that run a script.
     private static func arguments(_ script: String) -> [String] {
