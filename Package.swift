@@ -138,6 +138,7 @@ let package = Package(
         .executableTarget(
             name: "quittance",
             dependencies: [
+                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
@@ -245,6 +246,7 @@ let package = Package(
         .testTarget(
             name: "PurchaseServerTests",
             dependencies: [
+                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",

@@ -14,6 +14,8 @@ public struct LedgerService: Sendable {
     public var apps: [String: AppConfiguration] = [:]
     /// How long the ledger keeps events; `nil` keeps all.
     public var eventRetention: Duration?
+    /// Signs for the apps that have keys; `nil` if the server signs nothing.
+    public var signing: AppSigning?
 
     let readiness: Readiness
     let lastNotification = LastNotification()

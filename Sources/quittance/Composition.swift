@@ -185,6 +185,20 @@ extension Composition {
         LedgerService(configuration, storage: storage, verifier: verifier)
     }
 
+    /// Signs with the apps' In-App Purchase keys.
+    ///
+    /// - Throws: Wrong usage if a key cannot be read.
+    func signing() throws -> AppSigning {
+        do {
+            return AppSigning(keys: try AppSigning.keys(of: configuration.apps), nonce: Self.nonce)
+        } catch {
+            throw ValidationError("inAppPurchaseKey.file \(error)")
+        }
+    }
+
+    /// A new UUID in lower case.
+    @Sendable static func nonce() -> String { UUID().uuidString.lowercased() }
+
     /// The server.
     ///
     /// - Parameter service: `nil` for a server that only verifies.

@@ -2,7 +2,6 @@
 
 import Dispatch
 import Foundation
-import Logging
 import Synchronization
 
 /// Handles the signals that a server itself does not: SIGHUP, and a second SIGINT or SIGTERM.
@@ -16,13 +15,11 @@ enum ServerSignals {
     /// Ignores SIGHUP, which would end the process. Call this first.
     static func ignoreHangup() { signal(SIGHUP, SIG_IGN) }
 
-    /// Logs each SIGHUP, and ends the process at once with a second SIGINT or SIGTERM. Call this once the server
-    /// listens: it then handles the first one, and must not miss what is counted here.
-    static func handle(_ logger: Logger) {
+    /// Calls `onHangup` at each SIGHUP, and ends the process at once with a second SIGINT or SIGTERM. Call this once the
+    /// server listens: it then handles the first one, and must not miss what is counted here.
+    static func handle(onHangup: @escaping @Sendable () -> Void) {
         let stops = Mutex(StopSignals())
-        handle(SIGHUP) {
-            logger.notice("SIGHUP is ignored: restart the server to change its configuration")
-        }
+        handle(SIGHUP, onHangup)
         for number in [SIGINT, SIGTERM] {
             handle(number) {
                 guard stops.withLock({ $0.endsAtOnce(at: ContinuousClock.now) }) else { return }

@@ -134,6 +134,67 @@ import Testing
         #expect(error?.description.contains("hunter2") == false)
     }
 
+    private static let message = "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"
+    private static let key = #""inAppPurchaseKey":{"file":"k.p8","keyId":"A","issuerId":"\#(message)"}"#
+
+    @Test func `an app may have a key, offers for clients, and rules for retention messages`() throws {
+        let text = """
+            {"apps": [{"bundleId": "x", "appAppleId": 7, \(Self.key),
+              "products": {"year": {"clientOffers": ["stay3"]}, "month": {}},
+              "retention": {"defaultMessage": "\(Self.message)", "rules": [
+                {"products": ["month"], "locales": ["de"], "message": "\(Self.message)", "promotionalOffer": "stay3"},
+                {"message": "\(Self.message)", "alternateProduct": "year", "billingPlanType": "MONTHLY"}]}}]}
+            """
+        let app = try #require(try Self.read(text).apps.first)
+        #expect(app.inAppPurchaseKey == InAppPurchaseKeyFile(file: "k.p8", keyId: "A", issuerId: Self.message))
+        #expect(app.clientOffers == ["year": ["stay3"], "month": []])
+        let rules = try #require(app.retention)
+        #expect(rules.defaultMessage == Self.message)
+        #expect(rules.rules.map(\.products) == [["month"], []] && rules.rules.map(\.locales) == [["de"], []])
+        #expect(
+            rules.rules.map(\.addition) == [
+                .promotionalOffer("stay3"), .alternateProduct("year", billingPlanType: Open(.monthly)),
+            ])
+    }
+
+    @Test(arguments: [
+        (#""inAppPurchaseKey":{"file":"k.p8","keyId":"A"}"#, "inAppPurchaseKey: Expected file, keyId and issuerId"),
+        (
+            #""inAppPurchaseKey":{"file":"k.p8","keyId":"A","issuerId":"B"}"#,
+            "inAppPurchaseKey.issuerId: Expected a UUID"
+        ),
+        (#""inAppPurchaseKey":{"key":"-----BEGIN"}"#, "inAppPurchaseKey.key: Unknown setting"),
+        (#""products":{"p":{"clientOffers":[1]}}"#, "clientOffers[0]: Expected the name of an offer"),
+        (#""retention":{"defaultMessage":"x"}"#, "retention.defaultMessage: Expected a UUID"),
+        (#""retention":{"rules":[{}]}"#, "retention.rules[0]: message is missing"),
+        (
+            #""retention":{"rules":[{"message":"\#(message)","alternateProduct":"a","promotionalOffer":"b"}]}"#,
+            "retention.rules[0]: Expected either alternateProduct or promotionalOffer"
+        ),
+        (
+            #""retention":{"rules":[{"message":"\#(message)","billingPlanType":"MONTHLY"}]}"#,
+            "retention.rules[0].billingPlanType: It is for an alternateProduct"
+        ),
+        (
+            #""retention":{"rules":[{"message":"\#(message)","promotionalOffer":"b"}]}"#,
+            "retention: A promotionalOffer needs the app's inAppPurchaseKey"
+        ),
+        (#""retention":{},"appAppleId":null"#, "appAppleId: Expected"),
+    ])
+    func `an invalid key or rule is refused with its place, and a retention message needs the Apple ID`(
+        members: String, message: String
+    ) throws {
+        let id = members.contains("appAppleId") ? "" : #""appAppleId":7,"#
+        let error = #expect(throws: ConfigurationError.self) {
+            try Self.read(#"{"apps":[{"bundleId":"x",\#(id)\#(members)}]}"#)
+        }
+        #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
+        let unnamed = #expect(throws: ConfigurationError.self) {
+            try Self.read(#"{"apps":[{"bundleId":"x","retention":{}}]}"#)
+        }
+        #expect(unnamed?.message == "apps[0].retention: It needs the app's appAppleId.")
+    }
+
     @Test(arguments: [
         ("QUITTANCE_PORT", "x", "Expected a number"), ("QUITTANCE_DATABSE", "x", "Unknown setting"),
         ("QUITTANCE_DATABASE", "quittance.sqlite", "Expected sqlite:PATH"),
@@ -265,7 +326,7 @@ import Testing
         }
         for name in [
             "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "refusedPurchases",
-            "customerProof",
+            "customerProof", "inAppPurchaseKey", "retention", "clientOffers",
         ] {
             #expect(text.contains("| `\(name)` |"), "\(name)")
         }

@@ -24,13 +24,14 @@ import Testing
         let store: TestStore
         let storage: any LedgerStorage
         let ledger: Ledger
-        let server: ServerApplication
+        var server: ServerApplication
         let keys: [APIKey.Role: String]
 
         /// - Parameter change: A change to the verifier.
         init(
             storage: any LedgerStorage = MemoryLedgerStorage(), policy: ClaimPolicy = .accountTokenWins,
-            proof: CustomerProof? = nil, _ change: (inout AppStoreVerifier) -> Void = { _ in }
+            proof: CustomerProof? = nil, clock: any Clock<Duration> = ContinuousClock(),
+            _ change: (inout AppStoreVerifier) -> Void = { _ in }
         ) async throws {
             self.storage = storage
             store = try TestStore()
@@ -47,7 +48,7 @@ import Testing
             var logger = Logger(label: "test")
             logger.logLevel = .critical
             server = ServerApplication(
-                ledger: service, requestSeed: 0xabc, now: { LedgerRoutesTests.now }, logger: logger)
+                ledger: service, requestSeed: 0xabc, now: { LedgerRoutesTests.now }, clock: clock, logger: logger)
             var random = SeededRandom(seed: 1)
             var keys: [APIKey.Role: String] = [:]
             for role in APIKey.Role.allCases {

@@ -5,7 +5,8 @@ import Foundation
 import Testing
 
 /// Clients that are not ours, against `quittance simulate`: Apple's Python library, a verifyReceipt client, OpenSSL,
-/// and the examples in `docs/simulator.md`. Each is a Python script in Tests/SimulatorClients, or the page's code.
+/// and the examples in `docs/simulator.md`. Against `quittance sign`: cryptography, PyJWT and Apple's library. Each is
+/// a Python script in Tests/SimulatorClients, or the page's code.
 @Suite(.pythonClients) struct SimulatorClientTests {
     /// The arguments that run a script.
     private static func arguments(_ script: String) -> [String] {
@@ -71,6 +72,20 @@ import Testing
         let result = try JSONValue(parsing: output.utf8)
         #expect(result["leaves"]?.integer == 3 && result["intermediates"]?.integer == 2, "\(result.compactText)")
         #expect(result["receipts"]?.integer == 8)
+    }
+
+    // MARK: - Signatures
+
+    @Test func `cryptography and PyJWT verify all that is signed from the public key alone`() throws {
+        let result = try Self.run("signatures.py")
+        let expected = [
+            "promotional-offer 1": (2, 14), "promotional-offer": (2, 4), "introductory-offer-eligibility": (2, 4),
+            "advanced-commerce-api": (1, 2),
+        ]
+        for (kind, counts) in expected {
+            #expect(result["valid"]?[kind]?.integer == Int64(counts.0), "\(kind)")
+            #expect(result["refused"]?[kind]?.integer == Int64(counts.1), "\(kind)")
+        }
     }
 
     // MARK: - The page

@@ -106,6 +106,18 @@ import Testing
         (
             "the memory that production refuses an app's token", "an hour", apiClient, ["memory: Int64 = 3_600_000"]
         ),
+        (
+            "the verification of a retention request", "300 ms", "PurchaseServer/RetentionRoutes.swift",
+            ["deadline = Duration.milliseconds(300)"]
+        ),
+        (
+            "a retention request, or one for a signature", "64 KiB", "PurchaseServer/SignatureRoutes.swift",
+            ["bodyLimit = 64 << 10"]
+        ),
+        (
+            "the file of an In-App Purchase key", "16 KiB", "PurchaseServer/InAppPurchaseKeyFile.swift",
+            ["longestFile = 16 << 10"]
+        ),
         // Follows from how connections are handled.
         ("requests of a connection", "one at a time", "PurchaseServer/EventLoopChannel.swift", []),
     ]

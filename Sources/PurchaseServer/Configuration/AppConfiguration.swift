@@ -15,6 +15,12 @@ public struct AppConfiguration: Sendable {
     public var refusedPurchases: Set<String> = []
     /// Checks the customer tokens that requests with a client key need; `nil` if they need none.
     public var customerProof: CustomerProof?
+    /// The key that signs the app's offers and its requests to the App Store; `nil` if the server does neither.
+    public var inAppPurchaseKey: InAppPurchaseKeyFile?
+    /// The promotional offers that a client key may have signed, by product.
+    public var clientOffers: [String: Set<String>] = [:]
+    /// The retention messages; `nil` if the App Store does not ask this server.
+    public var retention: RetentionRules?
 
     /// Creates the configuration of an app without products.
     public init(_ identity: AppIdentity) {

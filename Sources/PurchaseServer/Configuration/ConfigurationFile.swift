@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import AppStoreTrust
+import Foundation
 import PurchaseLedger
 
 /// The configuration file of a server: settings as text, and apps.
@@ -47,7 +48,7 @@ extension AppConfiguration {
     fileprivate init(_ app: ConfigurationMember, others: [AppConfiguration]) throws(ConfigurationError) {
         try app.requireMembers(in: [
             "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "refusedPurchases",
-            "customerProof",
+            "customerProof", "inAppPurchaseKey", "retention",
         ])
         guard let bundleId = try app.string("bundleId") else { throw app.error("bundleId is missing.") }
         guard Self.isValidBundleId(bundleId) else {
@@ -62,16 +63,33 @@ extension AppConfiguration {
         }
         for product in try app.members("products") {
             catalogue.products[product.name] = try Catalogue.Product(product)
+            clientOffers[product.name] = try product.strings("clientOffers", "Expected the name of an offer.")
         }
         sharedSecret = try app.string("sharedSecret")
         refusedPurchases = try app.strings("refusedPurchases", "Expected an original transaction id as a string.")
         customerProof = try app.object("customerProof").map(CustomerProof.init)
+        inAppPurchaseKey = try app.object("inAppPurchaseKey").map(InAppPurchaseKeyFile.init)
+        retention = try app.object("retention").map(RetentionRules.init)
+        try requireWhatRetentionNeeds(app)
+    }
+
+    /// The App Store's request names its app by the Apple ID alone, and an offer needs a key.
+    private func requireWhatRetentionNeeds(_ app: ConfigurationMember) throws(ConfigurationError) {
+        guard let retention else { return }
+        guard identity.appAppleId != nil else { throw app.member("retention").error("It needs the app's appAppleId.") }
+        let hasOffer = retention.rules.contains { rule in
+            guard case .promotionalOffer = rule.addition else { return false }
+            return true
+        }
+        guard !hasOffer || inAppPurchaseKey != nil else {
+            throw app.member("retention").error("A promotionalOffer needs the app's inAppPurchaseKey, to sign it.")
+        }
     }
 }
 
 extension Catalogue.Product {
     fileprivate init(_ product: ConfigurationMember) throws(ConfigurationError) {
-        try product.requireMembers(in: ["entitlements", "level", "durationDays"])
+        try product.requireMembers(in: ["entitlements", "level", "durationDays", "clientOffers"])
         let names = try product.strings("entitlements", "Expected the name of an entitlement.")
         let days = try product.number("durationDays", in: 1...36_500)
         self.init(
@@ -98,5 +116,60 @@ extension CustomerProof {
             self = made
         default: throw proof.error("Expected either secret or publicKey.")
         }
+    }
+}
+
+extension InAppPurchaseKeyFile {
+    fileprivate init(_ key: ConfigurationMember) throws(ConfigurationError) {
+        try key.requireMembers(in: ["file", "keyId", "issuerId"])
+        guard let file = try key.string("file"), let keyId = try key.string("keyId"),
+            let issuerId = try key.string("issuerId")
+        else { throw key.error("Expected file, keyId and issuerId.") }
+        guard UUID(uuidString: issuerId) != nil else { throw key.member("issuerId").error("Expected a UUID.") }
+        self.init(file: file, keyId: keyId, issuerId: issuerId)
+    }
+}
+
+extension RetentionRules {
+    fileprivate init(_ retention: ConfigurationMember) throws(ConfigurationError) {
+        try retention.requireMembers(in: ["defaultMessage", "rules"])
+        self.init()
+        defaultMessage = try retention.uuid("defaultMessage")
+        for rule in try retention.array("rules") { rules.append(try Rule(rule)) }
+    }
+}
+
+extension RetentionRules.Rule {
+    fileprivate init(_ rule: ConfigurationMember) throws(ConfigurationError) {
+        try rule.requireMembers(in: [
+            "products", "locales", "message", "alternateProduct", "billingPlanType", "promotionalOffer",
+        ])
+        guard let message = try rule.uuid("message") else { throw rule.error("message is missing.") }
+        self.init(message: message, try RetentionRules.Addition(rule))
+        products = try rule.strings("products", "Expected a product id.")
+        locales = try rule.strings("locales", "Expected a language, such as de or de-CH.")
+    }
+}
+
+extension RetentionRules.Addition {
+    /// `nil` if the rule has neither.
+    fileprivate init?(_ rule: ConfigurationMember) throws(ConfigurationError) {
+        let plan = try rule.string("billingPlanType").map(Open<BillingPlanType>.init(rawValue:))
+        switch (try rule.string("alternateProduct"), try rule.string("promotionalOffer")) {
+        case (let product?, nil): self = .alternateProduct(product, billingPlanType: plan)
+        case (nil, let offer?) where plan == nil: self = .promotionalOffer(offer)
+        case (nil, nil) where plan == nil: return nil
+        case (.some, .some): throw rule.error("Expected either alternateProduct or promotionalOffer.")
+        default: throw rule.member("billingPlanType").error("It is for an alternateProduct.")
+        }
+    }
+}
+
+extension ConfigurationMember {
+    /// The UUID of a message.
+    fileprivate func uuid(_ name: String) throws(ConfigurationError) -> String? {
+        guard let text = try string(name) else { return nil }
+        guard UUID(uuidString: text) != nil else { throw member(name, .string(text)).error("Expected a UUID.") }
+        return text
     }
 }

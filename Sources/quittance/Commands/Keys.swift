@@ -218,7 +218,7 @@ extension SQLiteLedgerStorage {
 
 extension ServerConfiguration {
     /// The bundle id from the option, or that of the only app in the configuration.
-    fileprivate func bundleId(_ named: String?) throws -> String {
+    func bundleId(_ named: String?) throws -> String {
         let known = apps.map(\.identity.bundleId)
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
             throw ValidationError("Which app? Pass --bundle-id.")

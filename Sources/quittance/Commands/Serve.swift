@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreAPI
 import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
@@ -28,8 +29,8 @@ struct Serve: AsyncParsableCommand {
 
             As with Apple's endpoint, verifyReceipt answers the receipts of any app: compare bundle_id in the \
             response. Sandbox and production purchases are kept apart. On SIGTERM or SIGINT the server finishes \
-            running requests, then exits; a second one ends it at once. SIGHUP is ignored: restart the server to \
-            change its configuration.
+            running requests, then exits; a second one ends it at once. On SIGHUP it reads the apps' In-App Purchase \
+            keys again; to change anything else, restart it.
 
               quittance serve
               quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
@@ -93,6 +94,7 @@ struct Serve: AsyncParsableCommand {
         guard configuration.database != nil else { return try await serve(composition, nil, logger) }
         let verifier = try composition.verifier()
         try await composition.takeSimulatorTime(logger)
+        let signing = try composition.signing()
         let storage = try composition.storageForServing()
         if let failure = storage.lockFailure {
             logger.warning(
@@ -100,7 +102,8 @@ struct Serve: AsyncParsableCommand {
                 metadata: ["reason": "\(failure)"])
         }
         if let warning = composition.exposure { logger.warning("\(warning)") }
-        let service = composition.service(storage, verifier)
+        var service = composition.service(storage, verifier)
+        service.signing = signing
         if !configuration.roots.isEmpty {
             logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
         }
@@ -181,11 +184,26 @@ struct Serve: AsyncParsableCommand {
                 hostname: configuration.hostname, port: configuration.port,
                 healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
             ) { listener, port in
-                if listener == .requests { ServerSignals.handle(logger) }
+                if listener == .requests { ServerSignals.handle { reloadKeys(of: service?.signing, logger) } }
                 announce(listener, port: port, configuration)
             }
         } catch let error as ListeningError {
             throw ValidationError("\(configuration.place(of: error.setting)): \(error.message)")
+        }
+    }
+
+    /// Reads the keys of the apps again, and where they are, since a new key has a new id. If this fails, all keys stay
+    /// as they are. Nothing else of the configuration is applied.
+    private func reloadKeys(of signing: AppSigning?, _ logger: Logger) {
+        do {
+            let keys = try AppSigning.keys(of: try resolvedConfiguration().apps)
+            signing?.replaceKeys(keys)
+            let ids = keys.values.map(\.id).sorted().joined(separator: " ")
+            logger.notice("The In-App Purchase keys were read again", metadata: ["keyIds": .string(ids)])
+        } catch {
+            logger.error(
+                "The In-App Purchase keys were not read again, and stay as they were",
+                metadata: ["reason": .string("\(error)")])
         }
     }
 

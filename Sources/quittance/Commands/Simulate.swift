@@ -148,7 +148,7 @@ struct Simulate: AsyncParsableCommand {
 
     private func run(_ server: SimulatorServer, _ simulator: Simulator, _ logger: Logger) async throws {
         try await server.run { ports in
-            ServerSignals.handle(logger)
+            ServerSignals.handle { logger.notice("SIGHUP is ignored: a simulator has nothing to read again") }
             let handout = SimulatorHandout(simulator, hostname: host, ports: ports)
             do {
                 if let out { try handout.write(to: out) }

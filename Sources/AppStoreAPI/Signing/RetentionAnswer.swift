@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// The answer to the App Store's real-time request for a retention message: exactly one of its four kinds.
+public enum RetentionAnswer: Hashable, Sendable {
+    /// A text, with an image or without.
+    case message(String)
+    /// Another product of the same subscription group.
+    case alternateProduct(message: String, productId: String, billingPlanType: Open<BillingPlanType>?)
+    /// A promotional offer, signed as a JWS.
+    case promotionalOffer(message: String, PromotionalOffer)
+    /// A change of an Advanced Commerce subscription: Apple wants exactly one item in `changeItems`.
+    case advancedCommerce(message: String, AdvancedCommerceSubscriptionModifyInAppRequest)
+
+    /// The answer as Apple's object, with its signature if it needs one.
+    ///
+    /// - Parameters:
+    ///   - signer: Signs offers; messages and alternate products need none.
+    ///   - transactionId: The subscription of the request. An offer is for its customer alone.
+    ///   - nonce: A new UUID.
+    /// - Throws: ``SigningError`` if an identifier is missing or no UUID, or the offer cannot be signed.
+    @inline(never)
+    public func body(
+        signedBy signer: StoreKitSigner?, for transactionId: String?, nonce: String, at now: Timestamp
+    ) throws(SigningError) -> RealtimeResponseBody {
+        try SigningError.requireUUID(messageIdentifier, "messageIdentifier")
+        var body = RealtimeResponseBody()
+        switch self {
+        case .message(let message):
+            body.message = .init()
+            body.message?.messageIdentifier = message
+        case .alternateProduct(let message, let productId, let plan):
+            try SigningError.require(productId, "productId")
+            body.alternateProduct = .init()
+            body.alternateProduct?.messageIdentifier = message
+            body.alternateProduct?.productId = productId
+            body.alternateProduct?.billingPlanType = plan
+        case .promotionalOffer(let message, let offer):
+            body.promotionalOffer = .init()
+            body.promotionalOffer?.messageIdentifier = message
+            body.promotionalOffer?.promotionalOfferSignatureV2 = try Self.required(signer).promotionalOffer(
+                offer, transactionId: transactionId, nonce: nonce, at: now)
+        case .advancedCommerce(let message, let request):
+            guard request.changeItems?.count == 1 else {
+                throw SigningError(.invalid, "changeItems", "A retention answer has exactly one.")
+            }
+            body.advancedCommerceInfo = .init()
+            body.advancedCommerceInfo?.messageIdentifier = message
+            body.advancedCommerceInfo?.advancedCommerceData = try Self.required(signer).advancedCommerceData(
+                .modifySubscription(request), nonce: nonce, at: now)
+        }
+        return body
+    }
+
+    private var messageIdentifier: String {
+        switch self {
+        case .message(let message), .alternateProduct(let message, _, _), .promotionalOffer(let message, _),
+            .advancedCommerce(let message, _):
+            message
+        }
+    }
+
+    private static func required(_ signer: StoreKitSigner?) throws(SigningError) -> StoreKitSigner {
+        guard let signer else { throw SigningError(.unsigned, "There is no key to sign the offer with.") }
+        return signer
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// Why something was not signed: the App Store would refuse it, or it cannot be signed.
+public struct SigningError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What is wrong, for programs.
+    @nonexhaustive
+    public enum Code: String, CaseIterable, Sendable {
+        /// A member that Apple requires is missing or empty.
+        case missing
+        /// A member has a value that Apple does not allow.
+        case invalid
+        /// The operation of an Advanced Commerce request is not one that an app sends.
+        case unknownOperation
+        /// There is no key to sign with, or the cryptography failed.
+        case unsigned
+    }
+
+    /// What is wrong, for programs.
+    public var code: Code
+    /// The member that is wrong, with its path, such as `items[0].SKU`; `nil` if it is no single member.
+    public var member: String?
+    /// What is wrong, for people: a sentence.
+    public var message: String
+
+    init(_ code: Code, _ member: String, _ message: String) {
+        (self.code, self.member, self.message) = (code, member, message)
+    }
+
+    init(_ code: Code, _ message: String) {
+        (self.code, self.message) = (code, message)
+    }
+
+    /// The message, with the member in front.
+    public var description: String { (member.map { "\($0): " } ?? "") + message }
+}
+
+// MARK: - Rules for single values
+
+extension SigningError {
+    /// Checks a text that Apple requires.
+    static func require(_ text: String?, _ member: String) throws(SigningError) {
+        guard text?.isEmpty == false else { throw SigningError(.missing, member, "It is missing or empty.") }
+    }
+
+    /// Checks a UUID in any case.
+    static func requireUUID(_ text: String, _ member: String) throws(SigningError) {
+        try require(text, member)
+        guard UUID(uuidString: text) != nil else { throw SigningError(.invalid, member, "It is not a UUID.") }
+    }
+
+    /// Checks a UUID that Apple wants in lower case.
+    static func requireLowerCaseUUID(_ text: String, _ member: String) throws(SigningError) {
+        try requireUUID(text, member)
+        guard text == text.lowercased() else { throw SigningError(.invalid, member, "It is not in lower case.") }
+    }
+}

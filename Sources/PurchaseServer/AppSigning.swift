@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreAPI
+import AppStoreTrust
+import Synchronization
+
+/// Signs for the configured apps, with their In-App Purchase keys.
+public final class AppSigning: Sendable {
+    /// Returns a UUID in lower case that it never returned before.
+    let nonce: @Sendable () -> String
+    private let keys: Mutex<[String: InAppPurchaseKey]>
+
+    /// - Parameters:
+    ///   - keys: The keys by the bundle ids of their apps.
+    ///   - nonce: Returns a UUID in lower case that it never returned before.
+    package init(keys: [String: InAppPurchaseKey] = [:], nonce: @escaping @Sendable () -> String) {
+        self.keys = Mutex(keys)
+        self.nonce = nonce
+    }
+
+    /// The key of an app; `nil` if it has none. Ask for it each time, since it may have been replaced.
+    package func key(of bundleId: String) -> InAppPurchaseKey? { keys.withLock { $0[bundleId] } }
+
+    /// What signs for an app; `nil` if the app has no key.
+    package func signer(for bundleId: String) -> StoreKitSigner? {
+        key(of: bundleId).map { StoreKitSigner(key: $0, bundleId: bundleId) }
+    }
+
+    /// Replaces the keys of all apps.
+    package func replaceKeys(_ new: [String: InAppPurchaseKey]) { keys.withLock { $0 = new } }
+
+    /// Reads the keys of apps, by bundle id.
+    ///
+    /// - Throws: ``KeyFileError`` for the first key that cannot be read.
+    package static func keys(of apps: [AppConfiguration]) throws(KeyFileError) -> [String: InAppPurchaseKey] {
+        var keys: [String: InAppPurchaseKey] = [:]
+        for app in apps { keys[app.identity.bundleId] = try app.inAppPurchaseKey?.read() }
+        return keys
+    }
+}

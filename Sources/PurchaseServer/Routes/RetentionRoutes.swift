@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreTrust
+import Hummingbird
+import Logging
+
+/// The route for the App Store's real-time requests for a retention message. It needs no key, since requests are
+/// signed. It neither reads nor writes the ledger.
+struct RetentionRoutes: Sendable {
+    /// The longest body, in bytes: as much as a connection's own thread handles, so that no request waits for others.
+    /// A genuine one has some 5 KB.
+    private static let bodyLimit = 64 << 10
+
+    /// The time for verification: less than half of the 700 ms after which the App Store shows its own default
+    /// message. The rest is for the network and the signature.
+    private static let deadline = Duration.milliseconds(300)
+
+    private let service: LedgerService
+    private let bodies: BodyIntake
+    private let now: @Sendable () -> Timestamp
+    private let clock: any Clock<Duration>
+    private let warning: ThrottledWarning
+
+    init(
+        service: LedgerService, bodies: BodyIntake, now: @escaping @Sendable () -> Timestamp,
+        clock: any Clock<Duration>, logger: Logger
+    ) {
+        (self.service, self.bodies, self.now, self.clock) = (service, bodies, now, clock)
+        warning = ThrottledWarning("A retention request got the default message", clock: clock, logger)
+    }
+
+    func add(to router: Router<BasicRequestContext>) {
+        router.post("/retention") { request, _ in
+            try Response(await bodies.withBody(of: request, upTo: Self.bodyLimit) { try await answer(to: $0) })
+        }
+    }
+
+    /// Answers `{"signedPayload": …}`.
+    ///
+    /// - Throws: ``VerificationError`` if the App Store did not sign the request; ``Refusal`` if there is no message,
+    ///   so that the App Store shows its own default message.
+    private func answer(to body: [UInt8]) async throws -> RealtimeResponseBody {
+        guard let payload = (try? JSONValue(parsing: body))?["signedPayload"]?.string else {
+            throw Refusal.invalid("The body is not {\"signedPayload\": …}.")
+        }
+        switch await verified(payload) {
+        case .success(let request): return try answer(to: request.payload)
+        case .failure(let error) where error.isRetryable || error.code == .unreadable:
+            return try defaultAnswer(of: app(claimedBy: payload), because: error.message)
+        case .failure(let error): throw error
+        }
+    }
+
+    private typealias Outcome = Result<Verified<DecodedRealtimeRequestBody>, VerificationError>
+
+    /// Verifies the request. At the deadline the wait for an OCSP responder ends: the status is then unknown.
+    private func verified(_ payload: String) async -> Outcome {
+        let now = now()
+        return await withTaskGroup(of: Outcome?.self) { group in
+            group.addTask { await verify(payload, at: now) }
+            group.addTask {
+                try? await clock.sleep(for: Self.deadline)
+                return nil
+            }
+            // Whichever comes first cancels the other. A cancelled verification ends at once.
+            for await outcome in group {
+                group.cancelAll()
+                if let outcome { return outcome }
+            }
+            return .failure(VerificationError(.revocationUnknown, "The verification did not end."))
+        }
+    }
+
+    private func verify(_ payload: String, at now: Timestamp) async -> Outcome {
+        do throws(VerificationError) {
+            return .success(
+                try await service.verifier.verify(payload.utf8, as: DecodedRealtimeRequestBody.self, at: now))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    // MARK: - Answers
+
+    /// The app with this Apple ID that has rules.
+    private func app(_ appleId: Int64?) -> AppConfiguration? {
+        service.apps.values.first { $0.retention != nil && $0.identity.appAppleId == appleId && appleId != nil }
+    }
+
+    /// The app that an unverified request claims to be about. Only the default message is answered to it, which is no
+    /// secret.
+    private func app(claimedBy payload: String) -> AppConfiguration? {
+        let claims = (try? JWS(payload.utf8)).flatMap { try? JSONValue(parsing: $0.payload) }
+        return app(claims?["appAppleId"]?.integer)
+    }
+
+    private func answer(to request: DecodedRealtimeRequestBody) throws -> RealtimeResponseBody {
+        let app = app(request.appAppleId)
+        guard let app, let answer = app.retention?.answer(to: request) else { throw Refusal.noRetentionMessage }
+        do throws(SigningError) {
+            return try body(answer, for: request.originalTransactionId, of: app)
+        } catch {
+            return try defaultAnswer(of: app, because: error.description)
+        }
+    }
+
+    private func defaultAnswer(of app: AppConfiguration?, because reason: String) throws -> RealtimeResponseBody {
+        guard let app, let answer = app.retention?.defaultAnswer else { throw Refusal.noRetentionMessage }
+        warning.log(["reason": .string(reason)])
+        return try body(answer, for: nil, of: app)
+    }
+
+    private func body(
+        _ answer: RetentionAnswer, for transactionId: String?, of app: AppConfiguration
+    ) throws(SigningError) -> RealtimeResponseBody {
+        try answer.body(
+            signedBy: service.signing?.signer(for: app.identity.bundleId), for: transactionId,
+            nonce: service.signing?.nonce() ?? "", at: now())
+    }
+}
+
+extension Refusal {
+    /// Apple documents no answer without a message. After any failure, the App Store shows the default message that
+    /// was set with the API, or none.
+    fileprivate static let noRetentionMessage = Refusal(
+        status: .notFound, code: "noRetentionMessage", message: "The configuration has no message for this request.")
+}

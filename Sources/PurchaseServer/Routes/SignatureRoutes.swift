@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import Hummingbird
+import PurchaseLedger
+
+/// The routes that sign what an app passes to StoreKit: offers, and requests of the Advanced Commerce API.
+///
+/// A server key may have anything signed for its app. A client key may have only a promotional offer signed that the
+/// configuration allows, and only for the customer in the path.
+struct SignatureRoutes: Sendable {
+    let keyed: KeyedRoutes
+    let signing: AppSigning?
+    let apps: [String: AppConfiguration]
+
+    /// The longest body, in bytes: an Advanced Commerce request with some hundred items.
+    private static let bodyLimit = 64 << 10
+
+    func add(to router: Router<BasicRequestContext>) {
+        router.post("/v1/signatures/promotional-offer", use: handler(.server) { try await promotionalOffer($0, $1) })
+        router.post("/v1/signatures/introductory-offer", use: handler(.server) { try introductoryOffer($0, $1) })
+        router.post("/v1/signatures/advanced-commerce", use: handler(.server) { try advancedCommerce($0, $1) })
+        router.post(
+            "/v1/customers/{id}/signatures/promotional-offer",
+            use: handler(.client) { try await promotionalOffer($0, $1) })
+    }
+
+    private func handler(
+        _ role: APIKey.Role, _ sign: @escaping @Sendable ([UInt8], KeyedRequest) async throws -> SignatureBody?
+    ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
+        keyed.handler(needs: role, "The customer") { request in
+            try await request.withBody(upTo: Self.bodyLimit) { request, body in
+                do {
+                    return try await sign(body, request)
+                } catch let error as SigningError {
+                    throw Refusal.invalid(error.description)
+                }
+            }
+        }
+    }
+
+    /// What signs for the app of the request's key.
+    private func signer(for request: KeyedRequest) throws(Refusal) -> (StoreKitSigner, nonce: String) {
+        guard let signing, let signer = signing.signer(for: request.scope.bundleId) else { throw .noSigningKey }
+        return (signer, signing.nonce())
+    }
+
+    // MARK: - Offers
+
+    private func promotionalOffer(_ body: [UInt8], _ request: KeyedRequest) async throws -> SignatureBody? {
+        let asked = try PromotionalOfferRequest(parsing: body)
+        if request.role == .client, try await !isAllowed(asked, for: request) { return nil }
+        let (signer, nonce) = try signer(for: request)
+        return try asked.signed(by: signer, nonce: nonce, at: request.now)
+    }
+
+    /// Checks what a client key asks for.
+    ///
+    /// - Returns: `false` if the customer is unknown.
+    /// - Throws: ``Refusal`` if the configuration does not allow the offer, or it would be for another customer.
+    private func isAllowed(_ asked: PromotionalOfferRequest, for request: KeyedRequest) async throws -> Bool {
+        let offers = apps[request.scope.bundleId]?.clientOffers[asked.offer.productId] ?? []
+        guard offers.contains(asked.offer.offerIdentifier) else { throw Refusal.offerNotAllowed }
+        let id = try request.customerId
+        // Compared byte by byte, as storages compare ids.
+        if let account = asked.appAccountToken, !account.utf8.elementsEqual(id.normalizedCustomerID.utf8) {
+            throw Refusal.offerForOtherCustomer("appAccountToken is not the customer in the path.")
+        }
+        guard asked.version == 2 else { return true }
+        guard let transaction = asked.transactionId else {
+            throw Refusal.invalid("transactionId is missing: with a client key, an offer is for one customer.")
+        }
+        guard let customer = try await request.ledger.customer(id, in: request.scope, at: request.now) else {
+            return false
+        }
+        guard customer.purchases.contains(where: { $0.transactionId == transaction }) else {
+            throw Refusal.offerForOtherCustomer("transactionId is no purchase of the customer in the path.")
+        }
+        return true
+    }
+
+    private func introductoryOffer(_ body: [UInt8], _ request: KeyedRequest) throws -> SignatureBody? {
+        let members = try SignatureMembers(
+            parsing: body, known: ["productId", "allowIntroductoryOffer", "transactionId"])
+        let (product, transaction) = (try members.text("productId"), try members.text("transactionId"))
+        guard case .bool(let isAllowed) = members.json["allowIntroductoryOffer"] else {
+            throw Refusal.invalid("allowIntroductoryOffer is neither true nor false.")
+        }
+        let (signer, nonce) = try signer(for: request)
+        return .jws(
+            try signer.introductoryOffer(
+                of: product ?? "", isAllowed: isAllowed, transactionId: transaction ?? "", nonce: nonce,
+                at: request.now))
+    }
+
+    // MARK: - Advanced Commerce
+
+    private func advancedCommerce(_ body: [UInt8], _ request: KeyedRequest) throws -> SignatureBody? {
+        guard let json = try? JSONValue(parsing: body) else { throw Refusal.invalid("The body is not JSON.") }
+        let (signer, nonce) = try signer(for: request)
+        return .jws(try signer.advancedCommerce(AdvancedCommerceInAppRequest(json), nonce: nonce, at: request.now))
+    }
+}
+
+// MARK: - Bodies
+
+/// The members of a body. A member with an unknown name is refused: a misspelt `transactionId` would leave the
+/// signature without its customer.
+private struct SignatureMembers {
+    let json: JSONValue
+
+    init(parsing body: [UInt8], known: Set<String>) throws(Refusal) {
+        guard let json = try? JSONValue(parsing: body), let members = json.members else {
+            throw .invalid("The body is not a JSON object.")
+        }
+        guard members.allSatisfy({ known.contains($0.name) }), Set(members.map(\.name)).count == members.count else {
+            throw .invalid("The body may have \(known.sorted().joined(separator: ", ")), each once, and nothing else.")
+        }
+        self.json = json
+    }
+
+    /// - Returns: `nil` if there is no such member.
+    func text(_ name: String) throws(Refusal) -> String? {
+        guard let value = json[name] else { return nil }
+        guard let text = value.string, !text.isEmpty else { throw .invalid("\(name) is not a string, or is empty.") }
+        return text
+    }
+}
+
+/// `{"productId", "offerIdentifier", "transactionId"?, "appAccountToken"?, "version"?}`.
+private struct PromotionalOfferRequest: Sendable {
+    let offer: PromotionalOffer
+    let transactionId: String?
+    let appAccountToken: String?
+    /// 2, a JWS, or 1, the original form.
+    let version: Int64
+
+    init(parsing body: [UInt8]) throws(Refusal) {
+        let members = try SignatureMembers(
+            parsing: body, known: ["productId", "offerIdentifier", "transactionId", "appAccountToken", "version"])
+        offer = PromotionalOffer(
+            productId: try members.text("productId") ?? "", offerIdentifier: try members.text("offerIdentifier") ?? "")
+        transactionId = try members.text("transactionId")
+        appAccountToken = try members.text("appAccountToken")?.lowercased()
+        version = members.json["version"].map { $0.integer ?? 0 } ?? 2
+        guard [1, 2].contains(version) else { throw .invalid("version is neither 1 nor 2.") }
+        guard version == 2 || transactionId == nil, version == 1 || appAccountToken == nil else {
+            throw .invalid("transactionId is for version 2, appAccountToken for version 1.")
+        }
+    }
+
+    func signed(by signer: StoreKitSigner, nonce: String, at now: Timestamp) throws(SigningError) -> SignatureBody {
+        if version == 1 {
+            return .promotionalOfferV1(
+                try signer.promotionalOfferV1(offer, appAccountToken: appAccountToken, nonce: nonce, at: now))
+        }
+        return .jws(try signer.promotionalOffer(offer, transactionId: transactionId, nonce: nonce, at: now))
+    }
+}
+
+extension Refusal {
+    fileprivate static let noSigningKey = Refusal(
+        status: .notFound, code: "noSigningKey",
+        message: "The server's configuration has no inAppPurchaseKey for the app.")
+
+    fileprivate static let offerNotAllowed = Refusal(
+        status: .forbidden, code: "offerNotAllowed",
+        message: "With a client key, only the clientOffers of the product in the server's configuration are signed.")
+
+    fileprivate static func offerForOtherCustomer(_ message: String) -> Refusal {
+        Refusal(status: .forbidden, code: "otherCustomer", message: message)
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import PurchaseServer
+
+/// `quittance sign`: signs what an app passes to StoreKit.
+struct Sign: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Sign offers and Advanced Commerce requests with an app's In-App Purchase key.",
+        discussion: """
+            Prints one JSON document, without any connection to Apple: {"compactJWS": …} for the parameter compactJWS \
+            of StoreKit, or, for version 1 of a promotional offer, all values that StoreKit takes.
+
+            The key is that of the app in the configuration (inAppPurchaseKey), or --key-file, --key-id and \
+            --issuer-id. Other users of the machine must have no access to its file.
+
+            Exit status: 0 signed; 1 refused, with code and reason on standard error; 2 unreadable input or wrong usage.
+            """,
+        subcommands: [PromotionalOfferCommand.self, IntroductoryOfferCommand.self, AdvancedCommerceCommand.self])
+
+    /// The options of all signatures.
+    struct Options: ParsableArguments {
+        @OptionGroup var server: ServerOptions
+
+        @Option(help: "The app. May be omitted if the configuration has only one.")
+        var bundleId: String?
+
+        @Option(
+            help: "The .p8 file from App Store Connect, instead of the one in the configuration.", completion: .file())
+        var keyFile: String?
+
+        @Option(help: "The id of the key in --key-file.")
+        var keyId: String?
+
+        @Option(help: "The issuer id of the key in --key-file.")
+        var issuerId: String?
+
+        @Option(help: "A UUID that was never used before, in lower case. Default: a random one.")
+        var nonce: String?
+
+        @Option(
+            help: "The time of the signature (ISO 8601). Default: now.",
+            transform: { text in
+                guard let instant = Timestamp(iso8601: text) else {
+                    throw ValidationError("--at takes a time like 2026-01-31T12:00:00Z, not \(text).")
+                }
+                return instant
+            })
+        var at: Timestamp?
+
+        func validate() throws {
+            let given = [keyFile, keyId, issuerId].count { $0 != nil }
+            guard given == 0 || given == 3 else {
+                throw ValidationError("--key-file, --key-id and --issuer-id belong together.")
+            }
+        }
+
+        /// Prints what `sign` returns, as JSON.
+        ///
+        /// - Throws: Exit status 1 if it was refused.
+        func print(
+            _ sign: (StoreKitSigner, _ nonce: String, _ now: Timestamp) throws -> SignatureBody
+        ) throws {
+            let signer = try signer()
+            do {
+                let body = try sign(signer, nonce ?? Composition.nonce(), at ?? SystemClock.now())
+                try Terminal.print(String(decoding: try JSONWriter.bytes(encoding: body), as: UTF8.self))
+            } catch let error as SigningError {
+                Terminal.printError("quittance: refused, \(error.code.rawValue): \(error.description.printable)")
+                throw ExitCode(1)
+            }
+        }
+
+        private func signer() throws -> StoreKitSigner {
+            let configuration = try server.configuration()
+            let app = try configuration.bundleId(bundleId)
+            var file = configuration.apps.first { $0.identity.bundleId == app }?.inAppPurchaseKey
+            if let keyFile, let keyId, let issuerId {
+                file = InAppPurchaseKeyFile(file: keyFile, keyId: keyId, issuerId: issuerId)
+            }
+            guard let file else {
+                throw ValidationError(
+                    "Which key? Pass --key-file, --key-id and --issuer-id, or add inAppPurchaseKey to \(app).")
+            }
+            do {
+                return StoreKitSigner(key: try file.read(), bundleId: app)
+            } catch {
+                throw ValidationError("The key \(error)")
+            }
+        }
+    }
+
+    struct PromotionalOfferCommand: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "promotional-offer",
+            abstract: "Sign a promotional offer.",
+            discussion: """
+                quittance sign promotional-offer --product-id com.example.notes.pro --offer-identifier stay3 \
+                --transaction-id 2000000123456789 --config quittance.json
+                """)
+
+        @OptionGroup var options: Options
+
+        @Option(help: "The product of the subscription.")
+        var productId: String
+
+        @Option(help: "The offer's identifier in App Store Connect.")
+        var offerIdentifier: String
+
+        @Option(name: .customLong("signature-version"), help: "2, a JWS, or 1, the original form.")
+        var version = 2
+
+        @Option(help: "Any transaction of the customer, for whom alone the offer then is. Version 2.")
+        var transactionId: String?
+
+        @Option(help: "The account that the app passes with the purchase, signed in lower case. Version 1.")
+        var appAccountToken: String?
+
+        func validate() throws {
+            guard [1, 2].contains(version) else { throw ValidationError("--signature-version takes 1 or 2.") }
+            guard version == 2 || transactionId == nil else {
+                throw ValidationError("--transaction-id is for version 2.")
+            }
+            guard version == 1 || appAccountToken == nil else {
+                throw ValidationError("--app-account-token is for version 1.")
+            }
+        }
+
+        func run() throws {
+            let offer = PromotionalOffer(productId: productId, offerIdentifier: offerIdentifier)
+            try options.print { signer, nonce, now in
+                guard version == 1 else {
+                    return .jws(try signer.promotionalOffer(offer, transactionId: transactionId, nonce: nonce, at: now))
+                }
+                return .promotionalOfferV1(
+                    try signer.promotionalOfferV1(
+                        offer, appAccountToken: appAccountToken?.lowercased(), nonce: nonce, at: now))
+            }
+        }
+    }
+
+    struct IntroductoryOfferCommand: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "introductory-offer",
+            abstract: "Sign whether a customer may have a subscription's introductory offer.",
+            discussion: """
+                quittance sign introductory-offer --product-id com.example.notes.pro --transaction-id 2000000123456789 \
+                --allow --config quittance.json
+                """)
+
+        @OptionGroup var options: Options
+
+        @Option(help: "The product of the subscription.")
+        var productId: String
+
+        @Option(help: "Any transaction of the customer, or its appTransactionId.")
+        var transactionId: String
+
+        @Flag(inversion: .prefixedNo, help: "Whether the customer may have the offer.")
+        var allow: Bool
+
+        func run() throws {
+            try options.print { signer, nonce, now in
+                .jws(
+                    try signer.introductoryOffer(
+                        of: productId, isAllowed: allow, transactionId: transactionId, nonce: nonce, at: now))
+            }
+        }
+    }
+
+    struct AdvancedCommerceCommand: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "advanced-commerce",
+            abstract: "Sign a request of the Advanced Commerce API that the app sends.",
+            discussion: """
+                Reads the request as JSON, with its operation, such as CREATE_SUBSCRIPTION, and checks it against \
+                Apple's rules.
+
+                  quittance sign advanced-commerce request.json --config quittance.json
+                """)
+
+        @OptionGroup var options: Options
+
+        @Argument(help: "The file with the request; omit it or pass - for standard input.")
+        var file: String?
+
+        func run() throws {
+            let json: JSONValue
+            do {
+                json = try JSONValue(parsing: try Input.read(file))
+            } catch let error as JSONError {
+                throw ValidationError("The request is not JSON: \(error).")
+            }
+            try options.print { signer, nonce, now in
+                .jws(try signer.advancedCommerce(AdvancedCommerceInAppRequest(json), nonce: nonce, at: now))
+            }
+        }
+    }
+}
