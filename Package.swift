@@ -81,15 +81,12 @@ let package = Package(
         ),
         .target(
             name: "AppStoreAPI",
-            dependencies: [
-                "AppStoreModel",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-            ]
+            dependencies: ["AppStoreModel", .product(name: "Crypto", package: "swift-crypto")]
         ),
         .target(
             name: "AppStoreSimulator",
             dependencies: [
+                "AppStoreAPI",
                 "AppStoreModel",
                 "ReceiptCoding",
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -101,6 +98,7 @@ let package = Package(
         .target(
             name: "PurchaseServer",
             dependencies: [
+                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreTrust",
                 "PurchaseLedger",
@@ -175,7 +173,7 @@ let package = Package(
         .testTarget(
             name: "ArticleTests",
             dependencies: [
-                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
                 "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding",
             ]
         ),
@@ -199,9 +197,8 @@ let package = Package(
         .testTarget(
             name: "AppStoreAPITests",
             dependencies: [
-                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator",
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "TestData",
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
             ]
         ),
         .testTarget(
@@ -239,6 +236,7 @@ let package = Package(
         .testTarget(
             name: "PurchaseServerTests",
             dependencies: [
+                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
@@ -262,6 +260,7 @@ let package = Package(
         .testTarget(
             name: "SimulatorServerTests",
             dependencies: [
+                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
@@ -279,10 +278,12 @@ let package = Package(
         .testTarget(
             name: "QuittanceTests",
             dependencies: [
+                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "LedgerSQLite",
                 "PurchaseLedger",
+                "PurchaseServer",
                 "TestData",
                 "quittance",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import AppStoreTrust
-package import AsyncHTTPClient
+import AsyncHTTPClient
 package import NIOCore
 import NIOHTTP1
 
@@ -16,18 +16,22 @@ public struct HTTPOCSPTransport: OCSPTransport {
     private let client: HTTPClient
     private let timeout: TimeAmount
 
-    /// - Parameters:
-    ///   - client: Sends the requests. It should not follow redirects: the connection has no TLS, so an attacker on the
-    ///     network could redirect it to an internal address.
-    ///   - timeout: The longest time until the whole response has arrived.
-    package init(client: HTTPClient, timeout: TimeAmount) {
+    private init(client: HTTPClient, timeout: TimeAmount) {
         self.client = client
         self.timeout = timeout
     }
 
+    /// Creates a transport with a client of its own, which lives as long as the process.
+    ///
+    /// - Parameter timeout: The longest time until the whole response has arrived.
+    package init(timeout: TimeAmount) {
+        self.init(client: HTTPClient.plain(timeout: timeout), timeout: timeout)
+    }
+
     /// Creates a transport with a client that all such transports share, and that lives as long as the process.
     ///
-    /// It is not `HTTPClient.shared`, which follows redirects and inflates compressed bodies.
+    /// It follows no redirects: the connection has no TLS, so an attacker on the network could redirect it to an internal
+    /// address.
     public init() {
         self.init(client: Self.client, timeout: Self.timeout)
     }
@@ -35,16 +39,7 @@ public struct HTTPOCSPTransport: OCSPTransport {
     /// The time after which ``RevocationChecker`` cancels a request.
     private static let timeout = TimeAmount.seconds(10)
 
-    private static let client = makeClient(timeout: timeout)
-
-    /// - Parameter timeout: The longest time for connecting, and the longest pause within a response.
-    package static func makeClient(timeout: TimeAmount) -> HTTPClient {
-        var configuration = HTTPClient.Configuration(
-            redirectConfiguration: .disallow, timeout: .init(connect: timeout, read: timeout))
-        // If no server listens there, the request fails at once and not after the timeout.
-        configuration.connectionPool.retryConnectionEstablishment = false
-        return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
-    }
+    private static let client = HTTPClient.plain(timeout: timeout)
 
     /// Sends a request by POST and returns the body of the response.
     ///

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import Synchronization
+
+/// Asks Apple's servers about one app: the App Store Server API, Retention Messaging and the Advanced Commerce API.
+///
+/// A client signs requests, keeps Apple's rate limits, and repeats what failed for a passing reason. It verifies
+/// nothing: what is signed in an answer is a text like any other until an `AppStoreVerifier` has seen it. It has no
+/// clock, no randomness and no sockets of its own.
+public final class AppStoreClient: Sendable {
+    /// The longest time of a call with all its attempts and pauses, if the caller names none: two attempts that time
+    /// out, and a little.
+    public static let deadline = Duration.seconds(75)
+
+    /// The longest time until an answer has arrived, as in Apple's own client.
+    public static let requestTimeout = Duration.seconds(30)
+
+    /// The most attempts of a call. The pauses between them add up to 14 seconds at most.
+    package static let attempts = 5
+
+    /// The longest pause before the second attempt, in milliseconds. It doubles with each attempt.
+    package static let firstPause: Int64 = 1000
+
+    /// How many milliseconds a client remembers that production refuses its token and the sandbox does not.
+    package static let memory: Int64 = 3_600_000
+
+    private let transport: any AppStoreTransport
+    private let environments: Set<Environment>
+    private let bundleId: String
+    private let now: @Sendable () -> Timestamp
+    private let sleep: @Sendable (Duration) async throws -> Void
+    private let state: Mutex<State>
+
+    private struct State {
+        var token: BearerToken
+        var budget = RequestBudget()
+        var random: any RandomNumberGenerator & Sendable
+        /// When production refused the token that the sandbox accepted.
+        var refusedByProduction: Timestamp?
+    }
+
+    /// Creates a client.
+    ///
+    /// - Parameters:
+    ///   - bundleId: The app.
+    ///   - key: An In-App Purchase key of the app's account.
+    ///   - environments: Those to ask: production, sandbox or both. The others have no server.
+    ///   - now: Returns the time of the wall clock.
+    ///   - sleep: Waits, and throws if the task is cancelled.
+    ///   - random: Spreads the pauses before attempts.
+    public init(
+        bundleId: String, key: InAppPurchaseKey, environments: Set<Environment> = [.production, .sandbox],
+        transport: any AppStoreTransport, now: @escaping @Sendable () -> Timestamp,
+        sleep: @escaping @Sendable (Duration) async throws -> Void, random: any RandomNumberGenerator & Sendable
+    ) {
+        self.bundleId = bundleId
+        self.environments = environments.intersection([.production, .sandbox])
+        self.transport = transport
+        self.now = now
+        self.sleep = sleep
+        state = Mutex(State(token: BearerToken(key, for: bundleId), random: random))
+    }
+
+    /// Signs with another key from now on.
+    public func replaceKey(by key: InAppPurchaseKey) {
+        state.withLock { state in
+            state.token = BearerToken(key, for: bundleId)
+            state.refusedByProduction = nil
+        }
+    }
+
+    // MARK: - One environment
+
+    /// Calls an endpoint of one environment.
+    ///
+    /// - Parameters:
+    ///   - environment: Production or sandbox. Any other throws `noServer`.
+    ///   - limit: The longest time with all attempts and pauses. A call that would have to wait longer, for its
+    ///     turn within the rate limit or for Apple, throws with ``AppStoreAPIError/retryAt`` instead.
+    public func send<Answer>(
+        _ endpoint: Endpoint<Answer>, to environment: Environment, within limit: Duration = deadline
+    ) async throws(AppStoreAPIError) -> Answer {
+        try require(endpoint, environment)
+        let end = now().adding(limit)
+        var attempt = 1
+        while true {
+            do throws(AppStoreAPIError) {
+                return try await attempted(endpoint, environment, until: end)
+            } catch {
+                guard attempt < Self.attempts, endpoint.repetition.allows(error) else { throw error }
+                try await pause(after: error, attempt, until: end)
+                attempt += 1
+            }
+        }
+    }
+
+    private func require<Answer>(
+        _ endpoint: Endpoint<Answer>, _ environment: Environment
+    ) throws(AppStoreAPIError) {
+        guard environments.contains(environment), endpoint.environments.contains(environment) else {
+            throw AppStoreAPIError(.noServer, "'\(endpoint.name)' is not asked in \(environment.rawValue).")
+        }
+        if let fault = endpoint.request.fault {
+            throw AppStoreAPIError(.invalidRequest, "'\(endpoint.name)' cannot be sent: \(fault)")
+        }
+    }
+
+    private func attempted<Answer>(
+        _ endpoint: Endpoint<Answer>, _ environment: Environment, until end: Timestamp
+    ) async throws(AppStoreAPIError) -> Answer {
+        try await waitForTurn(endpoint, environment, until: end)
+        let request = try authorized(endpoint)
+        let answer = try await answer(to: request, endpoint.name, environment, until: end)
+        do throws(AppStoreAPIError) {
+            return try endpoint.contents(of: answer, from: environment, at: now())
+        } catch {
+            learn(from: error, endpoint, environment)
+            throw error
+        }
+    }
+
+    private func waitForTurn<Answer>(
+        _ endpoint: Endpoint<Answer>, _ environment: Environment, until end: Timestamp
+    ) async throws(AppStoreAPIError) {
+        let now = now()
+        let turn = state.withLock { state in
+            state.budget.take(
+                endpoint.ratePerSecond, in: environment, at: now,
+                within: max(0, end.milliseconds - now.milliseconds))
+        }
+        switch turn {
+        case .after(0): break
+        case .after(let milliseconds): try await wait(milliseconds)
+        case .tooLate(let time):
+            throw AppStoreAPIError(
+                .overBudget, "The rate limit has no room for '\(endpoint.name)' before \(time.iso8601).",
+                in: environment, retryAt: time)
+        }
+    }
+
+    @inline(never)
+    private func authorized<Answer>(_ endpoint: Endpoint<Answer>) throws(AppStoreAPIError) -> APIRequest {
+        let now = now()
+        guard let token = try? state.withLock({ try $0.token.text(at: now) }) else {
+            throw AppStoreAPIError(.credentials, "The key does not sign.")
+        }
+        var request = endpoint.request
+        request.headers["authorization"] = "Bearer \(token)"
+        return request
+    }
+
+    private func answer(
+        to request: APIRequest, _ name: String, _ environment: Environment, until end: Timestamp
+    ) async throws(AppStoreAPIError) -> APIAnswer {
+        let timeout = min(Self.requestTimeout, .milliseconds(end.milliseconds - now().milliseconds))
+        guard timeout > .zero else {
+            throw AppStoreAPIError(.timedOut, "There was no time left for '\(name)'.", in: environment)
+        }
+        do {
+            return try await transport.answer(to: request, in: environment, within: timeout)
+        } catch let error as TransportError {
+            throw AppStoreAPIError(error, name, environment)
+        } catch is CancellationError {
+            throw AppStoreAPIError(.cancelled, "'\(name)' was cancelled.", in: environment)
+        } catch {
+            throw AppStoreAPIError(.unreachable("\(error)"), name, environment)
+        }
+    }
+
+    /// What a refusal means for the requests after it.
+    private func learn<Answer>(
+        from error: AppStoreAPIError, _ endpoint: Endpoint<Answer>, _ environment: Environment
+    ) {
+        let now = now()
+        state.withLock { state in
+            if error.code == .credentials { state.token.discard() }
+            guard error.code == .rateLimited, let time = error.retryAt else { return }
+            state.budget.close(endpoint.ratePerSecond, in: environment, until: time, at: now)
+        }
+    }
+
+    /// Waits before another attempt, or throws the error if there is no time for it.
+    private func pause(
+        after error: AppStoreAPIError, _ attempt: Int, until end: Timestamp
+    ) async throws(AppStoreAPIError) {
+        let now = now()
+        let longest = Self.firstPause << Int64(attempt - 1)
+        let jitter = state.withLock { draw(from: &$0.random, 0...longest) }
+        let pause = jitter + max(0, (error.retryAt ?? now).milliseconds - now.milliseconds)
+        guard now.milliseconds + pause < end.milliseconds else { throw error }
+        try await wait(pause)
+    }
+
+    private func wait(_ milliseconds: Int64) async throws(AppStoreAPIError) {
+        do {
+            try await sleep(.milliseconds(milliseconds))
+        } catch {
+            throw AppStoreAPIError(.cancelled, "The wait was cancelled.")
+        }
+    }
+}
+
+// MARK: - Either environment
+
+/// An answer with the environment that gave it.
+public struct Found<Answer: Sendable>: Sendable {
+    /// The answer.
+    public var answer: Answer
+    /// Production or sandbox.
+    public var environment: Environment
+}
+
+extension AppStoreClient {
+    /// Calls an endpoint of the environment that knows the transaction: production, and if it does not know it
+    /// (4040010), the sandbox.
+    ///
+    /// If production refuses the token, the sandbox is asked instead, and alone for an hour if it accepts the token:
+    /// production refuses apps that have never been in the App Store. If both refuse it, the error is `credentials`.
+    /// Do not grant what only the sandbox knows to customers in production.
+    ///
+    /// - Parameter limit: The longest time in both environments with all attempts and pauses.
+    public func find<Answer>(
+        _ endpoint: Endpoint<Answer>, within limit: Duration = deadline
+    ) async throws(AppStoreAPIError) -> Found<Answer> {
+        let end = now().adding(limit)
+        let others = environments.intersection(endpoint.environments)
+        if others.contains(.production), !(others.contains(.sandbox) && isRefusedByProduction) {
+            do throws(AppStoreAPIError) {
+                return Found(answer: try await send(endpoint, to: .production, within: limit), environment: .production)
+            } catch {
+                guard others.contains(.sandbox), error.isUnknownTransaction || error.code == .credentials else {
+                    throw error
+                }
+                if error.code == .credentials { return try await findInSandbox(endpoint, until: end) }
+            }
+        }
+        return Found(
+            answer: try await send(endpoint, to: .sandbox, within: now().duration(to: end)), environment: .sandbox)
+    }
+
+    /// Asks the sandbox after production refused the token, and remembers if it is accepted there.
+    private func findInSandbox<Answer>(
+        _ endpoint: Endpoint<Answer>, until end: Timestamp
+    ) async throws(AppStoreAPIError) -> Found<Answer> {
+        do throws(AppStoreAPIError) {
+            let answer = try await send(endpoint, to: .sandbox, within: now().duration(to: end))
+            rememberRefusal()
+            return Found(answer: answer, environment: .sandbox)
+        } catch {
+            if error.code == .refused { rememberRefusal() }
+            guard error.code == .credentials else { throw error }
+            var both = error
+            both.message = "Production and sandbox refused the bearer token of '\(endpoint.name)'."
+            throw both
+        }
+    }
+
+    private func rememberRefusal() {
+        let now = now()
+        state.withLock { $0.refusedByProduction = now }
+    }
+
+    private var isRefusedByProduction: Bool {
+        let now = now()
+        return state.withLock { state in
+            guard let refused = state.refusedByProduction else { return false }
+            return 0..<Self.memory ~= now.milliseconds - refused.milliseconds
+        }
+    }
+}
+
+// MARK: - Small parts
+
+extension Repetition {
+    /// Whether the client may repeat a request that failed so.
+    fileprivate func allows(_ error: AppStoreAPIError) -> Bool {
+        if error.isInvitation { return true }
+        switch self {
+        case .always: return error.isSilence || error.code == .unavailable
+        case .ifUnanswered: return error.isSilence
+        case .onInvitation: return false
+        }
+    }
+}
+
+extension AppStoreAPIError {
+    fileprivate init(_ error: TransportError, _ name: String, _ environment: Environment) {
+        switch error {
+        case .timedOut: self.init(.timedOut, "'\(name)' was not answered in time.", in: environment)
+        case .unreachable(let why): self.init(.unreachable, "'\(name)' was not answered: \(why)", in: environment)
+        case .answerTooLong:
+            self.init(
+                .malformedAnswer, "The answer to '\(name)' is longer than \(APIAnswer.bodyLimit) bytes.",
+                in: environment)
+        }
+    }
+}
+
+extension Timestamp {
+    /// The instant so much later.
+    fileprivate func adding(_ duration: Duration) -> Timestamp {
+        let (seconds, attoseconds) = duration.components
+        let (milliseconds, overflow) = seconds.multipliedReportingOverflow(by: 1000)
+        let sum = self.milliseconds.addingReportingOverflow(
+            overflow ? Int64.max / 4 : milliseconds + attoseconds / 1_000_000_000_000_000)
+        return Timestamp(milliseconds: sum.overflow ? .max / 2 : sum.partialValue)
+    }
+
+    fileprivate func duration(to end: Timestamp) -> Duration {
+        .milliseconds(max(0, end.milliseconds - milliseconds))
+    }
+}
+
+private func draw(from generator: inout any RandomNumberGenerator & Sendable, _ range: ClosedRange<Int64>) -> Int64 {
+    func draw(_ generator: inout some RandomNumberGenerator) -> Int64 { .random(in: range, using: &generator) }
+    return draw(&generator)
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+
+/// The bearer token of a key and an app, signed once and used until shortly before it expires.
+package struct BearerToken: Sendable {
+    /// The seconds from `iat` to `exp`. Apple refuses more than 3,600.
+    package static let lifetime: Int64 = 1800
+
+    /// How many seconds ago a new token says that it was issued, in case Apple's clock is behind.
+    package static let backdating: Int64 = 60
+
+    /// How many seconds before its expiry a token is replaced: longer than a request takes, and Apple's clock may be
+    /// ahead.
+    package static let margin: Int64 = 120
+
+    private let key: InAppPurchaseKey
+    private let bundleId: String
+    private var text: String?
+    /// The seconds at which the present text was signed.
+    private var signed: Int64 = 0
+
+    /// - Parameter bundleId: The app.
+    package init(_ key: InAppPurchaseKey, for bundleId: String) {
+        (self.key, self.bundleId) = (key, bundleId)
+    }
+
+    /// The token for a request at this time. A clock that was set back makes a new one.
+    @inline(never)
+    package mutating func text(at now: Timestamp) throws -> String {
+        let seconds = now.milliseconds / 1000
+        let age = seconds - signed
+        if let text, 0..<(Self.lifetime - Self.backdating - Self.margin) ~= age { return text }
+        let issued = seconds - Self.backdating
+        let claims: [(String, JSONValue)] = [
+            ("iss", .string(key.issuer)), ("iat", .number("\(issued)")),
+            ("exp", .number("\(issued + Self.lifetime)")), ("aud", .string("appstoreconnect-v1")),
+            ("bid", .string(bundleId)),
+        ]
+        let new = try key.token(.object(claims.map { JSONValue.Member($0, $1) }))
+        (text, signed) = (new, seconds)
+        return new
+    }
+
+    /// Signs a new token for the next request, for example after Apple refused this one.
+    package mutating func discard() {
+        text = nil
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// One call of an endpoint of Apple's, as a value: the request, how its answer is read, and how often it may be sent.
+///
+/// The static functions of the extensions create all of them, each named after Apple's endpoint:
+/// `client.send(.transactionInfo("410000000000001"), to: .production)`.
+public struct Endpoint<Answer: Sendable>: Sendable {
+    /// Apple's name, such as `Get Transaction Info`.
+    public let name: String
+    /// The request, without the bearer token.
+    public package(set) var request: APIRequest
+    /// The requests that an app may send in a second in production: Apple enforces 3,600 times as many in an hour. The
+    /// sandbox allows a tenth.
+    public let ratePerSecond: Int
+    /// The environments that have the endpoint.
+    public let environments: Set<Environment>
+    /// When a client may repeat the request on its own.
+    public let repetition: Repetition
+    /// Which list the numbers of its errors are from.
+    let errors: ErrorList
+    /// Reads the body of a successful answer.
+    let read: @Sendable (APIAnswer) throws(AnswerFault) -> Answer
+}
+
+/// When a client may repeat a request on its own.
+public enum Repetition: Hashable, Sendable {
+    /// After any failure that may pass: the second request changes nothing, or Apple recognises it.
+    case always
+    /// If no answer arrived, or Apple asks for it.
+    case ifUnanswered
+    /// Only if Apple asks for it with a retryable error: the first request may have done its work.
+    case onInvitation
+}
+
+/// The lists of numbered errors. Their numbers overlap.
+enum ErrorList: Sendable {
+    case serverAPI
+    case advancedCommerce
+}
+
+/// Why a successful answer is not usable: a sentence.
+struct AnswerFault: Error {
+    var sentence: String
+}
+
+/// What all endpoints say about themselves in one line each.
+struct EndpointRow: Sendable {
+    var name: String
+    var request: APIRequest
+    var rate: Int
+    var environments: Set<Environment> = [.production, .sandbox]
+    var repetition = Repetition.always
+    var errors = ErrorList.serverAPI
+
+    /// A row with the body of a request.
+    func with(_ body: some Encodable) -> EndpointRow {
+        var row = self
+        row.request.add(body: try? JSONWriter.bytes(encoding: body))
+        return row
+    }
+}
+
+extension Endpoint where Answer: Decodable {
+    /// An endpoint that answers with a JSON object.
+    ///
+    /// - Parameter members: Those without which the answer is useless.
+    init(_ row: EndpointRow, requiring members: String...) {
+        self.init(row) { answer throws(AnswerFault) in
+            let json = try answer.json()
+            if let missing = members.first(where: { json[$0] == nil || json[$0] == .null }) {
+                throw AnswerFault(sentence: "the member \(missing) is missing")
+            }
+            return try json.decoded()
+        }
+    }
+}
+
+extension Endpoint where Answer == Void {
+    /// An endpoint whose status says all.
+    init(_ row: EndpointRow) {
+        self.init(row) { _ in }
+    }
+}
+
+extension Endpoint {
+    private init(_ row: EndpointRow, _ read: @escaping @Sendable (APIAnswer) throws(AnswerFault) -> Answer) {
+        name = row.name
+        request = row.request
+        ratePerSecond = row.rate
+        environments = row.environments
+        repetition = row.repetition
+        errors = row.errors
+        self.read = read
+    }
+}
+
+extension APIAnswer {
+    /// Whether the header says that the body is JSON. Parameters such as a charset do not matter.
+    var isJSON: Bool {
+        (headers["content-type"] ?? "").split(separator: ";").first
+            .map { $0.lowercased().filter { $0 != " " } == "application/json" } ?? false
+    }
+
+    /// The body as a JSON object.
+    fileprivate func json() throws(AnswerFault) -> JSONValue {
+        guard isJSON else {
+            throw AnswerFault(sentence: "its content type is '\(headers["content-type"] ?? "")', not application/json")
+        }
+        do {
+            let json = try JSONValue(parsing: body)
+            if json.members != nil { return json }
+        } catch {
+            throw AnswerFault(sentence: "it is not JSON: \(error)")
+        }
+        throw AnswerFault(sentence: "it is not a JSON object")
+    }
+}
+
+extension JSONValue {
+    fileprivate func decoded<Value: Decodable>() throws(AnswerFault) -> Value {
+        do {
+            return try decode(Value.self)
+        } catch {
+            throw AnswerFault(sentence: (error as? DecodingError)?.sentence ?? "\(error)")
+        }
+    }
+}

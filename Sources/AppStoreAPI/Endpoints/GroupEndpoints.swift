@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Groups of customers and seats (1.22 and 1.23): in the sandbox only so far. Apple documents no rates for seats.
+
+public import AppStoreModel
+
+extension Endpoint where Answer == CustomerGroupsResponse {
+    /// Get Customer Groups: the groups that a customer belongs to.
+    public static func customerGroups(_ anyTransactionId: String) -> Self {
+        let row = EndpointRow(
+            name: "Get Customer Groups", request: .init("GET", "/groups/v1/currentGroups/*", [anyTransactionId]),
+            rate: 50, environments: [.sandbox])
+        return Self(row, requiring: "groups")
+    }
+}
+
+extension Endpoint where Answer == GroupMembersResponse {
+    /// Get Group Members: a page of a group.
+    ///
+    /// - Parameter limit: The most members of a page: 1 to 100. Apple chooses if it is `nil`.
+    public static func groupMembers(_ groupId: String, limit: Int? = nil) -> Self {
+        var request = APIRequest("GET", "/groups/v1/group/*", [groupId])
+        if let limit { request.add("limit", ["\(limit)"]) }
+        let row = EndpointRow(name: "Get Group Members", request: request, rate: 50, environments: [.sandbox])
+        return Self(row, requiring: "hasMore")
+    }
+}
+
+extension Endpoint where Answer == SeatClaimResponse {
+    /// Claim a seat of a subscription. Use the body's request identifier again only to repeat the request.
+    public static func claimSeat(_ body: SeatClaimRequest, of transactionId: String) -> Self {
+        let row = EndpointRow(
+            name: "Claim Seat", request: .init("POST", "/groups/v1/transactions/*/seats", [transactionId]), rate: 1,
+            environments: [.sandbox])
+        return Self(row.with(body), requiring: "seatClaimId")
+    }
+}
+
+extension Endpoint where Answer == SeatsResponse {
+    /// The seats of a subscription.
+    public static func seats(of transactionId: String) -> Self {
+        let row = EndpointRow(
+            name: "List Seats", request: .init("GET", "/groups/v1/transactions/*/seats", [transactionId]), rate: 1,
+            environments: [.sandbox])
+        return Self(row)
+    }
+}
+
+extension Endpoint where Answer == Void {
+    /// Gives a seat back.
+    public static func unclaimSeat(_ seatClaimId: String, of transactionId: String) -> Self {
+        let request = APIRequest("DELETE", "/groups/v1/transactions/*/seats/*", [transactionId, seatClaimId])
+        return Self(EndpointRow(name: "Unclaim Seat", request: request, rate: 1, environments: [.sandbox]))
+    }
+
+    /// Gives a seat to a member.
+    public static func associateSeat(
+        _ seatClaimId: String, of transactionId: String, with body: SeatAssociationRequest
+    ) -> Self {
+        let row = EndpointRow(
+            name: "Associate Seat",
+            request: .init("POST", "/groups/v1/transactions/*/seats/*/associate", [transactionId, seatClaimId]),
+            rate: 1, environments: [.sandbox], repetition: .ifUnanswered)
+        return Self(row.with(body))
+    }
+}
