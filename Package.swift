@@ -25,6 +25,8 @@ let package = Package(
         .library(name: "PurchaseLedger", targets: ["PurchaseLedger"]),
         .library(name: "PurchaseLedgerTesting", targets: ["PurchaseLedgerTesting"]),
         .library(name: "LedgerSQLite", targets: ["LedgerSQLite"]),
+        .library(name: "Reconciliation", targets: ["Reconciliation"]),
+        .library(name: "LedgerSimulation", targets: ["LedgerSimulation"]),
         .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
         .library(name: "SimulatorServer", targets: ["SimulatorServer"]),
         .executable(name: "quittance", targets: ["quittance"]),
@@ -93,6 +95,15 @@ let package = Package(
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        .target(
+            name: "Reconciliation", dependencies: ["AppStoreAPI", "AppStoreModel", "AppStoreTrust", "PurchaseLedger"]),
+        .target(
+            name: "LedgerSimulation",
+            dependencies: [
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger",
+                "PurchaseLedgerTesting", "Reconciliation",
             ]
         ),
         .target(
@@ -231,6 +242,13 @@ let package = Package(
                 "ReceiptCoding",
                 "TestData",
                 .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .testTarget(
+            name: "ReconciliationTests",
+            dependencies: [
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSimulation",
+                "PurchaseLedger", "PurchaseLedgerTesting", "Reconciliation",
             ]
         ),
         .testTarget(
