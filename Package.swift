@@ -153,6 +153,7 @@ let package = Package(
                 "AppStoreSimulator",
                 "AppStoreTrust",
                 "LedgerSQLite",
+                "LedgerSimulation",
                 "PurchaseLedger",
                 "PurchaseServer",
                 "ReceiptCoding",

@@ -32,21 +32,26 @@ struct Auditor {
         world.customers.mapValues { entitlements(of: $0.name, in: world) }
     }
 
-    /// The first contradiction in the events of an app; `nil` if there is none. Each event must begin with the state
-    /// with which the one before it ended, and the last one must end with the state of the answer.
+    /// The first contradiction in the events of an app; `nil` if there is none.
+    ///
+    /// Each event must begin with the state with which the one before it ended, unless both are parts of one change: then
+    /// they begin and end alike. The last one must end with the state of the answer.
     static func contradiction(in events: [LedgerEvent], _ chains: [ChainKey: ChainRecord]) -> String? {
-        var states: [ChainKey: ChainState] = [:]
-        for event in events {
+        var last: [ChainKey: LedgerEvent] = [:]
+        for event in events where event.after != nil {
             guard let id = event.originalTransactionId else { continue }
             let key = ChainKey(id, in: event.scope)
-            if let before = event.before, let known = states[key], before != known {
-                return "An event \(event.kind.rawValue) of \(id) begins with \(before), not with \(known)"
+            if let before = event.before, let known = last[key], before != known.after,
+                (before, event.after) != (known.before, known.after)
+            {
+                return "The event \(event.kind.rawValue) of \(id) at \(event.recordedAt.iso8601) begins with \(before), "
+                    + "but \(known.kind.rawValue) ended otherwise"
             }
-            if let after = event.after { states[key] = after }
+            last[key] = event
         }
         for (key, record) in chains {
-            guard let published = record.report?.state, states[key] != published else { continue }
-            let told = states[key].map { "\($0)" } ?? "nothing"
+            guard let published = record.report?.state, last[key]?.after != published else { continue }
+            let told = last[key]?.after.map { "\($0)" } ?? "nothing"
             return "The events of \(key.originalTransactionId) end with \(told), the state is \(published)"
         }
         return nil
