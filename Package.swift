@@ -209,7 +209,7 @@ let package = Package(
         .testTarget(
             name: "AppStoreAPITests",
             dependencies: [
-                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "TestData",
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "PurchaseServer", "TestData",
                 .product(name: "Crypto", package: "swift-crypto"),
             ]
         ),
@@ -255,7 +255,6 @@ let package = Package(
         .testTarget(
             name: "PurchaseServerTests",
             dependencies: [
-                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
@@ -297,12 +296,10 @@ let package = Package(
         .testTarget(
             name: "QuittanceTests",
             dependencies: [
-                "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "LedgerSQLite",
                 "PurchaseLedger",
-                "PurchaseServer",
                 "TestData",
                 "quittance",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

@@ -42,7 +42,7 @@ struct Auditor {
             guard let id = event.originalTransactionId else { continue }
             let key = ChainKey(id, in: event.scope)
             if let before = event.before, let known = last[key], before != known.after,
-                (before, event.after) != (known.before, known.after)
+                before != known.before || event.after != known.after
             {
                 return "The event \(event.kind.rawValue) of \(id) at \(event.recordedAt.iso8601) begins with \(before), "
                     + "but \(known.kind.rawValue) ended otherwise"

@@ -2,7 +2,6 @@
 
 package import AsyncHTTPClient
 package import NIOCore
-import NIOHTTP1
 
 // What all requests to other servers have in common: OCSP responders, and Apple.
 

@@ -109,7 +109,11 @@ public struct ServerApplication: Sendable {
         if let ledger { services.append(publisher(ledger)) }
         if let simulatorClock { services.append(simulatorClock) }
         var configuration = ServiceGroupConfiguration(
-            services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+            services: services.map {
+                // A listener that is cancelled because another one failed would log errors of its own.
+                .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
+            },
+            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
         configuration.maximumGracefulShutdownDuration = bounds.shutdown
         do {
             try await ServiceGroup(configuration: configuration).run()
@@ -126,14 +130,22 @@ public struct ServerApplication: Sendable {
         onListening: @escaping @Sendable (_ port: Int) -> Void
     ) -> some Service {
         let (bounds, budget) = (bounds, bodies.budget)
+        // The library's own lines about start and stop write IPv6 addresses without brackets.
+        var quiet = logger
+        quiet.logLevel = max(logger.logLevel, .notice)
         let application = Application(
             router: router,
             server: HTTPServerBuilder { EventLoopChannel($0, bounds, budget, counter: counter) },
             configuration: .init(
                 address: .hostname(address.hostname, port: address.port), serverName: Self.serverName,
                 availableConnectionsDelegate: counter),
-            onServerRunning: { channel in onListening(channel.localAddress?.port ?? address.port) },
-            eventLoopGroupProvider: .shared(loops), logger: logger)
+            onServerRunning: { [logger] channel in
+                let port = channel.localAddress?.port ?? address.port
+                let address = ListeningAddress(hostname: address.hostname, port: port)
+                logger.info("The server listens", metadata: ["address": "\(address)"])
+                onListening(port)
+            },
+            eventLoopGroupProvider: .shared(loops), logger: quiet)
         return NamingListener(application: application, settings: settings, address: address)
     }
 
@@ -148,17 +160,18 @@ public struct ServerApplication: Sendable {
     /// All routes, for tests without a socket and for use in another application.
     public func router() -> Router<BasicRequestContext> {
         let router = healthRouter()
-        for (path, environment) in [("/verifyReceipt", environment), ("/sandbox/verifyReceipt", .sandbox)] {
+        let endpoints = ["/verifyReceipt": environment, "/sandbox/verifyReceipt": .sandbox]
+        for (path, environment) in endpoints {
             let responder = VerifyReceiptResponder(environment, ledger)
             VerifyReceiptRoutes(responder: responder, bodies: bodies, now: now).add(at: RouterPath(path), to: router)
         }
-        guard let ledger else { return router.completed() }
+        guard let ledger else { return router.completed(verifyReceipt: Set(endpoints.keys)) }
         NotificationRoutes(service: ledger, bodies: bodies, now: now).add(to: router)
         let keyed = KeyedRoutes(service: ledger, bodies: bodies, now: now)
         CustomerRoutes(keyed: keyed).add(to: router)
         PurchaseRoutes(keyed: keyed).add(to: router)
         EventRoutes(keyed: keyed).add(to: router)
-        return router.completed()
+        return router.completed(verifyReceipt: Set(endpoints.keys))
     }
 
     private func healthRouter() -> Router<BasicRequestContext> {

@@ -50,11 +50,18 @@ final class ListeningPorts: Sendable {
 
 /// Why a simulator cannot listen on a port.
 public struct SimulatorListeningError: Error, CustomStringConvertible {
-    /// A sentence with the port and what to do.
-    public let description: String
+    /// The listener that cannot listen.
+    public let listener: SimulatorListener
+    /// Whether the hostname is the reason, and not the port.
+    public let isAboutHostname: Bool
+    /// A sentence that begins with the address.
+    public let message: String
+
+    /// The listener and the message.
+    public var description: String { "\(listener.rawValue): \(message)" }
 }
 
-/// Runs a listener, and adds its name and port to the error if it cannot listen.
+/// Runs a listener, and adds its name and address to the error if it cannot listen.
 struct NamedListener<Listening: Service>: Service {
     let application: Listening
     let listener: SimulatorListener
@@ -65,11 +72,21 @@ struct NamedListener<Listening: Service>: Service {
         do {
             try await application.run()
         } catch let error as IOError {
-            throw SimulatorListeningError(description: "\(place): \(String(cString: strerror(error.errnoCode))).")
+            throw failure(error.errnoCode)
         } catch is SocketAddressError.UnknownHost {
-            throw SimulatorListeningError(description: "\(place): the hostname has no address.")
+            throw SimulatorListeningError(
+                listener: listener, isAboutHostname: true,
+                message: "\(address) cannot be listened on: the hostname has no address.")
         }
     }
 
-    private var place: String { "Cannot listen for \(listener.rawValue) on port \(port) of \(hostname)" }
+    private func failure(_ code: CInt) -> SimulatorListeningError {
+        let reason =
+            code == EADDRINUSE ? "is in use" : "cannot be listened on: \(String(cString: strerror(code)))"
+        return SimulatorListeningError(
+            listener: listener, isAboutHostname: code == EADDRNOTAVAIL, message: "\(address) \(reason).")
+    }
+
+    /// As in a URL: an IPv6 address is in brackets (RFC 3986 section 3.2.2).
+    private var address: String { hostname.contains(":") ? "[\(hostname)]:\(port)" : "\(hostname):\(port)" }
 }

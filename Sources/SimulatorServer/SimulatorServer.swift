@@ -50,7 +50,11 @@ public struct SimulatorServer: Sendable {
         }
         services.append(NotificationDeliverer(host: host, urls: urls, clock: clock, logger: logger))
         var configuration = ServiceGroupConfiguration(
-            services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+            services: services.map {
+                // A listener that is cancelled because another one failed would log errors of its own.
+                .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
+            },
+            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
         configuration.maximumGracefulShutdownDuration = SimulatorBounds.shutdown
         try await ServiceGroup(configuration: configuration).run()
     }

@@ -88,7 +88,7 @@ extension Composition {
     func verifier(checkingRevocation: Bool = true) throws -> AppStoreVerifier {
         let roots = try TrustRoots(
             at: configuration.roots, besidesApple: configuration.alsoAppleRoots,
-            setting: configuration.givenNames["roots"] ?? "--root")
+            setting: configuration.place(of: "roots"))
         do {
             try configuration.requireSimulatorAlone(roots)
         } catch {
@@ -97,7 +97,7 @@ extension Composition {
         var verifier = AppStoreVerifier(apps: .any, environments: Set(Environment.allCases), roots: roots)
         if let intermediates = configuration.intermediates {
             verifier.intermediates = try Intermediates(
-                at: intermediates, setting: configuration.givenNames["intermediates"] ?? "--intermediates")
+                at: intermediates, setting: configuration.place(of: "intermediates"))
         }
         if checkingRevocation, configuration.revocation != .off {
             let checker = RevocationChecker(transport: HTTPOCSPTransport(), clock: clock)
@@ -110,7 +110,7 @@ extension Composition {
 extension TrustRoots {
     /// The roots in the files, or Apple's if there are no files.
     ///
-    /// - Parameter setting: The name by which the operator gave the files.
+    /// - Parameter setting: The place where the operator gave the files.
     fileprivate init(at paths: [String], besidesApple: Bool, setting: String) throws {
         var trusted: TrustRoots? = besidesApple || paths.isEmpty ? .apple : nil
         for path in paths {
@@ -129,7 +129,7 @@ extension TrustRoots {
 extension Intermediates {
     /// Reads a file, or all files in a folder with the extension of a certificate.
     ///
-    /// - Parameter setting: The name by which the operator gave the path.
+    /// - Parameter setting: The place where the operator gave the path.
     fileprivate init(at path: String, setting: String) throws {
         let endings = [".cer", ".crt", ".der", ".pem"]
         var paths = [path]

@@ -34,6 +34,7 @@ struct Quittance: AsyncParsableCommand {
         Terminal.reserveStandardFiles()
         var isRunning = false
         do {
+            try requireNoKeyAsOption()
             var command = try parseAsRoot()
             isRunning = true
             if var asynchronous = command as? any AsyncParsableCommand {
@@ -50,9 +51,16 @@ struct Quittance: AsyncParsableCommand {
             }
             let text = isRunning ? message(for: error) : withoutUsage(fullMessage(for: error))
             // ArgumentParser's own prefix is another than that of all other messages.
-            Terminal.printError("quittance: " + (text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text))
+            let message = text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text
+            Terminal.printError("quittance: " + message.withoutAPIKeys)
             Self.exit(withError: ExitCode(2))
         }
+    }
+
+    /// The parser would read the letters of such an argument as options, among them `-h`.
+    private static func requireNoKeyAsOption() throws {
+        guard CommandLine.arguments.contains(where: { $0.hasPrefix("-qt_") }) else { return }
+        throw ValidationError("An API key has no hyphen before it.")
     }
 
     /// The message without all options of the command, which the last line says how to get.
@@ -60,4 +68,9 @@ struct Quittance: AsyncParsableCommand {
         message.split(separator: "\n", omittingEmptySubsequences: false).filter { !$0.hasPrefix("Usage: ") }
             .joined(separator: "\n")
     }
+}
+
+extension String {
+    /// The text without API keys, or parts of them: a mistaken argument may be one, and errors end up in logs.
+    fileprivate var withoutAPIKeys: String { replacing(/qt_[A-Za-z0-9_]+/, with: "qt_…") }
 }

@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreSimulator
 import Foundation
+import PurchaseServer
 import SimulatorServer
 
 /// What a server under test needs to know of a simulator, as text for people and as files.
@@ -13,7 +14,9 @@ struct SimulatorHandout {
     private let control: String
 
     init(_ simulator: Simulator, hostname: String, ports: [SimulatorListener: Int]) {
-        func address(_ listener: SimulatorListener) -> String { "http://\(hostname):\(ports[listener] ?? 0)" }
+        func address(_ listener: SimulatorListener) -> String {
+            "http://\(ListeningAddress(hostname: hostname, port: ports[listener] ?? 0))"
+        }
         roots = simulator.roots
         key = simulator.store.key
         control = address(.control)

@@ -30,10 +30,14 @@ import Testing
     }
 
     /// Seconds after the first request, and whether its token is used again.
-    @Test(arguments: [
-        (0, true), (1, true), (1619, true), (1620, false), (1740, false), (1_000_000, false), (-1, false),
-        (-100_000, false),
-    ] as [(Int64, Bool)]) func `a token is used until shortly before it expires`(seconds: Int64, isSame: Bool) throws {
+    @Test(
+        arguments: [
+            (0, true), (1, true), (1619, true), (1620, false), (1740, false), (1_000_000, false), (-1, false),
+            (-100_000, false),
+        ] as [(Int64, Bool)]) func `a token is used until shortly before it expires`(
+            seconds: Int64, isSame: Bool
+        ) throws
+    {
         var token = BearerToken(try ClientFixture.key.get(), for: "com.example")
         let first = try token.text(at: Self.start)
         let second = try token.text(at: Self.later(seconds))

@@ -179,7 +179,8 @@ import Testing
             let refund = AdvancedCommerceRequestRefundRequest(
                 requestInfo: .init(requestReferenceId: "u"), items: [], refundRiskingPreference: false)
             let counts = [
-                try await requests(.transactionInfo("1"), step), try await requests(.requestRefund(refund, of: "1"), step),
+                try await requests(.transactionInfo("1"), step),
+                try await requests(.requestRefund(refund, of: "1"), step),
                 try await requests(.requestTestNotification, step),
             ]
             #expect(counts == [always, ifUnanswered, onInvitation], "\(step)")

@@ -6,8 +6,17 @@ import AppStoreModel
 /// A call of each endpoint, with the ids that Apple's table is typed with.
 struct EndpointSample: Sendable {
     var row: EndpointTests.Row
+    var request: APIRequest
+    /// The environment that has it.
+    var environment: Environment
+    /// Calls it.
+    var call: @Sendable (AppStoreClient) async throws(AppStoreAPIError) -> Void
 
-    private init<Answer>(_ endpoint: Endpoint<Answer>) { row = .init(endpoint) }
+    private init<Answer>(_ endpoint: Endpoint<Answer>) {
+        let environment = endpoint.environments.contains(.production) ? Environment.production : .sandbox
+        (row, request, self.environment) = (.init(endpoint), endpoint.request, environment)
+        call = { client throws(AppStoreAPIError) in _ = try await client.send(endpoint, to: environment) }
+    }
 
     static let all: [EndpointSample] = server + messaging + commerce
 

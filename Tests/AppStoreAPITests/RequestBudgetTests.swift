@@ -18,7 +18,8 @@ import Testing
         var sent: [Int64] = []
         while now < Self.start + 3 * Self.hour {
             // Bursts, and pauses of up to some minutes.
-            now += Int.random(in: 0..<100, using: &random) == 0
+            now +=
+                Int.random(in: 0..<100, using: &random) == 0
                 ? .random(in: 0...200_000, using: &random) : .random(in: 0...pressure, using: &random)
             let turn = budget.take(
                 rate, in: environment, at: Timestamp(milliseconds: now),
@@ -28,7 +29,9 @@ import Testing
         return sent.sorted()
     }
 
-    @Test(arguments: 1...5 as ClosedRange<UInt64>, [(50, Environment.production), (20, .sandbox), (1, .production), (1, .sandbox)])
+    @Test(
+        arguments: 1...5 as ClosedRange<UInt64>,
+        [(50, Environment.production), (20, .sandbox), (1, .production), (1, .sandbox)])
     func `no hour has more requests than Apple counts`(seed: UInt64, kind: (rate: Int, environment: Environment)) {
         let limit = kind.rate * (kind.environment == .production ? 3600 : 360)
         let sent = sent(kind.rate, kind.environment, seed: seed, pressure: kind.rate > 1 ? 30 : 1000)
@@ -87,11 +90,13 @@ import Testing
     }
 
     /// The header, and the milliseconds from now that it means.
-    @Test(arguments: [
-        ("1900000060000", 60_000), ("1800000000000", 0), ("9223372036854775807", hour), ("60", 60_000), ("0", 0),
-        ("99999999999", hour), ("Sun, 17 Mar 2030 17:47:40 GMT", 60_000), ("Sun, 17 Mar 1999 17:47:40 GMT", 0),
-        ("", nil), ("-1", nil), ("soon", nil), ("Sun, 99 Mar 2030 17:47:40 GMT", nil), ("a b c d e f g GMT", nil),
-    ] as [(String, Int64?)]) func `when calls may resume is read in any form`(header: String, expected: Int64?) {
+    @Test(
+        arguments: [
+            ("1900000060000", 60_000), ("1800000000000", 0), ("9223372036854775807", hour), ("60", 60_000), ("0", 0),
+            ("99999999999", hour), ("Sun, 17 Mar 2030 17:47:40 GMT", 60_000), ("Sun, 17 Mar 1999 17:47:40 GMT", 0),
+            ("", nil), ("-1", nil), ("soon", nil), ("Sun, 99 Mar 2030 17:47:40 GMT", nil), ("a b c d e f g GMT", nil),
+        ] as [(String, Int64?)]) func `when calls may resume is read in any form`(header: String, expected: Int64?)
+    {
         let time = RetryAfter.time(header, at: Timestamp(milliseconds: Self.start))
         #expect(time?.milliseconds == expected.map { Self.start + $0 })
     }

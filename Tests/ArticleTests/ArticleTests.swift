@@ -26,7 +26,9 @@ import Testing
 
     @Test func `a test contains every block of Swift in an article`() throws {
         var articles = try Self.files(".md", below: "Sources")
-        articles["README.md"] = try String(contentsOf: Self.root.appending(path: "README.md"), encoding: .utf8)
+        for path in ["README.md", "docs/app-store-api.md"] {
+            articles[path] = try String(contentsOf: Self.root.appending(path: path), encoding: .utf8)
+        }
         let tests = try Self.files(".swift", below: "Tests/ArticleTests").values.map { Self.normalized($0[...]) }
         let blocks = articles.flatMap { path, text in
             text.split(separator: "```swift\n").dropFirst().map { (path, Self.normalized($0.prefix { $0 != "`" })) }

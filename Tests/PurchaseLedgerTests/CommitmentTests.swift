@@ -116,6 +116,13 @@ import Testing
         #expect(purchase.revokedQuantity == expected)
     }
 
+    @Test(arguments: [(-1, 0), (0, 0), (2, 2), (3, 3), (4, 3), (Int.max, 3), (.min, 0)])
+    func `no more seats are taken back than there are, whatever the document says`(revoked: Int, expected: Int) {
+        var purchase = Facts.transaction(type: .autoRenewableSubscription) { $0.quantity = 3 }
+        purchase.revokedSeats = revoked
+        #expect(purchase.revokedQuantity == expected)
+    }
+
     @Test func `a receipt that is newer than a signed transaction keeps its offer, price and commitment`() throws {
         let signed = Facts.transaction {
             ($0.offerType, $0.offerIdentifier, $0.offerPeriod) = (Open(.promotional), "autumn", "P1M")

@@ -225,7 +225,7 @@ import Testing
         #expect(answer?["purchases"]?.array?.first?["revokedQuantity"]?.integer == 2)
     }
 
-    @Test(arguments: ["0", "-1", "501", "x", "", "1.5", "9223372036854775808"])
+    @Test(arguments: ["0", "-1", "501", "x", "", "1.5", "+1", "%2B1", "9223372036854775808"])
     func `a limit of events that is not 1 to 500 is refused`(limit: String) async throws {
         let (status, answer) = try await World().send(.get, "/v1/events?limit=\(limit)")
         #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest")
@@ -293,6 +293,38 @@ import Testing
                 "after":null}],\
                 "nextCursor":"2"}
                 """)
+    }
+
+    @Test(arguments: [
+        ("/v1/events", "limits=5", "“limits” is unknown", "after and limit"),
+        ("/v1/events", "limit=5&limit=6", "“limit” occurs twice", "after and limit"),
+        ("/v1/events", "limit=5&l%69mit=6", "“limit” occurs twice", "after and limit"),
+        ("/v1/events", "after=%zz", "“after” has a %", "after and limit"),
+        ("/v1/events", "%", "“%” has a %", "after and limit"),
+        ("/v1/events", "environment=sandbox", "“environment” is no filter", "after and limit"),
+        ("/v1/customers/anna", "environmnet=sandbox", "“environmnet” is unknown", "environment"),
+        ("/v1/customers/anna", "Environment=sandbox", "“Environment” is unknown", "environment"),
+        ("/v1/customers/anna", "environment=sandbox&environment=sandbox", "“environment” occurs twice", "environment"),
+        ("/v1/customers/anna", "environment=sandbox&x", "“x” is unknown", "environment"),
+        ("/v1/customers/anna", "=", "“” is unknown", "environment"),
+        ("/v1/customers/anna/entitlements/pro", "limit=1", "“limit” is unknown", "environment"),
+        ("/v1/transactions/1", "after=x", "“after” is unknown", "environment"),
+        ("/v1/subscriptions/1", "x=y", "“x” is unknown", "environment"),
+        ("/v1/evidence/1-2", "x=y", "“x” is unknown", "environment"),
+    ])
+    func `a query parameter that is unknown, repeated or malformed is refused by name`(
+        path: String, query: String, fault: String, accepted: String
+    ) async throws {
+        let (status, answer) = try await World().send(.get, "\(path)?\(query)")
+        #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest")
+        let message = answer["error"]?["message"]?.string ?? ""
+        #expect(message.contains(fault) && message.hasSuffix("This route accepts \(accepted)."), "\(message)")
+    }
+
+    @Test(arguments: ["?", "?&", "?limit=5&", "?limit=%35", "?l%69mit=5"])
+    func `a query may have escapes and nothing between two ampersands`(query: String) async throws {
+        let (status, answer) = try await World().send(.get, "/v1/events\(query)")
+        #expect(status == .ok, "\(answer.compactText)")
     }
 
     @Test func `a filter of events by environment is refused, because each event names its environment`()

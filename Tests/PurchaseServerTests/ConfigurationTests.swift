@@ -60,6 +60,12 @@ import Testing
             "{\"apps\":[{\"bundleId\":\"x\",\n\"refusedPurchases\":[\"1\",5],\n\"products\":{\n\"p\":{}}}]}", 2,
             "apps[0].refusedPurchases[1]: Expected"
         ),
+        ("{\"port\": 1,\n\"hostname\": \"x\",\n\"port\": 2}", 3, "port: It occurs twice"),
+        ("{\"apps\":[{\"bundleId\":\"port\"},\n{\"bundleId\":\"y\"}],\n\"port\": \"x\"}", 3, "port: Expected a number"),
+        ("{\"apps\":[{\"bundleId\":\"x\",\n\"refusedPurchases\":[\n\"1\",\n5]}]}", 4, "refusedPurchases[1]: Expected"),
+        ("{\n\"hostname\": null}", 2, "hostname: null is no value: leave out"),
+        ("{\n\"hostname\": \"[::1]\"}", 2, "hostname: Expected an address or a name, an IPv6 address without brackets"),
+        ("{\n\"healthHostname\": \"[::1]\"}", 2, "healthHostname: Expected an address or a name"),
         ("{\n\"requestLog\": 1}", 2, "requestLog: Expected all, errors, off, or a number"),
         ("{\n\"logFormat\": \"xml\"}", 2, "logFormat: Expected text, json"),
     ])

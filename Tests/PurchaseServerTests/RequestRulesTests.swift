@@ -41,11 +41,18 @@ import Testing
         ("NONSENSE\r\n\r\n", 400), ("\u{16}\u{3}\u{1} \r\n\r\n", 400), ("GET / HTP/1.1\r\nHost: x\r\n\r\n", 400),
         ("get /health/live HTTP/1.1\r\nHost: x\r\n\r\n", 501), ("BREW /health/live HTTP/1.1\r\nHost: x\r\n\r\n", 501),
         ("PROPFIND /health/live HTTP/1.1\r\nHost: x\r\n\r\n", 501), ("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", 501),
+        // No version 1.2 exists. The parser knows those that do.
+        ("GET /health/live HTTP/1.2\r\nHost: x\r\n\r\n", 505), ("GET /health/live HTTP/0.9\r\nHost: x\r\n\r\n", 505),
         ("GET / HTTP/3.0\r\nHost: x\r\n\r\n", 505), ("GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505),
         ("GET * HTTP/1.1\r\nHost: x\r\n\r\n", 400), ("GET health HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         ("GET ftp://x/health/live HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         ("GET /health/live HTTP/1.1 \r\nHost: x\r\n\r\n", 400),
         ("GET /malformed uri HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        ("GET  /health/live HTTP/1.1\r\nHost: x\r\n\r\n", 400), ("GET /health/live  HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        ("\r\nGET /health/live   HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        ("GET http:///health/live HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        ("GET http://u@x/health/live HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        ("GET http://x:99999/health/live HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         ("GET /health/live#x HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         ("GET /\(long) HTTP/1.1\r\nHost: x\r\n\r\n", 414),
         // Header fields.
@@ -103,6 +110,57 @@ import Testing
         #expect(Self.field("Connection", of: response) == "close")
     }
 
+    @Test(arguments: [
+        ("", 200), ("x", 200), ("x:", 200), ("x:80", 200), ("x:65535", 200), ("127.0.0.1:8080", 200), ("[::1]", 200),
+        ("[::1]:80", 200), ("[2001:db8::192.0.2.1]:", 200), ("a_b.example", 200), ("%C3%A4.example", 200),
+        ("a:xx", 400), ("a:65536", 400), ("a:99999", 400), ("a:+1", 400), ("a:-1", 400), ("a:80:80", 400), (":80", 400),
+        ("[::1", 400), ("::1", 400), ("[::1]x", 400), ("[::1]:x", 400), ("[]", 400), ("[1.2.3.4]", 400), ("[x]", 400),
+        ("a[::1]", 400), ("a]", 400), ("a%", 400), ("a%2", 400), ("a%zz", 400), ("u@a", 400), ("a/b", 400),
+        ("a,b", 200),
+    ])
+    func `a Host field is a host with or without a port`(host: String, status: Int) async throws {
+        let response = try await Self.response(
+            to: "GET /health/live HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
+        #expect(response.hasPrefix("HTTP/1.1 \(status) "), "\(response)")
+    }
+
+    @Test(arguments: [
+        ("/health/live", 200), ("/health/live/", 200), ("/health/%6cive", 200), ("/%68ealth/li%76%65", 200),
+        ("/health/%6Cive?x=%6c", 200), ("http://x/health/%6cive", 200), ("/health%2Flive", 404),
+        ("/health/%2e/live", 404),
+        ("//health/live", 404), ("/health//live", 404), ("/health/live//", 404), ("http://x//health/live", 404),
+        ("/health/live?x=//y", 200), ("/Health/live", 404), ("/health/live%", 404), ("/health/%6cive%zz", 404),
+        ("/no%20route", 404), ("/whole%20server", 404), ("/malformed%20host", 404),
+    ])
+    func `a path is compared segment by segment, and an escape that is not needed changes nothing`(
+        target: String, status: Int
+    ) async throws {
+        let response = try await Self.response(
+            to: "GET \(target) HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        #expect(response.hasPrefix("HTTP/1.1 \(status) "), "\(response)")
+    }
+
+    @Test(arguments: ["//v1/events", "/v1//events", "/v1/customers//purchases", "/v1/customers//", "/v1/customers/"])
+    func `a path with an empty segment reaches no other route`(path: String) async throws {
+        let world = try await LedgerRoutesTests.World()
+        let key = "Authorization: Bearer \(try #require(world.keys[.server]))"
+        let response = try await Self.response(
+            to: "GET \(path) HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\(key)\r\n\r\n", world)
+        #expect(response.hasPrefix("HTTP/1.1 404 ") && response.contains(#""code":"notFound""#), "\(response)")
+    }
+
+    @Test func `an escaped percent sign in a customer's id is decoded once`() async throws {
+        let world = try await LedgerRoutesTests.World()
+        let body = #"{"document":"\#(try world.transaction())"}"#
+        _ = try await world.send(.post, "/v1/customers/a%2541/purchases", body)
+        let key = "Authorization: Bearer \(try #require(world.keys[.server]))"
+        for (id, status) in [("%61%2541", 200), ("aA", 404), ("a%2%35", 400)] {
+            let response = try await Self.response(
+                to: "GET /v1/customers/\(id) HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\(key)\r\n\r\n", world)
+            #expect(response.hasPrefix("HTTP/1.1 \(status) "), "\(response)")
+        }
+    }
+
     @Test func `bytes that follow a request and are not HTTP get no second response`() async throws {
         let response = try await Self.response(to: "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\nNONSENSE\r\n\r\n")
         #expect(response.components(separatedBy: "HTTP/1.1 ").count == 2, "\(response)")
@@ -158,20 +216,37 @@ import Testing
         }
     }
 
-    @Test(arguments: [("*", "HTTP/1.1\r\nHost: x\r\nConnection: close"), ("/", "HTTP/1.0")])
-    func `OPTIONS of the whole server lists all methods`(target: String, rest: String) async throws {
+    @Test(arguments: ["HTTP/1.1\r\nHost: x\r\nConnection: close", "HTTP/1.0"])
+    func `OPTIONS of the whole server lists the methods of its routes`(rest: String) async throws {
         let world = try await LedgerRoutesTests.World()
-        let response = try await Self.response(to: "OPTIONS \(target) \(rest)\r\n\r\n", world)
+        let response = try await Self.response(to: "OPTIONS * \(rest)\r\n\r\n", world)
         #expect(response.hasPrefix("HTTP/1.1 204 ") && response.hasSuffix("\r\n\r\n"), "\(response)")
         #expect(Self.field("Content-Length", of: response) == nil)
-        // The routes of verifyReceipt answer every method, as the App Store does.
-        #expect(Self.field("Allow", of: response) == "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE")
+        #expect(Self.field("Allow", of: response) == "GET, HEAD, POST, DELETE, OPTIONS")
+    }
+
+    @Test(arguments: ["/verifyReceipt", "/sandbox/verifyReceipt"])
+    func `verifyReceipt answers other methods as the App Store does, but neither OPTIONS nor TRACE`(
+        path: String
+    ) async throws {
+        let world = try await LedgerRoutesTests.World()
+        for method in [HTTPRequest.Method.get, .put, .delete, .patch] {
+            let response = try await world.respond(method, path, key: nil)
+            #expect(response.status == .ok && String(buffer: response.body) == #"{"status":21000}"#)
+        }
+        for (method, status) in [(.options, .noContent), (.trace, .methodNotAllowed)]
+            as [(HTTPRequest.Method, HTTPResponse.Status)]
+        {
+            let response = try await world.respond(method, path, key: nil)
+            #expect(response.status == status && response.headers[.allow] == "POST, OPTIONS")
+        }
     }
 
     @Test func `an unknown path is not found, whatever the method`() async throws {
         let world = try await LedgerRoutesTests.World()
         for (method, path) in [
             (.get, "/nowhere"), (.post, "/nowhere"), (.options, "/nowhere"), (.trace, "/nowhere"), (.get, "/"),
+            (.options, "/"), (.trace, "/"),
         ] as [(HTTPRequest.Method, String)] {
             let response = try await world.respond(method, path, key: nil)
             #expect(response.status == .notFound && response.headers[.allow] == nil)

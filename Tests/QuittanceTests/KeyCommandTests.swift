@@ -181,6 +181,30 @@ import Testing
         #expect(try await place.keys().allSatisfy { $0.revokedAt == nil })
     }
 
+    @Test func `no message has a whole key, wherever it was passed by mistake`() async throws {
+        let place = try Place()
+        let key = try place.create()
+        let secret = key.suffix(20).prefix(10)
+        let create = ["keys", "create", "--role", "client", "--bundle-id", "com.example.one"]
+        let wrong = [
+            ["keys", "list", key], ["keys", key], [key], ["keys", "create", "--name", "x", "--role", key],
+            create + ["--name", key], create + ["--name", "x", key], create + ["--nmae=\(key)"], create + ["--\(key)"],
+            ["keys", "create", "--name", "x", "--role", "client", "--bundle-id", key], ["keys", "revoke", "-\(key)"],
+            ["keys", "revoke", "--\(key)"], ["keys", "revoke", "--id", key], ["keys", "revoke", "--key", key],
+            ["check", key], ["check", "--database", key], ["serve", "--port", key], ["serve", "--environment", key],
+            ["serve", "--database", "sqlite:x", "--bundle-id", key], ["serve", "--config", key],
+            ["verify", "-", "--bundle-id", "x", "--root", key], ["verify", "-", "--bundle-id", "x", "--at", key],
+            ["keys", "customer-token", "--customer", "x", "--expires-in", key],
+        ]
+        for arguments in wrong {
+            let isKeys = arguments.contains("revoke") || arguments.contains("create") && arguments.count > 6
+            let outcome = try CommandLineTests.run(arguments + (isKeys ? place.options : []))
+            #expect(outcome.status == 2 && outcome.output.isEmpty, "\(arguments)")
+            #expect(!outcome.error.isEmpty && !outcome.error.contains(secret), "\(outcome.error)")
+        }
+        #expect(try await place.keys().count == 1)
+    }
+
     // MARK: Permissions
 
     private static func modes(_ place: Place) throws -> [String: Int] {
@@ -193,17 +217,18 @@ import Testing
         return modes
     }
 
-    @Test func `a new ledger and a backup are readable only by their owner, whatever the umask`() async throws {
+    @Test(arguments: ["0", "777"])
+    func `a new ledger and a backup are readable only by their owner, whatever the umask`(umask: String) async throws {
         let place = try Place()
         try FileManager.default.removeItem(atPath: place.ledger)
-        let server = try await ServerProcess(place.options, in: place.folder, umask: "0")
+        let server = try await ServerProcess(place.options, in: place.folder, umask: umask)
         let names = ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-lock"]
         #expect(try Self.modes(place) == Dictionary(uniqueKeysWithValues: names.map { ($0, 0o600) }))
         let copy = place.folder.appendingPathComponent("copy.sqlite").path
         let backup = Process()
         backup.executableURL = URL(fileURLWithPath: "/bin/sh")
         backup.arguments =
-            ["-c", "umask 0; exec \"$@\"", "sh", CommandLineTests.program.path, "backup", copy]
+            ["-c", "umask \(umask); exec \"$@\"", "sh", CommandLineTests.program.path, "backup", copy]
             + place.database
         backup.standardOutput = FileHandle.nullDevice
         try backup.run()

@@ -40,13 +40,15 @@ import Testing
         try await Self.withFolder { folder in
             let server: ServerProcess
             do {
-                server = try await ServerProcess(["--hostname", "::1"], in: folder)
+                server = try await ServerProcess(["--hostname", "::1"], in: folder, environment: Self.log)
             } catch let error as ServerProcess.NotListening {
                 // A machine without IPv6.
                 #expect(error.output.contains("[::1]:0 cannot be listened on: "), "\(error.output)")
                 return
             }
             #expect(server.text.contains("listens on http://[::1]:\(server.port). "))
+            #expect(server.text.contains("address=[::1]:\(server.port)\n"), "\(server.text)")
+            #expect(!server.text.replacing("[::1]", with: "").contains("::1"), "\(server.text)")
             #expect(try await server.send(.GET, "/health/live").status == 200)
             #expect(server.terminate() == 0)
         }
@@ -56,18 +58,18 @@ import Testing
         try await Self.withFolder { folder in
             let server = try await ServerProcess([], in: folder)
             let file = folder.appendingPathComponent("quittance.json")
-            try Data(#"{"port": \#(server.port)}"#.utf8).write(to: file)
+            try Data("{\n\"port\": \(server.port)}".utf8).write(to: file)
             let (port, config) = ("\(server.port)", ["--config", file.path])
             let wrong: [([String], [String: String], String)] = [
                 (["--port", port], [:], "--port"), ([], ["QUITTANCE_PORT": port], "QUITTANCE_PORT"),
-                (config, [:], "port"),
+                (config, [:], "\(file.path) line 2: port"), (config + ["--port", port], [:], "--port"),
                 (["--port", "0"] + config, ["QUITTANCE_HEALTH_PORT": port], "QUITTANCE_HEALTH_PORT"),
             ]
             for (arguments, environment, name) in wrong {
                 let outcome = try CommandLineTests.run(["serve"] + arguments, environment: environment)
                 #expect(outcome.status == 2)
-                #expect(outcome.error.contains(" \(name): 127.0.0.1:\(port) is in use."), "\(outcome.error)")
-                #expect(!outcome.error.contains("Usage"))
+                #expect(outcome.error.contains("quittance: \(name): 127.0.0.1:\(port) is in use."), "\(outcome.error)")
+                #expect(!outcome.error.contains("Usage") && !outcome.error.contains("level=error"), "\(outcome.error)")
             }
             #expect(server.terminate() == 0)
         }
@@ -86,20 +88,43 @@ import Testing
         #expect(outcome.error.contains(" \(name): nowhere.invalid:0 cannot be listened on: "), "\(outcome.error)")
     }
 
+    @Test(arguments: [["serve", "--hostname"], ["simulate", "--host"]])
+    func `an IPv6 address in brackets is refused with what to write`(arguments: [String]) throws {
+        let outcome = try CommandLineTests.run(arguments + ["[::1]"])
+        #expect(outcome.status == 2)
+        #expect(
+            outcome.error.contains("\(arguments[1]) takes an address or a name, an IPv6 address without brackets"),
+            "\(outcome.error)")
+    }
+
+    @Test(arguments: ["foo", "xcode"])
+    func `an environment that the command does not take is refused with those that it takes`(name: String) throws {
+        let serve = try CommandLineTests.run(["serve", "--environment", name])
+        #expect(serve.status == 2)
+        #expect(serve.error.contains("--environment takes production or sandbox, not \(name)."), "\(serve.error)")
+        #expect(!serve.error.contains("localTesting"))
+        let verify = try CommandLineTests.run(["verify", "-", "--bundle-id", "x", "--environment", "foo"])
+        #expect(verify.error.contains("takes production, sandbox, xcode or localTesting, not foo."), "\(verify.error)")
+    }
+
     @Test func `a root that cannot be read is named with the setting as the operator wrote it`() async throws {
         try await Self.withFolder { folder in
             let file = folder.appendingPathComponent("quittance.json")
-            try Data(#"{"roots": "/nowhere", "database": "sqlite:x", "apps": [{"bundleId": "x"}]}"#.utf8).write(
-                to: file)
+            let text = """
+                {"apps": [{"bundleId": "roots"}], "database": "sqlite:x",
+                 "roots": "/nowhere"}
+                """
+            try Data(text.utf8).write(to: file)
             let config = ["--config", file.path]
             let wrong: [([String], [String: String], String)] = [
-                (config, [:], "roots"), (config, ["QUITTANCE_ROOTS": "/nowhere"], "QUITTANCE_ROOTS"),
+                (config, [:], "\(file.path) line 2: roots"),
+                (config, ["QUITTANCE_ROOTS": "/nowhere"], "QUITTANCE_ROOTS"),
                 (config + ["--root", "/nowhere"], [:], "--root"),
             ]
             for (arguments, environment, name) in wrong {
                 let outcome = try CommandLineTests.run(["serve"] + arguments, environment: environment)
                 #expect(outcome.status == 2)
-                #expect(outcome.error.contains(" \(name) /nowhere: "), "\(outcome.error)")
+                #expect(outcome.error.contains("quittance: \(name) /nowhere: "), "\(outcome.error)")
             }
         }
     }

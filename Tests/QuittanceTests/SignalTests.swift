@@ -6,6 +6,8 @@ import NIOHTTP1
 import NIOPosix
 import Testing
 
+@testable import quittance
+
 /// Tests what signals do to a server.
 @Suite(.timeLimit(.minutes(60))) struct SignalTests {
     /// Runs `body` with a server that has no ledger.
@@ -58,9 +60,112 @@ import Testing
             server.send(signal: first)
             try await Self.waitUntilClosed(server.port)
             #expect(server.isRunning)
-            server.send(signal: second)
+            // Within half a second after the first, it counts as a repetition.
+            while server.isRunning {
+                server.send(signal: second)
+                try await Task.sleep(for: .milliseconds(20))
+            }
             #expect(server.waitForExit() == 128 + second)
+            #expect(server.text.contains("Stopped at once by a second signal."))
             try? await client.close()
+        }
+    }
+
+    @Test func `a signal that comes twice, as from timeout, does not end the server at once`() {
+        let start = ContinuousClock.now
+        var stops = StopSignals()
+        let milliseconds = [0, 0, 499, 500, 501, 9999]
+        let ends = milliseconds.map { stops.endsAtOnce(at: start + .milliseconds($0)) }
+        #expect(ends == [false, false, false, true, true, true])
+    }
+
+    // MARK: At the start
+
+    /// The program as a process that need not listen yet.
+    private struct StartingProcess {
+        let process = Process()
+        private let output: URL
+
+        init(_ arguments: [String], in folder: URL) throws {
+            output = folder.appendingPathComponent("output.txt")
+            try Data().write(to: output)
+            let file = try FileHandle(forWritingTo: output)
+            process.executableURL = CommandLineTests.program
+            process.arguments = arguments
+            process.standardOutput = file
+            process.standardError = file
+            process.standardInput = FileHandle.nullDevice
+            process.environment = ["PATH": "/usr/bin:/bin"]
+            try process.run()
+        }
+
+        var text: String { (try? String(contentsOf: output, encoding: .utf8)) ?? "" }
+
+        func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
+    }
+
+    private static let commands = [
+        ["serve", "--port", "0"],
+        ["simulate", "--seed", "1", "--port", "0", "--sandbox-port", "0", "--control-port", "0"],
+    ]
+
+    private static func withFolder(_ body: (URL) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try await body(folder)
+    }
+
+    /// The moments are spread from the first instruction until after the server listens, however long that takes.
+    @Test(arguments: commands, [SIGTERM, SIGINT])
+    func `a signal to stop is never lost, whenever it comes`(command: [String], signal: Int32) async throws {
+        try await Self.withFolder { folder in
+            let first = try StartingProcess(command, in: folder)
+            let begin = ContinuousClock.now
+            while !first.text.contains("http://") { try await Task.sleep(for: .milliseconds(1)) }
+            let start = ContinuousClock.now - begin
+            first.send(signal)
+            first.process.waitUntilExit()
+            for step in 0..<40 {
+                let process = try StartingProcess(command, in: folder)
+                try await Task.sleep(for: start * step / 32)
+                process.send(signal)
+                // A lost signal lets the process run for ever.
+                process.process.waitUntilExit()
+                // The default action, or an orderly end.
+                #expect([signal, 0].contains(process.process.terminationStatus), "\(process.text)")
+            }
+        }
+    }
+
+    @Test func `SIGHUP does not end a server that starts`() async throws {
+        try await Self.withFolder { folder in
+            let process = try StartingProcess(Self.commands[0], in: folder)
+            while !process.text.contains("Quittance starts") { try await Task.sleep(for: .milliseconds(1)) }
+            while process.process.isRunning, !process.text.contains("listens on http://") {
+                process.send(SIGHUP)
+                try await Task.sleep(for: .milliseconds(1))
+            }
+            try #require(process.process.isRunning)
+            process.send(SIGHUP)
+            process.send(SIGTERM)
+            process.process.waitUntilExit()
+            #expect(process.process.terminationStatus == 0)
+        }
+    }
+
+    @Test func `SIGHUP does not end a simulator`() async throws {
+        try await Self.withFolder { folder in
+            let process = try StartingProcess(Self.commands[1], in: folder)
+            while !process.text.contains("http://") { try await Task.sleep(for: .milliseconds(1)) }
+            while !process.text.contains("SIGHUP is ignored") {
+                process.send(SIGHUP)
+                try #require(process.process.isRunning)
+                try await Task.sleep(for: .milliseconds(1))
+            }
+            process.send(SIGTERM)
+            process.process.waitUntilExit()
+            #expect(process.process.terminationStatus == 0)
         }
     }
 }

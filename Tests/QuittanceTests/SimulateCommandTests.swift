@@ -171,6 +171,45 @@ import Testing
         }
     }
 
+    @Test func `an IPv6 address is in brackets in the output and in the files`() async throws {
+        try await Self.withFolder { folder in
+            let simulator: SimulatorProcess
+            do {
+                simulator = try await SimulatorProcess(["--kind", "--host", "::1"], in: folder)
+            } catch let error as SimulatorProcess.NotListening {
+                // A machine without IPv6.
+                #expect(error.output.contains("--host: [::1]:0 cannot be listened on: "), "\(error.output)")
+                return
+            }
+            for name in ["production", "sandbox", "control"] {
+                let address = simulator.fact(name)
+                #expect(address.wholeMatch(of: /http:\/\/\[::1\]:[0-9]+/) != nil, "\(address)")
+            }
+            let names = ["simulator.txt", "simulator/simulator.json", "simulator/simulator.env"]
+            for name in names {
+                let text = try String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)
+                #expect(!text.replacing("[::1]", with: "").contains("::1"), "\(text)")
+            }
+            try await simulator.command("/customers", #"{"name":"anna"}"#)
+            #expect(simulator.terminate() == 0)
+        }
+    }
+
+    @Test func `an address in use is named with the option as the operator wrote it`() async throws {
+        try await Self.withFolder { folder in
+            let simulator = try await SimulatorProcess(["--seed", "1"], in: folder)
+            let port = try #require(simulator.fact("control").split(separator: ":").last.map(String.init))
+            let options = ["--port", "--sandbox-port", "--control-port"]
+            for option in options {
+                let others = options.filter { $0 != option }.flatMap { [$0, "0"] }
+                let outcome = try CommandLineTests.run(["simulate", "--seed", "1", option, port] + others)
+                #expect(outcome.status == 2)
+                #expect(outcome.error == "quittance: \(option): 127.0.0.1:\(port) is in use.\n", "\(outcome.error)")
+            }
+            #expect(simulator.terminate() == 0)
+        }
+    }
+
     @Test func `a seed gives the same key and the same roots`() async throws {
         var found: [[String]] = []
         for _ in 0..<2 {

@@ -174,7 +174,7 @@ import Testing
                 Simulator(store, roots: roots, speed: 0, at: RunningSimulator.start), ports: [.control: port],
                 wall: RunningSimulator.wall, clock: ContinuousClock(), logger: logger)
             let error = await #expect(throws: SimulatorListeningError.self) { try await second.run { _ in } }
-            #expect(error?.description.contains("control on port \(port)") == true)
+            #expect(error?.description == "control: 127.0.0.1:\(port) is in use.")
         }
     }
 }

@@ -29,6 +29,10 @@ import Testing
         ("long bodies that wait for a thread", "64", bounds, ["waitingBodies = 64"]),
         ("shutdown", "65 s", bounds, ["requestTimeout = Duration.seconds(60)", "requestTimeout + .seconds(5)"]),
         (
+            "a repetition of the first signal to stop, which ends nothing", "0.5 s", "quittance/ServerSignals.swift",
+            ["repetition = Duration.milliseconds(500)"]
+        ),
+        (
             "patience with an OCSP responder", "2 s", "AppStoreTrust/RevocationChecker.swift",
             ["patience: Duration = .seconds(2)"]
         ),
@@ -85,11 +89,29 @@ import Testing
             "certificates in the revocation cache", "256", "AppStoreTrust/RevocationCache.swift",
             ["certificateLimit = 256"]
         ),
+        (
+            "a request to Apple's servers", "30 s", apiClient, ["requestTimeout = Duration.seconds(30)"]
+        ),
+        (
+            "a call of Apple's servers with all attempts and pauses", "75 s", apiClient,
+            ["deadline = Duration.seconds(75)"]
+        ),
+        (
+            "attempts of a call of Apple's servers", "5", apiClient, ["attempts = 5", "firstPause: Int64 = 1000"]
+        ),
+        ("an answer of Apple's servers", "1 MiB", "AppStoreAPI/APIAnswer.swift", ["bodyLimit = 1 << 20"]),
+        ("pages of a list of Apple's", "1,000", "AppStoreAPI/Pages.swift", ["usualLimit: Int { 1000 }"]),
+        ("the token of the next page", "4,096 bytes", "AppStoreAPI/Pages.swift", ["cursorLimit: Int { 4096 }"]),
+        ("the time in `Retry-After`", "an hour", "AppStoreAPI/RetryAfter.swift", ["longest: Int64 = 3_600_000"]),
+        (
+            "the memory that production refuses an app's token", "an hour", apiClient, ["memory: Int64 = 3_600_000"]
+        ),
         // Follows from how connections are handled.
         ("requests of a connection", "one at a time", "PurchaseServer/EventLoopChannel.swift", []),
     ]
 
     private static let bounds = "PurchaseServer/ServerBounds.swift"
+    private static let apiClient = "AppStoreAPI/AppStoreClient.swift"
 
     /// The first two cells of each row below the heading.
     private static func documented() throws -> [[String]] {

@@ -16,10 +16,10 @@ public final class AppStoreClient: Sendable {
     /// The longest time until an answer has arrived, as in Apple's own client.
     public static let requestTimeout = Duration.seconds(30)
 
-    /// The most attempts of a call. The pauses between them add up to 14 seconds at most.
+    /// The most attempts of a call. The pauses between them add up to 15 seconds at most.
     package static let attempts = 5
 
-    /// The longest pause before the second attempt, in milliseconds. It doubles with each attempt.
+    /// The longest pause before the second attempt, in milliseconds, if Apple names no time. It doubles with each attempt.
     package static let firstPause: Int64 = 1000
 
     /// How many milliseconds a client remembers that production refuses its token and the sandbox does not.

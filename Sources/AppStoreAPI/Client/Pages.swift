@@ -15,28 +15,28 @@ public protocol APIPage: Sendable {
 extension HistoryResponse: APIPage {
     /// The revision goes on.
     public static var nextParameter: String { "revision" }
-    /// ``HistoryResponse/revision``.
+    /// `revision`.
     public var next: String? { revision }
 }
 
 extension RefundHistoryResponse: APIPage {
     /// The revision goes on.
     public static var nextParameter: String { "revision" }
-    /// ``RefundHistoryResponse/revision``.
+    /// `revision`.
     public var next: String? { revision }
 }
 
 extension NotificationHistoryResponse: APIPage {
     /// The pagination token goes on.
     public static var nextParameter: String { "paginationToken" }
-    /// ``NotificationHistoryResponse/paginationToken``.
+    /// `paginationToken`.
     public var next: String? { paginationToken }
 }
 
 extension GroupMembersResponse: APIPage {
     /// The pagination token goes on.
     public static var nextParameter: String { "paginationToken" }
-    /// ``GroupMembersResponse/paginationToken``.
+    /// `paginationToken`.
     public var next: String? { paginationToken }
 }
 
@@ -77,6 +77,7 @@ public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
     let limit: Int
     let time: Duration
 
+    /// Begins with the first page, or after the cursor.
     public func makeAsyncIterator() -> Iterator { Iterator(pages: self, cursor: cursor) }
 
     /// Asks for one page after the other.

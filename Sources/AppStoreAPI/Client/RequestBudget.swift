@@ -47,7 +47,9 @@ package struct RequestBudget: Sendable {
     /// - Parameters:
     ///   - rate: The endpoint's ``Endpoint/ratePerSecond``.
     ///   - patience: How many milliseconds the request can wait.
-    package mutating func take(_ rate: Int, in environment: Environment, at now: Timestamp, within patience: Int64) -> Turn {
+    package mutating func take(
+        _ rate: Int, in environment: Environment, at now: Timestamp, within patience: Int64
+    ) -> Turn {
         let key = Key(environment: environment, rate: rate)
         let limits = Limits(rate, in: environment)
         var bucket = refilled(key, limits, at: now)

@@ -33,7 +33,7 @@ public struct APIRequest: Hashable, Sendable {
     /// - Parameters:
     ///   - template: The path with `*` for each variable segment.
     ///   - segments: The variable segments, not escaped.
-    init(_ method: String, _ template: String, _ segments: [String] = []) {
+    package init(_ method: String, _ template: String, _ segments: [String] = []) {
         var rest = segments[...]
         self.method = method
         path = template.split(separator: "/", omittingEmptySubsequences: false)

@@ -39,6 +39,7 @@ final class ServerLock: Sendable {
     private static func lock(_ path: String) throws -> (descriptor: Int32?, failure: String?) {
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard file >= 0 else { return (nil, "\(path): \(String(cString: strerror(errno)))") }
+        makeUsable(file)
         guard flock(file, LOCK_EX | LOCK_NB) != 0 else { return (file, nil) }
         let error = errno
         close(file)
@@ -47,6 +48,13 @@ final class ServerLock: Sendable {
                 .unavailable, "Another server uses this ledger: stop it first. fuser \(path) names its process")
         }
         return (nil, "\(path): \(String(cString: strerror(error)))")
+    }
+
+    /// The umask may have taken the permissions of the owner, who could then not open the file again.
+    private static func makeUsable(_ file: Int32) {
+        var status = stat()
+        guard fstat(file, &status) == 0, status.st_mode & 0o600 != 0o600 else { return }
+        fchmod(file, status.st_mode & 0o777 | 0o600)
     }
 
     deinit { release() }

@@ -67,7 +67,8 @@ extension TransactionStatement {
     /// How many of ``quantity`` were taken back: seats of a multi-seat subscription, and refunded consumables, rounded
     /// down. `nil` for all other purchases: the refunded part of a subscription is time, not a number.
     package var revokedQuantity: Int? {
-        if let revokedSeats { return revokedSeats }
+        // Never more than there are, whatever the document says.
+        if let revokedSeats { return min(max(0, revokedSeats), quantity) }
         guard type == .consumable, let revocation else { return nil }
         // Only a prorated refund has a percentage. Any other refund is of all of it.
         let percentage = revocation.type == .refundProrated ? revocation.percentage ?? 100_000 : 100_000

@@ -36,6 +36,9 @@ struct ConfigurationFile {
         }
     }
 
+    /// The line of a setting.
+    func line(of name: String) -> Int? { error(name, "").line }
+
     /// An error about a setting, with its line.
     func error(_ name: String, _ message: String) -> ConfigurationError { root.member(name).error(message) }
 }

@@ -9,7 +9,8 @@ struct ConfigurationMember {
     let value: JSONValue
 
     private enum Step {
-        case member(String)
+        /// A member, and its place in the object; `nil` if the object does not have it.
+        case member(String, Int?)
         case element(Int)
     }
 
@@ -32,13 +33,17 @@ struct ConfigurationMember {
 
     /// The name of the member; empty for an element of an array.
     var name: String {
-        guard case .member(let name) = path.last else { return "" }
+        guard case .member(let name, _) = path.last else { return "" }
         return name
     }
 
     /// A member of this object. An error about it does not need its value.
     func member(_ name: String, _ value: JSONValue = .null) -> ConfigurationMember {
-        ConfigurationMember(text: text, path: path + [.member(name)], value: value)
+        member(name, value, at: self.value.members?.lastIndex { $0.name == name })
+    }
+
+    private func member(_ name: String, _ value: JSONValue, at index: Int?) -> ConfigurationMember {
+        ConfigurationMember(text: text, path: path + [.member(name, index)], value: value)
     }
 }
 
@@ -64,7 +69,8 @@ extension ConfigurationMember {
         case .string(let text): return text
         case .number(let literal): return literal
         case .bool(let bool): return bool ? "true" : "false"
-        case .null, .array, .object: throw error("Expected a string, a number, true or false.")
+        case .null: throw error("null is no value: leave out what is to have its default.")
+        case .array, .object: throw error("Expected a string, a number, true or false.")
         }
     }
 
@@ -95,9 +101,10 @@ extension ConfigurationMember {
 
     func array(_ name: String) throws(ConfigurationError) -> [ConfigurationMember] {
         guard let found = value[name] else { return [] }
-        guard let elements = found.array else { throw member(name, found).error("Expected an array.") }
+        let list = member(name, found)
+        guard let elements = found.array else { throw list.error("Expected an array.") }
         return elements.enumerated().map { index, element in
-            ConfigurationMember(text: text, path: path + [.member(name), .element(index)], value: element)
+            ConfigurationMember(text: text, path: list.path + [.element(index)], value: element)
         }
     }
 
@@ -124,8 +131,8 @@ extension ConfigurationMember {
     private func distinctMembers() throws(ConfigurationError) -> [JSONValue.Member] {
         guard let members = value.members else { throw error("Expected an object.") }
         var names: Set<String> = []
-        for found in members where !names.insert(found.name).inserted {
-            throw member(found.name, found.value).error("It occurs twice.")
+        for (index, found) in members.enumerated() where !names.insert(found.name).inserted {
+            throw member(found.name, found.value, at: index).error("It occurs twice.")
         }
         return members
     }
@@ -154,39 +161,36 @@ public struct ConfigurationError: Error, CustomStringConvertible {
 }
 
 extension ConfigurationMember {
-    /// An error about this value. Its line is found step by step along the path. A step that is not in the text, such
-    /// as a missing member, keeps the line of the step before.
+    /// An error about this value. Its line is found step by step along the path. A missing member has the line of its
+    /// object.
     func error(_ message: String) -> ConfigurationError {
         let offset = path.reduce(0) { offset, step in
             switch step {
-            case .member(let name): text[offset...].firstRange(of: Array("\"\(name)\"".utf8))?.lowerBound ?? offset
-            case .element(let index): self.offset(ofElement: index, from: offset)
+            case .member(_, let index): index.map { self.offset(ofItem: $0, from: offset) } ?? offset
+            case .element(let index): self.offset(ofItem: index, from: offset)
             }
         }
         let place = path.reduce(into: "") { place, step in
             switch step {
-            case .member(let name): place += place.isEmpty ? name : ".\(name)"
+            case .member(let name, _): place += place.isEmpty ? name : ".\(name)"
             case .element(let index): place += "[\(index)]"
             }
         }
         return ConfigurationError(text, offset: offset, (place.isEmpty ? "" : place + ": ") + message)
     }
 
-    /// The offset of an element in the first array after `start`. It is `start` if the element is neither an object nor
-    /// an array. The text is valid JSON, so it is enough to count the brackets outside strings.
-    private func offset(ofElement index: Int, from start: Int) -> Int {
+    /// The offset of an element of the first array, or of a member of the first object, after `start`. The text is
+    /// valid JSON, so it is enough to count the brackets and commas outside strings.
+    private func offset(ofItem index: Int, from start: Int) -> Int {
         var (depth, rest, isString, isEscaped) = (0, index, false, false)
         for (offset, byte) in text.enumerated().dropFirst(start) {
             defer { isEscaped = byte == UInt8(ascii: "\\") && !isEscaped }
+            if depth == 1, rest == 0, !" \t\r\n".utf8.contains(byte) { return offset }
             if byte == UInt8(ascii: "\""), !isEscaped { isString.toggle() }
             guard !isString else { continue }
             switch byte {
-            case UInt8(ascii: "["), UInt8(ascii: "{"):
-                if depth == 1, rest == 0 { return offset }
-                depth += 1
-            case UInt8(ascii: "]"), UInt8(ascii: "}"):
-                depth -= 1
-                if depth == 0 { return start }
+            case UInt8(ascii: "["), UInt8(ascii: "{"): depth += 1
+            case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
             case UInt8(ascii: ",") where depth == 1: rest -= 1
             default: break
             }

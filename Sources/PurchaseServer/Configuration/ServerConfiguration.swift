@@ -52,7 +52,11 @@ public struct ServerConfiguration: Sendable {
     public var apps: [AppConfiguration] = []
     /// The names by which the operator gave settings: of the file, a variable or an option. Without settings that
     /// have their defaults.
-    package var givenNames: [String: String] = [:]
+    private var givenNames: [String: String] = [:]
+    /// The lines of the settings that the file gave.
+    private var givenLines: [String: Int] = [:]
+    /// The path of the file, for errors; `nil` if there is no file.
+    package var file: String?
     /// The variables that Kubernetes made for services, which are no settings, in order.
     public private(set) var passedOver: [String] = []
 
@@ -104,12 +108,12 @@ extension ServerConfiguration {
     }
 
     package static let settings = [
-        Setting("hostname", \.hostname, "an address") { $0.isEmpty ? nil : $0 },
+        Setting("hostname", \.hostname, expectedHostname) { isHostname($0) ? $0 : nil },
         Setting("port", \.port, "a number from 0 to 65535") { number($0, in: 0...65535) },
         Setting("healthPort", \.healthPort, "a number from 0 to 65535") {
             number($0, in: 0...65535).map(Optional.some)
         },
-        Setting("healthHostname", \.healthHostname, "an address") { $0.isEmpty ? nil : .some($0) },
+        Setting("healthHostname", \.healthHostname, expectedHostname) { isHostname($0) ? .some($0) : nil },
         Setting("maxConnections", \.bounds.connections, "a number from 1 to 100000") { number($0, in: 1...100_000) },
         Setting("maxConnectionsPerPeer", \.bounds.connectionsPerPeer, "a number from 1 to 100000") {
             number($0, in: 1...100_000)
@@ -154,6 +158,11 @@ extension ServerConfiguration {
             RequestLogPolicy($0)
         },
     ]
+
+    /// What an address to listen on looks like.
+    package static let expectedHostname = "an address or a name, an IPv6 address without brackets, such as ::1"
+
+    package static func isHostname(_ text: String) -> Bool { !text.isEmpty && !text.contains { "[]".contains($0) } }
 
     private static let seconds = "a number of seconds from 1 to 3600"
 
@@ -234,6 +243,7 @@ extension ServerConfiguration {
         for setting in Self.settings {
             guard let value = variables[setting.variable] ?? file?.settings[setting.name] else { continue }
             givenNames[setting.name] = variables[setting.variable] == nil ? setting.name : setting.variable
+            givenLines[setting.name] = variables[setting.variable] == nil ? file?.line(of: setting.name) : nil
             guard !setting.read(&self, value) else { continue }
             let message = "Expected \(setting.expected), found “\(value)”."
             guard variables[setting.variable] == nil, let file else {
@@ -254,13 +264,13 @@ extension ServerConfiguration {
         let (some, all) = trusted.simulated
         guard some == all else {
             throw ConfigurationError(
-                "roots: The roots of an App Store simulator stand alone. Leave out Apple's (alsoAppleRoots) and others."
+                "\(place(of: "roots")): The roots of an App Store simulator stand alone. Leave out Apple's (alsoAppleRoots) and others."
             )
         }
         guard simulatorClock != nil, !all else { return }
         throw ConfigurationError(
             """
-            simulatorClock: Only a server that trusts a simulator's roots takes its time. Set roots to \
+            \(place(of: "simulatorClock")): Only a server that trusts a simulator's roots takes its time. Set roots to \
             GET /roots.pem of the simulator's control port.
             """)
     }
@@ -274,6 +284,20 @@ extension ServerConfiguration {
 
     /// The name by which the operator gave a setting; its name in the file if it has its default.
     package func givenName(_ setting: String) -> String { givenNames[setting] ?? setting }
+
+    /// The same name, with the file and the line before it if the setting is there.
+    package func place(of setting: String) -> String {
+        let name = givenName(setting)
+        return givenLines[setting].map { "\(file ?? "") line \($0): \(name)" } ?? name
+    }
+
+    /// Sets what an option gives, which overrides the file and the environment.
+    package mutating func set<Value>(
+        _ path: WritableKeyPath<ServerConfiguration, Value>, to value: Value, _ setting: String, by option: String
+    ) {
+        self[keyPath: path] = value
+        (givenNames[setting], givenLines[setting]) = (option, nil)
+    }
 
     /// - Throws: ``ConfigurationError`` if both listeners have the same address. Port 0 stands for any free port.
     package func requireTwoAddresses() throws(ConfigurationError) {

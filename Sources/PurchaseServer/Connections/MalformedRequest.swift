@@ -44,7 +44,7 @@ enum MalformedRequest: String, CaseIterable {
                 .requestHeaderFieldsTooLarge,
                 "The header has more than \(ServerBounds.head) bytes or \(ServerBounds.headFields) fields.")
         case .method: .refused(.notImplemented, "The server does not know this method.")
-        case .version: .refused(.httpVersionNotSupported, "The server speaks HTTP/1.1.")
+        case .version: .refused(.httpVersionNotSupported, "The server speaks HTTP/1.1 and HTTP/1.0.")
         }
     }
 }
@@ -63,8 +63,10 @@ extension MalformedRequest {
     }
 
     /// The fault of a head that was parsed; `nil` if there is none.
-    init?(_ head: HTTPRequestHead) {
-        if !head.method.isKnown {
+    init?(_ head: HTTPRequestHead, _ line: RequestLine) {
+        if line.hasExtraSpace {
+            self = .syntax
+        } else if !head.method.isKnown {
             self = .method
         } else if !head.hasValidHost {
             self = .host
@@ -97,26 +99,14 @@ extension HTTPRequestHead {
     fileprivate var hasValidHost: Bool {
         let hosts = headers["host"]
         guard hosts.count == 1, let host = hosts.first else { return hosts.isEmpty && version != .http1_1 }
-        return host.utf8.allSatisfy(Self.isHostByte)
-    }
-
-    /// A byte of a host and port (RFC 3986 section 3.2).
-    private static func isHostByte(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "a")...UInt8(ascii: "z"):
-            true
-        default: "-._~!$&'()*+,;=%:[]".utf8.contains(byte)
-        }
+        return host.isEmpty || RequestAuthority.isValid(host[...])
     }
 
     /// RFC 9112 section 3.2: no fragment; `*` for OPTIONS only, which is about the whole server.
     fileprivate var hasValidTarget: Bool {
-        guard !uri.utf8.contains(UInt8(ascii: "#")) else { return false }
-        if uri.utf8.first == UInt8(ascii: "/") { return true }
         if uri == "*" { return method == .OPTIONS }
-        let start = uri.prefix(8).lowercased()
-        return start.hasPrefix("http://") || start.hasPrefix("https://")
+        guard let target = RequestTarget(uri) else { return false }
+        return target.authority.map(RequestAuthority.isValid) ?? true
     }
 
     /// RFC 9112 section 6.3: the last coding must be chunked, and HTTP/1.0 has none. The parser checks the rest.

@@ -2,7 +2,7 @@
 
 import NIOCore
 
-/// Remembers what the parser's errors do not say about the request line.
+/// Remembers what the parser does not say about the request line.
 final class RequestLine: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -15,8 +15,9 @@ final class RequestLine: ChannelInboundHandler {
     private var isComplete = false
     /// The number of its bytes so far, without the line feed.
     private(set) var count = 0
+    private var spaces = 0
 
-    func reset() { (start, end, isComplete, count) = ([], [], false, 0) }
+    func reset() { (start, end, isComplete, count, spaces) = ([], [], false, 0, 0) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         if !isComplete { observe(unwrapInboundIn(data).readableBytesView) }
@@ -24,11 +25,15 @@ final class RequestLine: ChannelInboundHandler {
     }
 
     private func observe(_ bytes: ByteBufferView) {
+        var bytes = bytes
+        // Empty lines before a request are ignored (RFC 9112 section 2.2).
+        if count == 0 { bytes = bytes.drop { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") } }
         let lineEnd = bytes.firstIndex(of: UInt8(ascii: "\n"))
         let part = bytes[..<(lineEnd ?? bytes.endIndex)]
         start += part.prefix(Self.longestMethod + 1 - start.count)
         end = (end + part.suffix(Self.version.count)).suffix(Self.version.count)
         count += part.count
+        spaces += part.count { $0 == UInt8(ascii: " ") }
         isComplete = lineEnd != nil
     }
 
@@ -40,6 +45,10 @@ final class RequestLine: ChannelInboundHandler {
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
         return end.map { digits.contains($0) ? UInt8(ascii: "0") : $0 } == Self.version
     }
+
+    /// Whether the line has more than its two spaces (RFC 9112 section 3). The parser skips them, but other servers on
+    /// the way may see another target in such a line.
+    var hasExtraSpace: Bool { spaces > 2 }
 
     /// Whether the line begins with a token and a space, as a method does (RFC 9112 section 3).
     var hasMethod: Bool {

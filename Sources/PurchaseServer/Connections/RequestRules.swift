@@ -32,7 +32,7 @@ final class RequestRules: ChannelInboundHandler {
         switch part {
         case .head(let head):
             isReadingBody = true
-            part = .head(Self.applied(to: head))
+            part = .head(applied(to: head))
         case .body: break
         case .end:
             isReadingBody = false
@@ -56,11 +56,13 @@ final class RequestRules: ChannelInboundHandler {
         context.fireChannelReadComplete()
     }
 
-    private static func applied(to head: HTTPRequestHead) -> HTTPRequestHead {
+    private func applied(to head: HTTPRequestHead) -> HTTPRequestHead {
         var head = head
-        if let fault = MalformedRequest(head) {
+        if let fault = MalformedRequest(head, line) {
             head.uri = fault.path
             head.headers.replaceOrAdd(name: "Connection", value: "close")
+        } else {
+            head.uri = Self.routed(head.uri)
         }
         // The parser stops behind a request to upgrade, which the server ignores (RFC 9110 section 7.8).
         if !head.isKeepAlive || head.version != .http1_1 || head.headers.contains(name: "upgrade") {
@@ -68,8 +70,22 @@ final class RequestRules: ChannelInboundHandler {
         }
         // RFC 9110 section 10.1.1: an expectation in HTTP/1.0 is ignored.
         if head.version != .http1_1 { head.headers.remove(name: "expect") }
-        // What is about the whole server is answered at its root.
-        if head.uri == "*" { head.uri = "/" }
         return head
+    }
+
+    /// No client can send this path, since a request line has no third space. OPTIONS of the whole server, `*`, has it.
+    static let wholeServer = "/whole server"
+
+    /// A path without a route.
+    private static let noRoute = "/no route"
+
+    /// The target for the router, which compares paths byte by byte and drops empty segments.
+    private static func routed(_ target: String) -> String {
+        if target == "*" { return wholeServer }
+        guard let parts = RequestTarget(target) else { return target }
+        // Otherwise the request would reach the route of another path.
+        if parts.hasEmptySegment { return noRoute }
+        guard parts.path.utf8.contains(UInt8(ascii: "%")) else { return target }
+        return parts.normalizedPath + parts.query
     }
 }

@@ -10,27 +10,32 @@ struct EventRoutes: Sendable {
     /// The most events on a page.
     private static let pageLimit = 500
 
+    private static let parameters = ["after", "limit"]
+
     func add(to router: Router<BasicRequestContext>) {
-        router.get("/v1/events", use: keyed.handler(needs: .server, "The event") { try await events($0) })
+        router.get(
+            "/v1/events",
+            use: keyed.handler(needs: .server, "The event", parameters: Self.parameters) { try await events($0) })
     }
 
     private func events(_ request: KeyedRequest) async throws -> EventsBody? {
-        let query = request.request.uri.queryParameters
-        guard let limit = Int(query["limit"] ?? "100"), (1...Self.pageLimit).contains(limit) else {
+        let query = request.query
+        guard let limit = Self.limit(query["limit"] ?? "100") else {
             throw Refusal.invalid("limit must be a whole number from 1 to \(Self.pageLimit).")
-        }
-        // A backend that expected only production events would deliver goods for sandbox purchases.
-        guard query["environment"] == nil else {
-            throw Refusal.invalid(
-                "Omit environment: events are those of all environments, and each names its environment.")
         }
         do {
             return EventsBody(
                 try await request.ledger.events(
-                    of: request.scope.bundleId, after: query["after"].map { EventCursor(rawValue: String($0)) },
+                    of: request.scope.bundleId, after: query["after"].map(EventCursor.init(rawValue:)),
                     limit: limit))
         } catch let error as EventCursorError {
             throw Refusal(error)
         }
+    }
+
+    /// A number without a sign; `nil` if it is not in the range.
+    private static func limit(_ text: String) -> Int? {
+        guard text.utf8.first != UInt8(ascii: "+") else { return nil }
+        return Int(text).flatMap { (1...pageLimit).contains($0) ? $0 : nil }
     }
 }

@@ -19,26 +19,28 @@ struct KeyedRoutes: Sendable {
     /// - Parameters:
     ///   - role: The role that the key must have. A server key may do all that a client key may.
     ///   - what: The subject of the error message for status 404, which is sent if `answer` returns `nil`.
+    ///   - parameters: The names of the query parameters that the route accepts.
     func handler(
-        needs role: APIKey.Role, _ what: String,
+        needs role: APIKey.Role, _ what: String, parameters: [String] = ["environment"],
         _ answer: @escaping @Sendable (KeyedRequest) async throws -> (some Encodable & Sendable)?
     ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
         { request, context in
-            let keyed = try await admit(request, context, needs: role)
+            let keyed = try await admit(request, context, needs: role, parameters)
             guard let body = try await answer(keyed) else { throw Refusal.notFound(what) }
             return try Response(body)
         }
     }
 
     private func admit(
-        _ request: Request, _ context: BasicRequestContext, needs role: APIKey.Role
+        _ request: Request, _ context: BasicRequestContext, needs role: APIKey.Role, _ parameters: [String]
     ) async throws -> KeyedRequest {
         let now = now()
         let key = try await key(of: request, at: now)
         guard key.role == .server || role == .client else { throw Refusal.notServer }
+        let query = try QueryParameters(request.uri.query, allowed: parameters)
         let keyed = KeyedRequest(
-            routes: self, request: request, parameters: context.parameters, role: key.role,
-            scope: LedgerScope(bundleId: key.bundleId, environment: try request.environment), now: now)
+            routes: self, request: request, parameters: context.parameters, query: query, role: key.role,
+            scope: LedgerScope(bundleId: key.bundleId, environment: try query.environment), now: now)
         // Checked here, for all routes, so that no route can omit it.
         if key.role == .client { try keyed.requireProof() }
         return keyed
@@ -62,6 +64,7 @@ struct KeyedRequest: Sendable {
     fileprivate let routes: KeyedRoutes
     let request: Request
     fileprivate let parameters: Parameters
+    let query: QueryParameters
     /// The role of the key.
     let role: APIKey.Role
     /// The app of the key, and the environment of the request.
@@ -116,13 +119,13 @@ struct KeyedRequest: Sendable {
     }
 }
 
-extension Request {
-    /// The environment in the query; production if there is none.
+extension QueryParameters {
+    /// The environment; production if there is none.
     fileprivate var environment: AppStoreModel.Environment {
-        get throws {
-            let name = uri.queryParameters["environment"].map(String.init) ?? Environment.production.rawValue
+        get throws(Refusal) {
+            guard let name = self["environment"] else { return .production }
             guard let environment = AppStoreModel.Environment(named: name) else {
-                throw Refusal.invalid("environment must be production, sandbox, xcode or localTesting.")
+                throw .invalid("environment must be production, sandbox, xcode or localTesting.")
             }
             return environment
         }

@@ -12,13 +12,10 @@ struct VerifyReceiptRoutes: Sendable {
 
     func add(at path: RouterPath, to router: Router<BasicRequestContext>) {
         router.post(path) { request, _ in try await post(request) }
-        // The App Store answers other methods with status 21000 in the body instead of HTTP status 405.
-        for method in [HTTPRequest.Method.get, .head, .put, .delete, .patch, .options, .trace] {
-            router.on(path, method: method) { _, _ in
-                Response(json: VerifyReceiptResponse(status: .unreadableRequest).json)
-            }
-        }
     }
+
+    /// The response to a request with another method, which the App Store answers in the body instead of with 405.
+    static var notPost: Response { Response(json: VerifyReceiptResponse(status: .unreadableRequest).json) }
 
     private func post(_ request: Request) async throws -> Response {
         do {

@@ -50,6 +50,9 @@ struct Keys: AsyncParsableCommand {
                 throw ValidationError(
                     "--name takes 1 to \(Self.longestName) characters, not only spaces, and no control characters.")
             }
+            guard APIKey.parts(of: name) == nil else {
+                throw ValidationError("--name takes a name, which everyone may see, and not an API key.")
+            }
         }
 
         func run() async throws {

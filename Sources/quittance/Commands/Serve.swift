@@ -49,7 +49,7 @@ struct Serve: AsyncParsableCommand {
             The environment of /verifyReceipt: production (the default) or sandbox. For receipts of the other \
             environment the status is 21007 or 21008.
             """,
-        transform: Environment.option)
+        transform: { try Environment.option($0, allowed: [.production, .sandbox]) })
     var environment: Environment?
 
     @Option(
@@ -73,8 +73,8 @@ struct Serve: AsyncParsableCommand {
     var simulatorClock: String?
 
     func validate() throws {
-        guard [nil, .production, .sandbox].contains(environment) else {
-            throw ValidationError("--environment takes production or sandbox: Apple signs for no other.")
+        if let hostname, !ServerConfiguration.isHostname(hostname) {
+            throw ValidationError("--hostname takes \(ServerConfiguration.expectedHostname).")
         }
         guard (0...65535).contains(port ?? 0) else { throw ValidationError("--port takes a number from 0 to 65535.") }
         if let wrong = bundleIds.first(where: { !AppConfiguration.isValidBundleId($0) }) {
@@ -83,6 +83,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
+        ServerSignals.ignoreHangup()
         let configuration = try resolvedConfiguration()
         try Self.requireLedgerAndApps(configuration)
         var composition = Composition(configuration)
@@ -147,10 +148,12 @@ struct Serve: AsyncParsableCommand {
     /// The configuration of the file and the environment, overridden by the options of this command.
     private func resolvedConfiguration() throws -> ServerConfiguration {
         var configuration = try options.configuration()
-        if let port { (configuration.port, configuration.givenNames["port"]) = (port, "--port") }
-        if let hostname { (configuration.hostname, configuration.givenNames["hostname"]) = (hostname, "--hostname") }
+        if let port { configuration.set(\.port, to: port, "port", by: "--port") }
+        if let hostname { configuration.set(\.hostname, to: hostname, "hostname", by: "--hostname") }
         if let environment { configuration.environment = environment }
-        if let simulatorClock { configuration.simulatorClock = simulatorClock }
+        if let simulatorClock {
+            configuration.set(\.simulatorClock, to: simulatorClock, "simulatorClock", by: "--simulator-clock")
+        }
         for id in bundleIds where !configuration.apps.contains(where: { $0.identity.bundleId == id }) {
             configuration.apps.append(AppConfiguration(AppIdentity(bundleId: id)))
         }
@@ -173,15 +176,16 @@ struct Serve: AsyncParsableCommand {
         let configuration = composition.configuration
         let server = composition.server(service, logger)
         allowOpenFiles(for: configuration.bounds.connections, logger)
-        let signals = handleServerSignals(logger)
-        defer { for signal in signals { signal.cancel() } }
         do {
             try await server.run(
                 hostname: configuration.hostname, port: configuration.port,
                 healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
-            ) { announce($0, port: $1, configuration) }
+            ) { listener, port in
+                if listener == .requests { ServerSignals.handle(logger) }
+                announce(listener, port: port, configuration)
+            }
         } catch let error as ListeningError {
-            throw ValidationError("\(configuration.givenName(error.setting)): \(error.message)")
+            throw ValidationError("\(configuration.place(of: error.setting)): \(error.message)")
         }
     }
 

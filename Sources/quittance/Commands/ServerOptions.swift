@@ -43,11 +43,12 @@ struct ServerOptions: ParsableArguments {
         var configuration: ServerConfiguration
         do {
             configuration = try ServerConfiguration(file: text, variables: ProcessInfo.processInfo.environment)
+            configuration.file = config
         } catch {
             throw ValidationError(error.line == nil ? error.message : "\(config ?? "") \(error)")
         }
-        if let database { (configuration.database, configuration.givenNames["database"]) = (database, "--database") }
-        if !roots.isEmpty { (configuration.roots, configuration.givenNames["roots"]) = (roots, "--root") }
+        if let database { configuration.set(\.database, to: database, "database", by: "--database") }
+        if !roots.isEmpty { configuration.set(\.roots, to: roots, "roots", by: "--root") }
         return configuration
     }
 

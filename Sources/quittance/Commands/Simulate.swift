@@ -104,6 +104,9 @@ struct Simulate: AsyncParsableCommand {
 
     func validate() throws {
         guard days > 0, customers > 0 else { throw ValidationError("--days and --customers take numbers above 0.") }
+        guard ServerConfiguration.isHostname(host) else {
+            throw ValidationError("--host takes \(ServerConfiguration.expectedHostname).")
+        }
         for (name, port) in [("port", port), ("sandbox-port", sandboxPort), ("control-port", controlPort)]
         where !(0...65_535).contains(port) {
             throw ValidationError("--\(name) takes a number from 0 to 65535.")
@@ -132,6 +135,7 @@ struct Simulate: AsyncParsableCommand {
 
     func run() async throws {
         if check { return try await runCheck() }
+        ServerSignals.ignoreHangup()
         var logger = Logger(label: "quittance") { _ in
             LineLogHandler(.text, now: SystemClock.now, write: Terminal.printError)
         }
@@ -141,7 +145,26 @@ struct Simulate: AsyncParsableCommand {
             simulator, ports: [.production: port, .sandbox: sandboxPort, .control: controlPort],
             wall: SystemClock.now, clock: ContinuousClock(), logger: logger)
         server.hostname = host
+        do {
+            try await run(server, simulator, logger)
+        } catch let error as SimulatorListeningError {
+            throw ValidationError("\(Self.option(of: error)): \(error.message)")
+        }
+    }
+
+    /// The option that gives what cannot be listened on.
+    private static func option(of error: SimulatorListeningError) -> String {
+        if error.isAboutHostname { return "--host" }
+        return switch error.listener {
+        case .production: "--port"
+        case .sandbox: "--sandbox-port"
+        case .control: "--control-port"
+        }
+    }
+
+    private func run(_ server: SimulatorServer, _ simulator: Simulator, _ logger: Logger) async throws {
         try await server.run { ports in
+            ServerSignals.handle(logger)
             let handout = SimulatorHandout(simulator, hostname: host, ports: ports)
             do {
                 if let out { try handout.write(to: out) }

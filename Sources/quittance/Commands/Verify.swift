@@ -13,7 +13,8 @@ struct Verify: AsyncParsableCommand {
             Reads an app receipt (binary or base64), an old transaction receipt, any compact JWS, a {"signedPayload": \
             …} notification or a verifyReceipt request. A file may contain many documents, one per line. Each answer \
             then names its line, and answers have the order of the lines. All cores are used, and files of any size \
-            take little memory.
+            take little memory. From a pipe, the first answer comes once the second line begins: until then the input \
+            may be one document.
 
             Exit status: 0 verified; 1 refused, with code and reason on standard error; 2 unreadable input or wrong \
             usage; 3 genuine, but the document (such as renewal info) names no app to compare with --bundle-id. Verify \
@@ -37,7 +38,7 @@ struct Verify: AsyncParsableCommand {
         name: .customLong("environment"),
         help:
             "The environment to accept: production (the default), sandbox, xcode or localTesting. May be repeated.",
-        transform: Environment.option)
+        transform: { try Environment.option($0) })
     var environments: [Environment] = []
 
     @Option(
@@ -111,8 +112,9 @@ struct Verify: AsyncParsableCommand {
 
     private func verifier() throws -> AppStoreVerifier {
         var configuration = ServerConfiguration()
-        (configuration.roots, configuration.alsoAppleRoots) = (roots, alsoAppleRoots)
-        (configuration.intermediates, configuration.revocation) = (intermediates, revocation)
+        configuration.set(\.roots, to: roots, "roots", by: "--root")
+        configuration.set(\.intermediates, to: intermediates, "intermediates", by: "--intermediates")
+        (configuration.alsoAppleRoots, configuration.revocation) = (alsoAppleRoots, revocation)
         var verifier = try Composition(configuration).verifier()
         verifier.apps = .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) })
         verifier.environments = environments.isEmpty ? [.production] : Set(environments)
@@ -122,10 +124,18 @@ struct Verify: AsyncParsableCommand {
 
 extension Environment {
     /// Parses an option's value: Apple's name of the environment, in upper or lower case.
-    static func option(_ text: String) throws -> Environment {
-        guard let environment = Environment(named: text) else {
-            throw ValidationError("--environment takes production, sandbox, xcode or localTesting, not \(text).")
+    ///
+    /// - Parameter allowed: The environments that the option takes.
+    static func option(_ text: String, allowed: [Environment] = Environment.allCases) throws -> Environment {
+        guard let environment = Environment(named: text), allowed.contains(environment) else {
+            let names = allowed.map(\.optionName)
+            throw ValidationError(
+                "--environment takes \(names.dropLast().joined(separator: ", ")) or \(names.last ?? ""), "
+                    + "not \(text.printable).")
         }
         return environment
     }
+
+    /// As in the help: Apple's name, which begins with a capital.
+    private var optionName: String { rawValue.prefix(1).lowercased() + rawValue.dropFirst() }
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The target of a request, split: a path or a URL (RFC 9112 section 3.2), perhaps with a query.
+struct RequestTarget {
+    /// The host and port of a URL; `nil` if the target is a path.
+    private(set) var authority: Substring?
+    /// The path as it was sent, with its escapes.
+    private(set) var path: Substring
+    /// The query with its question mark; empty if there is none.
+    private(set) var query: Substring
+
+    /// - Returns: `nil` if the text is neither a path that begins with `/` nor an http URL, or has a fragment.
+    init?(_ text: String) {
+        guard !text.utf8.contains(UInt8(ascii: "#")) else { return nil }
+        var rest = text[...]
+        if text.utf8.first != UInt8(ascii: "/") {
+            let scheme = ["http://", "https://"].first { text.prefix($0.count).lowercased() == $0 }
+            guard let scheme else { return nil }
+            let host = rest.dropFirst(scheme.count).prefix { $0 != "/" && $0 != "?" }
+            (authority, rest) = (host, rest[host.endIndex...])
+        }
+        let end = rest.utf8.firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
+        (path, query) = (rest[..<end], rest[end...])
+    }
+
+    /// Whether there is nothing between two slashes of the path. A slash at its end is none.
+    var hasEmptySegment: Bool {
+        var last: UInt8?
+        for byte in path.utf8 {
+            if byte == UInt8(ascii: "/"), last == byte { return true }
+            last = byte
+        }
+        return false
+    }
+
+    /// The path without escapes of characters that need none, which mean the same (RFC 3986 section 6.2.2.2). It stays
+    /// as it is if it has a `%` without two digits.
+    var normalizedPath: String {
+        var (bytes, rest) = ([UInt8](), path.utf8)
+        while let byte = rest.popFirst() {
+            bytes.append(byte)
+            guard byte == UInt8(ascii: "%") else { continue }
+            let digits = rest.prefix(2)
+            guard digits.count == 2, digits.allSatisfy(\.isHexDigit) else { return String(path) }
+            rest = rest.dropFirst(2)
+            if let value = UInt8(Substring(digits), radix: 16), value.isUnreserved {
+                bytes[bytes.count - 1] = value
+            } else {
+                bytes += digits
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+/// The host and port of a URL or a Host field (RFC 3986 section 3.2).
+enum RequestAuthority {
+    /// Whether the text is a host, with or without a port. It may not be empty (RFC 9110 section 4.2.1).
+    static func isValid(_ text: Substring) -> Bool {
+        var (host, port) = (text, text[text.endIndex...])
+        if text.utf8.first == UInt8(ascii: "[") {
+            guard let end = text.firstIndex(of: "]") else { return false }
+            (host, port) = (text[..<end].dropFirst(), text[end...].dropFirst())
+            // Without a colon it would be an IPv4 address, which has no brackets.
+            guard host.contains(":"), IPAddress(host) != nil else { return false }
+        } else {
+            let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) ?? text.endIndex
+            (host, port) = (text[..<colon], text[colon...])
+            guard isName(host) else { return false }
+        }
+        return port.isEmpty || port.first == ":" && isPort(port.dropFirst())
+    }
+
+    /// A port may be empty, and then is the usual one (RFC 3986 section 3.2.3).
+    private static func isPort(_ text: Substring) -> Bool {
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        return text.isEmpty || text.utf8.allSatisfy(digits.contains) && UInt16(text) != nil
+    }
+
+    /// Whether the text is a registered name or an IPv4 address (RFC 3986 section 3.2.2).
+    private static func isName(_ text: Substring) -> Bool {
+        var rest = text.utf8
+        while let byte = rest.popFirst() {
+            if byte.isUnreserved || "!$&'()*+,;=".utf8.contains(byte) { continue }
+            guard byte == UInt8(ascii: "%"), rest.prefix(2).count == 2, rest.prefix(2).allSatisfy(\.isHexDigit) else {
+                return false
+            }
+        }
+        return !text.isEmpty
+    }
+}
+
+extension UInt8 {
+    private var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
+
+    /// RFC 3986 section 2.1.
+    fileprivate var isHexDigit: Bool {
+        isDigit || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(self | 0x20)
+    }
+
+    /// RFC 3986 section 2.3.
+    fileprivate var isUnreserved: Bool {
+        isDigit || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20) || "-._~".utf8.contains(self)
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// The query parameters of a request, each at most once. A misspelt one is refused: without the filter that the client
+/// meant, the answer would be about something else.
+struct QueryParameters: Sendable {
+    private var values: [String: String] = [:]
+
+    /// - Parameters:
+    ///   - query: The query as it was sent, such as `after=x&limit=5`.
+    ///   - allowed: The names that the route accepts.
+    /// - Throws: ``Refusal`` 400 if there is another name, a name twice, or an escape that is not valid.
+    init(_ query: String?, allowed: [String]) throws(Refusal) {
+        for part in (query ?? "").split(separator: "&") {
+            let end = part.firstIndex(of: "=") ?? part.endIndex
+            guard let name = part[..<end].removingPercentEncoding,
+                let value = part[end...].dropFirst().removingPercentEncoding
+            else {
+                throw Self.refusal(
+                    String(part[..<end]), "has a % without two hexadecimal digits, or is not UTF-8", allowed)
+            }
+            guard allowed.contains(name) else {
+                throw Self.refusal(name, name == "environment" ? Self.noFilter : "is unknown", allowed)
+            }
+            guard values.updateValue(value, forKey: name) == nil else {
+                throw Self.refusal(name, "occurs twice", allowed)
+            }
+        }
+    }
+
+    subscript(name: String) -> String? { values[name] }
+
+    /// A backend that expected only production events would deliver goods for sandbox purchases.
+    private static let noFilter = "is no filter here: events are of all environments, and each names its environment"
+
+    /// The longest part of a name in an error, in characters.
+    private static let shown = 40
+
+    private static func refusal(_ name: String, _ fault: String, _ allowed: [String]) -> Refusal {
+        .invalid(
+            "The query parameter “\(name.prefix(shown))” \(fault). "
+                + "This route accepts \(allowed.joined(separator: " and ")).")
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Testing
+
+/// `Tests/SimulatorClients/token_server.py` as a process, with PyJWT in a virtual environment of its own.
+struct TokenServer {
+    private struct Failed: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    private static let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: "SimulatorClients/token_server.py").path
+
+    let port: Int
+    private let process: Process
+    private let output: URL
+
+    /// Runs the server while `body` runs. Cancels the test with the reason if PyJWT cannot be had.
+    static func run(
+        _ files: [String: String], _ arguments: [String], _ body: (TokenServer) async throws -> Void
+    ) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        for (name, text) in files { try Data(text.utf8).write(to: folder.appending(path: name)) }
+        do {
+            try finish(["python3", "-m", "venv", "venv"], in: folder)
+            // The versions that Apple's library of requirements.txt accepts.
+            try finish(["venv/bin/pip", "install", "-q", "PyJWT>=2.8,<3", "cryptography>=42"], in: folder)
+        } catch {
+            try Test.cancel("PyJWT cannot be installed: \(error)")
+        }
+        let server = try await TokenServer(arguments, in: folder)
+        defer { server.process.terminate() }
+        try await body(server)
+    }
+
+    private init(_ arguments: [String], in folder: URL) async throws {
+        output = folder.appending(path: "output.json")
+        process = try Self.start(["venv/bin/python", Self.script] + arguments + ["port"], in: folder, output)
+        let file = folder.appending(path: "port")
+        while !FileManager.default.fileExists(atPath: file.path) {
+            guard process.isRunning else { throw Failed(description: "The server ended.") }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        port = Int(try String(contentsOf: file, encoding: .utf8)) ?? 0
+    }
+
+    /// What the server prints after it was stopped.
+    func result() throws -> Data {
+        process.waitUntilExit()
+        return try Data(contentsOf: output)
+    }
+
+    private static func finish(_ arguments: [String], in folder: URL) throws {
+        let output = folder.appending(path: "log.txt")
+        let process = try start(arguments, in: folder, output)
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else {
+            throw Failed(description: String(decoding: try Data(contentsOf: output), as: UTF8.self))
+        }
+    }
+
+    /// Output goes to a file: the program would wait if a pipe were full.
+    private static func start(_ arguments: [String], in folder: URL, _ output: URL) throws -> Process {
+        try Data().write(to: output)
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = arguments
+        process.currentDirectoryURL = folder
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = try FileHandle(forWritingTo: output)
+        process.standardError = process.standardOutput
+        try process.run()
+        return process
+    }
+}
