@@ -164,6 +164,9 @@ let package = Package(
         ),
         .target(name: "TestData", path: "Tests/TestData"),
         .target(
+            name: "TestWorld", dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "ReceiptCoding"],
+            path: "Tests/TestWorld"),
+        .target(
             name: "HostileVectors",
             dependencies: [
                 "AppStoreModel",
@@ -186,11 +189,13 @@ let package = Package(
             name: "ArticleTests",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
-                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding",
+                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "TestWorld",
             ]
         ),
-        .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "TestData"]),
-        .testTarget(name: "ReceiptCodingTests", dependencies: ["AppStoreModel", "ReceiptCoding", "TestData"]),
+        .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "AppStoreSimulator", "TestData"]),
+        .testTarget(
+            name: "ReceiptCodingTests",
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "ReceiptCoding", "TestData"]),
         .testTarget(
             name: "AppStoreTrustTests",
             dependencies: [
@@ -200,6 +205,7 @@ let package = Package(
                 "HostileVectors",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
@@ -217,6 +223,7 @@ let package = Package(
             name: "AppStoreSimulatorTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding", "TestData",
+                "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
@@ -229,6 +236,7 @@ let package = Package(
                 "PurchaseLedgerTesting",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
             ]
         ),
         .testTarget(
@@ -242,6 +250,7 @@ let package = Package(
                 "PurchaseLedgerTesting",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
@@ -264,6 +273,7 @@ let package = Package(
                 "PurchaseServer",
                 "ReceiptCoding",
                 "TestData",
+                "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -298,9 +308,11 @@ let package = Package(
             dependencies: [
                 "AppStoreModel",
                 "AppStoreSimulator",
+                "AppStoreTrust",
                 "LedgerSQLite",
                 "PurchaseLedger",
                 "TestData",
+                "TestWorld",
                 "quittance",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "GRDB", package: "GRDB.swift"),

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import TestData
 import Testing
 
 @Suite struct ConversionTests {
     private static let context = ConversionContext(bundleId: "com.example", environment: Open(.production))
 
-    @Test(arguments: 0..<UInt64(300))
+    @Test(arguments: Seeds.first(300))
     func `converting from legacy to modern and back returns every field`(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let info = LatestReceiptInfo.random(using: &random)
@@ -36,7 +37,7 @@ import Testing
         #expect(back == receipt)
     }
 
-    @Test(arguments: 0..<UInt64(300))
+    @Test(arguments: Seeds.first(300))
     func `converting from modern to legacy and back returns every field that has a counterpart`(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let transaction = JWSTransactionDecodedPayload.random(using: &random)
@@ -58,7 +59,7 @@ import Testing
         #expect(Set(pending.leftovers.map(\.path)).isSubset(of: renewalMembers))
     }
 
-    @Test(arguments: 0..<UInt64(200))
+    @Test(arguments: Seeds.first(200))
     func `every value of a verifyReceipt answer is converted or a leftover`(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var response = VerifyReceiptResponse(status: .valid, environment: .sandbox, receipt: .random(using: &random))
@@ -95,7 +96,7 @@ import Testing
         #expect(isNamed)
     }
 
-    @Test(arguments: 0..<UInt64(200))
+    @Test(arguments: Seeds.first(200))
     func `every value of converted purchases is converted back or a leftover`(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var purchases = DecodedPurchases()

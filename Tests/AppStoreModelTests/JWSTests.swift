@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import Foundation
 import TestData
 import Testing
@@ -48,7 +49,7 @@ import Testing
 }
 
 @Suite struct Base64Tests {
-    @Test(arguments: 0..<UInt64(100))
+    @Test(arguments: Seeds.first(100))
     func `bytes are encoded and decoded in either alphabet`(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let bytes = (0..<Int(seed)).map { _ in UInt8.random(in: 0...255, using: &random) }

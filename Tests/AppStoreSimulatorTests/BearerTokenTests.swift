@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import AppStoreSimulator
-import TestData
 import Testing
 
 /// A bearer token that is valid but for one change.

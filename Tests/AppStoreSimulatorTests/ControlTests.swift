@@ -2,7 +2,7 @@
 
 import AppStoreModel
 import AppStoreSimulator
-import TestData
+import TestWorld
 import Testing
 
 /// The commands of the control port, without a socket.

@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreSimulator
 import TestData
+import TestWorld
 import Testing
 
 /// Lists that come in pages, over random histories.
@@ -39,7 +40,7 @@ import Testing
         return (ids, revision)
     }
 
-    @Test(arguments: 1...4 as ClosedRange<UInt64>)
+    @Test(arguments: Seeds.first(4))
     func `pages are the whole history in its order, in both directions`(seed: UInt64) throws {
         var (fixture, customer) = try Self.busyStore(seed: seed)
         let all = fixture.store.world.history(of: customer.name).compactMap(\.transaction.transactionId)
@@ -49,7 +50,7 @@ import Testing
         #expect(try Self.read(&fixture, path + "?sort=DESCENDING").ids == all.reversed())
     }
 
-    @Test(arguments: 1...4 as ClosedRange<UInt64>)
+    @Test(arguments: Seeds.first(4))
     func `each filter lets through what it says and nothing else`(seed: UInt64) throws {
         var (fixture, customer) = try Self.busyStore(seed: seed)
         let all = fixture.store.world.history(of: customer.name).map(\.transaction)
@@ -72,7 +73,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 1...6 as ClosedRange<UInt64>)
+    @Test(arguments: Seeds.first(6))
     func `a history read in pages while the world changes misses nothing`(seed: UInt64) throws {
         var (fixture, customer) = try Self.busyStore(seed: seed)
         let path = "/inApps/v2/history/\(customer.appTransactionId)"
@@ -98,7 +99,7 @@ import Testing
         #expect(Set(read.keys) == Set(all))
     }
 
-    @Test(arguments: 1...6 as ClosedRange<UInt64>)
+    @Test(arguments: Seeds.first(6))
     func `a client that keeps what pages bring has the newest state of everything`(seed: UInt64) throws {
         var fixture = try StoreFixture(RandomWorld(seed: seed, customers: 0).world)
         try fixture.store.world.addCustomer("ann")

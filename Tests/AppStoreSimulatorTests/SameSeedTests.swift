@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreSimulator
 import Crypto
+import TestWorld
 import Testing
 
 /// One seed gives the same documents in each process, on each day, in debug and in release.

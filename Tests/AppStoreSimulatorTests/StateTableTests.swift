@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import AppStoreSimulator
+import TestWorld
 import Testing
 
 /// The table of states and events that Apple's pages give, against what happens in a long run.

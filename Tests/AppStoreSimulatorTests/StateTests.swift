@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import AppStoreSimulator
+import TestWorld
 import Testing
 
 /// What requests to a simulated App Store change, and what its answers say about the world.

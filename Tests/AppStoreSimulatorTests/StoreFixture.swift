@@ -3,11 +3,10 @@
 import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
-import TestData
+import TestWorld
 
 /// A simulated App Store with some customers, called as a client calls it.
 struct StoreFixture: Sendable {
-    private static let authority = Result { try StoreAuthority.fixture() }
     /// Years away from the world's time, which no bearer token depends on.
     static let wallClock = Timestamp(iso8601: "2031-05-05T12:00:00Z") ?? Timestamp(milliseconds: 0)
 
@@ -21,7 +20,7 @@ struct StoreFixture: Sendable {
     init(_ world: World, faults: Faults = .none) throws {
         var random = SeededRandom(seed: 7)
         store = SimulatedStore(
-            world, WorldSigner(try Self.authority.get()), try StoreKey(using: &random), faults: faults, seed: 1)
+            world, try TestStore().signer, try StoreKey(using: &random), faults: faults, seed: 1)
     }
 
     /// Ann buys all kinds of products, Bob is her family, Cid tests in the sandbox.
@@ -86,7 +85,7 @@ struct StoreFixture: Sendable {
     }
 
     /// A verifier that trusts the store's authority only.
-    func verifier() throws -> AppStoreVerifier { try WorldTests.verifier(trusting: store.signer.authority) }
+    func verifier() throws -> AppStoreVerifier { try TestStore().verifier(of: .only([RandomWorld.app])) }
 }
 
 extension StoreResponse {

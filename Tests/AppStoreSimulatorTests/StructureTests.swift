@@ -5,6 +5,7 @@ import AppStoreSimulator
 import ReceiptCoding
 import SwiftASN1
 import TestData
+import TestWorld
 import Testing
 import X509
 

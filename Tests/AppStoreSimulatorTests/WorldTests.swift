@@ -4,6 +4,8 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
+import TestData
+import TestWorld
 import Testing
 
 /// A simulated App Store beside the verifier and the ledger: two readings of the same rules.
@@ -14,14 +16,14 @@ import Testing
         #expect(try one != RandomWorld(seed: 6).world.occurrences)
     }
 
-    @Test(arguments: 1...12 as ClosedRange<UInt64>)
+    @Test(arguments: Seeds.first(12))
     func `the ledger's status is the App Store's at every notification`(seed: UInt64) async throws {
         let world = try RandomWorld(seed: seed).world
-        let signer = WorldSigner(try StoreAuthority.fixture())
-        let verifier = try Self.verifier(trusting: signer.authority)
+        let store = try TestStore()
+        let verifier = store.verifier(of: .only([RandomWorld.app]))
         let ledger = Ledger(storage: MemoryLedgerStorage())
         for occurrence in world.occurrences {
-            let token = try signer.notification(occurrence, from: world.catalogue)
+            let token = try store.signer.notification(occurrence, from: world.catalogue)
             let verified = try await verifier.verify(notification: token.utf8, at: occurrence.date)
             if let evidence = Evidence(verified) { _ = try await ledger.record([evidence], at: occurrence.date) }
             guard let status = occurrence.status, let id = occurrence.transaction?.originalTransactionId else {
@@ -35,12 +37,5 @@ import Testing
                 "Seed \(seed), \(id), \(occurrence.notice) of \(occurrence.date.iso8601): \(String(describing: answer))"
             )
         }
-    }
-
-    static func verifier(trusting authority: StoreAuthority) throws -> AppStoreVerifier {
-        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
-        return AppStoreVerifier(
-            apps: .only([AppIdentity(bundleId: "com.example", appAppleId: 1_500_000_001)]),
-            environments: [.production, .sandbox], roots: roots[0].union(roots[1]))
     }
 }

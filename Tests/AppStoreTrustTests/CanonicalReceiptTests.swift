@@ -7,6 +7,7 @@ import Foundation
 import HostileVectors
 import ReceiptCoding
 import TestData
+import TestWorld
 import Testing
 
 /// The canonical document of a receipt: payload, certificates and signature in the App Store's container, and nothing

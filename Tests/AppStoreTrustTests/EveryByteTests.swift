@@ -60,8 +60,7 @@ import Testing
     }
 
     /// The bits of a byte to change: the lowest bit alone, then all bits. A soak test changes every combination.
-    private static let masks: [UInt8] =
-        ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] == nil ? [0x01, 0xff] : Array(0x01...0xff)
+    private static let masks: [UInt8] = Seeds.isSoak ? Array(0x01...0xff) : [0x01, 0xff]
 
     /// The positions at which some change of the byte was accepted.
     private static func survivors(

@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import Foundation
+import TestWorld
 import Testing
 
 /// The results of valid tokens. The vectors cover invalid ones.

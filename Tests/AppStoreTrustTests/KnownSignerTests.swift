@@ -6,6 +6,7 @@ import AppStoreTrust
 import Foundation
 import HostileVectors
 import ReceiptCoding
+import TestWorld
 import Testing
 
 /// The cache of known signers changes the time of a verification, but never its result.

@@ -5,6 +5,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import Synchronization
+import TestWorld
 import Testing
 
 /// The results of valid notifications. The vectors cover invalid ones.

@@ -5,6 +5,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import ReceiptCoding
+import TestWorld
 import Testing
 
 /// The results of valid receipts. The vectors cover invalid ones.

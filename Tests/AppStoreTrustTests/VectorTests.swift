@@ -3,6 +3,7 @@
 import AppStoreTrust
 import Foundation
 import HostileVectors
+import TestWorld
 import Testing
 
 /// Runs the vectors in `Tests/Vectors`, as other projects can.

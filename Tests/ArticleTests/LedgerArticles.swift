@@ -12,9 +12,8 @@ import Testing
 @Suite struct LedgerArticles {
     @Test func `keep a ledger`() async throws {
         let store = try SimulatedStore()
-        let (now, verifier, storage) = (store.now, try store.verifier, MemoryLedgerStorage())
-        let jws = try store.authority.sign(store.transaction())
-        let signedPayload = try store.notification(about: store.transaction())
+        let (now, verifier, storage) = (store.now, store.verifier, MemoryLedgerStorage())
+        let (jws, signedPayload) = (try store.transaction(), try store.notification())
 
         let products = ["com.example.notes.pro.annual": Catalogue.Product(entitlements: ["pro"])]
         let rules = LedgerRules(catalogues: ["com.example.notes": Catalogue(products: products)])

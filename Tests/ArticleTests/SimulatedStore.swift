@@ -3,71 +3,56 @@
 import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
-import ReceiptCoding
+import TestWorld
 
-/// A simulated App Store. It signs the documents that the code in the articles verifies.
+/// A simulated App Store in which one customer has bought a year. The code in the articles verifies what it signs.
 struct SimulatedStore: Sendable {
+    private static let app = AppIdentity(bundleId: "com.example.notes", appAppleId: 1_234_567_890)
+
     let now = Timestamp(milliseconds: 1_750_000_000_000)
-    let authority: CertificateAuthority
+    /// The customer's transaction.
+    let id: String
+    private let store: TestStore
+    private var world: World
 
     init() throws {
-        authority = try CertificateAuthority(from: Timestamp(milliseconds: now.milliseconds - 86_400_000))
+        store = try TestStore()
+        world = World(
+            selling: [.subscription("com.example.notes.pro.annual", Period(1, .year))], in: Self.app, at: now)
+        id = try world.sell("com.example.notes.pro.annual").transaction?.transactionId ?? ""
     }
 
     var roots: TrustRoots {
         get throws {
+            let authority = store.signer.authority
             let roots = try TrustRoots(reading: authority.roots[0]).union(TrustRoots(reading: authority.roots[1]))
             return roots
         }
     }
 
+    var rootCertificate: [UInt8] { store.signer.authority.roots[0] }
+
     var verifier: AppStoreVerifier {
-        get throws {
-            AppStoreVerifier(
-                apps: .only([AppIdentity(bundleId: "com.example.notes", appAppleId: 1_234_567_890)]),
-                environments: [.production], roots: try roots)
-        }
+        store.verifier(of: .only([Self.app]), in: [.production])
     }
 
-    /// A year of a subscription.
-    func transaction(revokedAt: Timestamp? = nil) -> JWSTransactionDecodedPayload {
-        var payload = JWSTransactionDecodedPayload()
-        payload.transactionId = "1"
-        payload.originalTransactionId = "1"
-        payload.bundleId = "com.example.notes"
-        payload.productId = "com.example.notes.pro.annual"
-        payload.type = Open(.autoRenewableSubscription)
-        payload.purchaseDate = now
-        payload.expiresDate = Timestamp(milliseconds: now.milliseconds + 365 * 86_400_000)
-        payload.environment = Open(.production)
-        payload.signedDate = now
-        payload.revocationDate = revokedAt
-        return payload
+    func transaction() throws -> String {
+        guard let transaction = world.transaction(id) else { throw NothingSold() }
+        return try store.signer.sign(transaction, at: now)
     }
 
-    func notification(about transaction: JWSTransactionDecodedPayload) throws -> String {
-        var data = NotificationData()
-        data.appAppleId = 1_234_567_890
-        data.bundleId = transaction.bundleId
-        data.environment = transaction.environment
-        data.signedTransactionInfo = try authority.sign(transaction)
-        var payload = ResponseBodyV2DecodedPayload()
-        payload.notificationType = Open(.refund)
-        payload.notificationUUID = "7e3fb20b-4cdb-47cc-936d-99d65f608138"
-        payload.signedDate = now
-        payload.data = data
-        return try authority.sign(payload)
+    /// The notification of what happened last.
+    func notification() throws -> String {
+        guard let last = world.occurrences.last else { throw NothingSold() }
+        return try store.signer.notification(last, from: world.catalogue)
     }
+
+    mutating func refund() throws { try world.refund(id) }
 
     func receipt() throws -> [UInt8] {
-        var purchase = InAppPurchase()
-        purchase.productId = "com.example.notes.pro.annual"
-        var receipt = AppReceipt()
-        receipt.receiptType = Open(.production)
-        receipt.appItemId = 1_234_567_890
-        receipt.bundleId = "com.example.notes"
-        receipt.receiptCreationDate = now
-        receipt.inAppPurchases = [purchase]
-        return try authority.sign(receipt)
+        guard let receipt = world.receipt(of: "customer 0") else { throw NothingSold() }
+        return try store.signer.sign(receipt, at: now)
     }
+
+    private struct NothingSold: Error {}
 }

@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func `verify a transaction`() async throws {
-        let jws = try store.authority.sign(store.transaction())
+        let jws = try store.transaction()
         var verifier = Self.verifierOfTheArticle()
         #expect(await outcome(jws, verifier) == ["refuse untrustedChain, retry false"])
         verifier.roots = try store.roots
@@ -52,13 +52,13 @@ import Testing
     }
 
     @Test func `trust test data`() async throws {
-        let rootCertificate = try store.authority.roots[0]
+        let rootCertificate = store.rootCertificate
         var verifier = AppStoreVerifier(
             apps: .only([AppIdentity(bundleId: "com.example.notes")]), environments: [.sandbox])
         verifier.roots = try TrustRoots(reading: rootCertificate)
         let (now, yesterday) = (now, Timestamp(milliseconds: now.milliseconds - 86_400_000))
         #expect(try await signed(from: yesterday, at: now).count > 1000)
-        let jws = try store.authority.sign(store.transaction())
+        let jws = try store.transaction()
         #expect(await outcome(jws, verifier) == ["refuse otherEnvironment, retry false"])
     }
 
@@ -77,7 +77,7 @@ import Testing
 
     @Test func `verify a receipt`() async throws {
         struct BadRequest: Error {}
-        let (verifier, receiptData) = (try store.verifier, Data(try store.receipt()).base64EncodedString())
+        let (verifier, receiptData) = (store.verifier, Data(try store.receipt()).base64EncodedString())
         guard let bytes = Data(base64Encoded: receiptData) else { throw BadRequest() }
         let receipt = try await verifier.verify(receipt: bytes, at: now)
         let products = Set(receipt.payload.inAppPurchases.compactMap(\.productId))
@@ -89,9 +89,9 @@ import Testing
     }
 
     @Test func `verify a notification`() async throws {
-        let (verifier, notification) = (
-            try store.verifier, try store.notification(about: store.transaction(revokedAt: now))
-        )
+        var store = store
+        try store.refund()
+        let (verifier, notification) = (store.verifier, try store.notification())
         let request = Array(#"{"signedPayload":"\#(notification)"}"#.utf8)
         var revoked: [String?] = []
         func revoke(_ transactionId: String?) { revoked.append(transactionId) }
@@ -100,11 +100,11 @@ import Testing
         if let transaction = parts.transaction?.payload, transaction.revocationDate != nil {
             revoke(transaction.transactionId)
         }
-        #expect(revoked == ["1"])
+        #expect(revoked == [store.id])
     }
 
     @Test func `ask about revocation`() throws {
-        var verifier = try store.verifier
+        var verifier = store.verifier
         verifier.revocation = .checked(by: RevocationChecker(transport: HTTPOCSPTransport()), acceptsUnknown: true)
         guard case .checked = verifier.revocation else { throw CocoaError(.featureUnsupported) }
     }

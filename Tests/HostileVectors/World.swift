@@ -8,7 +8,9 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// The signers of all vectors, with new keys every time.
+/// The signers of all vectors. They have new keys every time, which nobody keeps: the committed signers of simulated
+/// App Stores would let anybody sign more. A vector breaks the plan of a certificate or a document, which no App Store
+/// does.
 struct World {
     /// The trusted authority.
     let authority: CertificateAuthority

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import LedgerSQLite
 import PurchaseLedger
 import TestData
@@ -8,7 +9,7 @@ import Testing
 
 /// Runs the same random history in a file and in memory. The storage in memory is simple enough to be the reference.
 @Suite struct AgreementTests {
-    @Test(arguments: 0..<UInt64(20))
+    @Test(arguments: Seeds.first(20))
     func `a ledger in a file gives the same answers as one in memory`(seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
         let folder = try TemporaryFolder()
@@ -74,7 +75,8 @@ private func answers(of storage: some LedgerStorage, _ history: History) async t
     return answers
 }
 
-/// Random changes to a ledger. It has few chains and customers, so that changes often affect the same ones.
+/// Random changes to a ledger. It has few chains and customers, so that changes often affect the same ones: far fewer
+/// than the App Store's identifiers would give. A storage reads no signatures.
 private struct History {
     typealias Action = @Sendable (Ledger) async throws -> String
 

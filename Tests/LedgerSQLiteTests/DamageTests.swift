@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
@@ -80,19 +81,18 @@ import Testing
     func `a check of a damaged ledger terminates, and reports faults unless all documents are intact`(
         damage: Damage
     ) async throws {
-        let appStore = try AppStore()
+        var appStore = try AppStore()
         let path = folder.path("whole.sqlite")
         let storage = try SQLiteLedgerStorage(path: path)
-        var random = SeededRandom(seed: 1)
         for _ in 0..<4 {
-            let evidence = try await appStore.evidence(of: appStore.notification(&random))
+            let evidence = try await appStore.evidence(of: appStore.notification())
             _ = try await Ledger(storage: storage).record([evidence], at: Self.now)
         }
         try storage.close()
         let whole = Array(try Data(contentsOf: URL(fileURLWithPath: path)))
         let expected = await Self.findings(try write(whole, "copy.sqlite"), appStore)
         #expect(expected.faults == [] && expected.documents.count == 12)
-        for seed in UInt64(1)...60 {
+        for seed in Seeds.first(60) {
             var (bytes, random) = (whole, SeededRandom(seed: seed))
             damage.apply(to: &bytes, &random)
             let found = await Self.findings(try write(bytes, "damaged.sqlite"), appStore)

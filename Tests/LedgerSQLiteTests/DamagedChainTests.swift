@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import LedgerSQLite
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Tests a ledger with a purchase that cannot be read, for example because a row was edited by hand.
@@ -34,15 +34,16 @@ import Testing
         private let repair: String
 
         init(_ damage: (String, String)) async throws {
-            (appStore, storage) = (try AppStore(), try SQLiteLedgerStorage.inMemory())
+            var appStore = try AppStore()
+            storage = try SQLiteLedgerStorage.inMemory()
             let product = Catalogue.Product(entitlements: ["pro"])
             let rules = LedgerRules(catalogues: [AppStore.bundleId: Catalogue(products: ["p": product])])
             ledger = Ledger(storage: storage, rules: rules)
-            var random = SeededRandom(seed: 1)
             for _ in 0..<DamagedChainTests.count {
-                let evidence = try await appStore.evidence(of: appStore.notification(&random))
+                let evidence = try await appStore.evidence(of: appStore.notification())
                 _ = try await ledger.record([evidence], at: Timestamp(milliseconds: 1_750_000_000_000))
             }
+            self.appStore = appStore
             victim = try #require(try await storage.dueChains(at: DamagedChainTests.later, limit: 1).first)
             let id = victim.originalTransactionId
             let number = try await storage.number("SELECT id FROM chains WHERE originalTransactionId = '\(id)'")

@@ -5,7 +5,6 @@ import Foundation
 import GRDB
 import LedgerSQLite
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Tests that files of an earlier version are brought up to date.
@@ -213,12 +212,11 @@ import Testing
     @Test func `a file of the version before offers and commitments is filled in by a rebuild, without events`()
         async throws
     {
-        let appStore = try AppStore()
-        var random = SeededRandom(seed: 1)
+        var appStore = try AppStore()
         let now = Timestamp(milliseconds: 1_750_000_000_000)
         let storage = try SQLiteLedgerStorage(path: folder.path())
         _ = try await Ledger(storage: storage).record(
-            [appStore.evidence(of: appStore.notification(&random))], at: now)
+            [appStore.evidence(of: appStore.notification())], at: now)
         let keys = Set(try await storage.scanChains(after: nil, limit: 1).items)
         let expected = try await storage.load { $0.chains = keys }.chains
         try #require(expected.values.first?.chain.purchases.first?.commitment?.billingPeriodNumber == 1)

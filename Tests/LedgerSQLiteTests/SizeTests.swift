@@ -3,7 +3,6 @@
 import AppStoreModel
 import LedgerSQLite
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Measures how much disk space a notification takes.
@@ -14,12 +13,11 @@ import Testing
         let folder = try TemporaryFolder()
         let storage = try SQLiteLedgerStorage(path: folder.path())
         let ledger = Ledger(storage: storage)
-        let appStore = try AppStore()
-        var random = SeededRandom(seed: 3)
+        var appStore = try AppStore()
         var sizes: [Int] = []
         for count in [100, 400] {
             for _ in 0..<count {
-                let notification = try appStore.notification(&random)
+                let notification = try appStore.notification()
                 try #require(notification.utf8.count > 19_000)
                 let evidence = try await appStore.evidence(of: notification)
                 try #require(evidence.statements.count == 1 && evidence.renewals.count == 1)

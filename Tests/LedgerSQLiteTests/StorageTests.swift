@@ -4,7 +4,6 @@ import AppStoreModel
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
-import TestData
 import Testing
 
 /// Tests durability, group commit, and errors of the file and of its rows.
@@ -250,9 +249,8 @@ import Testing
     @Test func `a decision that changes nothing writes nothing`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         let ledger = Ledger(storage: storage)
-        let appStore = try AppStore()
-        var random = SeededRandom(seed: 1)
-        let evidence = try await appStore.evidence(of: appStore.notification(&random))
+        var appStore = try AppStore()
+        let evidence = try await appStore.evidence(of: appStore.notification())
         _ = try await ledger.record([evidence], at: Self.now)
         let before = try await storage.number("SELECT total_changes()")
         #expect(try await ledger.record([evidence], at: Self.now).known == 1)

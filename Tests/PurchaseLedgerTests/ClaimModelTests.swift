@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import PurchaseLedger
 import TestData
 import Testing
@@ -231,7 +232,7 @@ import Testing
         return []
     }
 
-    @Test(arguments: 0..<UInt64(60), TestStorage.allCases)
+    @Test(arguments: Seeds.first(60), TestStorage.allCases)
     func `every step of a random history has the outcome that the model predicts`(
         seed: UInt64, storage: TestStorage
     ) async throws {

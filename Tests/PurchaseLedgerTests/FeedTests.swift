@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import Foundation
 import PurchaseLedger
 import TestData
 import Testing
 
 /// Tests that a consumer of events always has the state that the ledger answers, over random histories.
 @Suite struct FeedTests {
-    private static let environment = ProcessInfo.processInfo.environment
-
-    /// With the environment variable `QUITTANCE_SEED`, only the history of that seed runs; with `QUITTANCE_SOAK`, many
-    /// more run.
-    private static let seeds =
-        environment["QUITTANCE_SEED"].flatMap(UInt64.init).map { [$0] }
-        ?? Array(0..<(environment["QUITTANCE_SOAK"] == nil ? 30 : 500))
-
     @Test func `the histories have every kind of event`() async throws {
         var missing = Set(LedgerEvent.Kind.allCases)
         for seed: UInt64 in 0..<200 where !missing.isEmpty {
@@ -30,7 +21,7 @@ import Testing
         #expect(missing == [])
     }
 
-    @Test(arguments: seeds)
+    @Test(arguments: Seeds.first(30, soak: 500))
     func `a consumer of events has the same state as the ledger's answers`(seed: UInt64) async throws {
         var history = RandomHistory(seed)
         let ledger = history.ledger()

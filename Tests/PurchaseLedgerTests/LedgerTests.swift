@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
 import ReceiptCoding
@@ -167,7 +168,7 @@ import Testing
         #expect(try await ledger.document(evidence.provenance)?.notification?.type == type)
     }
 
-    @Test(arguments: 0..<UInt64(10))
+    @Test(arguments: Seeds.first(10))
     func `documents in any order, one by one or together, lead to the same answers`(seed: UInt64) async throws {
         let signed = try SignedHistory()
         var purchase = InAppPurchase()

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import PurchaseLedger
-import TestData
 
 /// Random steps of a ledger: documents about two subscriptions, one of which gets another id, and about other
 /// purchases, some contradictory, in any order, duplicated and late; claims, aliases and deletions; and clocks that are
 /// set back.
+///
+/// No simulated App Store invents the documents, since none contradicts itself or shares a chain between apps'
+/// customers so often; they need no signatures either.
 struct RandomHistory {
     static let catalogue = Catalogue(products: [
         "month": .init(entitlements: ["pro"], level: 2), "high": .init(entitlements: ["pro"], level: 1),

@@ -1,36 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
 import ReceiptCoding
+import TestWorld
 import Testing
 
-/// Documents that a simulated certificate authority signs, and their evidence. Days are those of ``Facts``.
+/// Documents that the App Store of all tests signs, and their evidence. Days are those of ``Facts``.
 struct SignedHistory {
-    private static let authority = Result { try CertificateAuthority(from: Facts.day(-10)) }
-    /// The certificates, issued once for all tests: issuing takes longer than signing.
-    private static let plan = Result { try TokenPlan("", by: authority.get().tokens) }
-
     let verifier: AppStoreVerifier
-    private let authority: CertificateAuthority
-    private let plan: TokenPlan
+    private let store: TestStore
 
     init() throws {
-        authority = try Self.authority.get()
-        plan = try Self.plan.get()
-        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
-        verifier = AppStoreVerifier(
-            apps: .only([AppIdentity(bundleId: Facts.scope.bundleId)]), environments: [.production, .sandbox],
-            roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
+        store = try TestStore()
+        verifier = store.verifier(of: .only([AppIdentity(bundleId: Facts.scope.bundleId)]))
     }
 
-    func sign(_ payload: some Encodable & SignedPayload) throws -> String {
-        var plan = plan
-        plan.payload = Array(try JSONValue(encoding: payload).compactText.utf8)
-        return try plan.signed()
-    }
+    func sign(_ payload: some Encodable & SignedPayload) throws -> String { try store.sign(payload) }
 
     /// A signed transaction of a subscription's period.
     func transaction(
@@ -38,35 +25,22 @@ struct SignedHistory {
         until: Double? = 30, type: ProductType = .autoRenewableSubscription,
         _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
     ) throws -> String {
-        var payload = JWSTransactionDecodedPayload()
-        payload.transactionId = id
-        payload.originalTransactionId = original
-        payload.bundleId = Facts.scope.bundleId
-        payload.environment = Open(.production)
-        payload.productId = product
-        payload.type = Open(type)
-        payload.subscriptionGroupIdentifier = type == .autoRenewableSubscription ? "g" : nil
-        payload.purchaseDate = Facts.day(from)
-        payload.expiresDate = until.map(Facts.day)
-        payload.signedDate = Facts.day(signed)
-        change(&payload)
-        return try sign(payload)
+        try sign(
+            TestStore.transaction(
+                id, original: original, product: product, type: type, from: from, until: until, signed: signed
+            ) {
+                $0.subscriptionGroupIdentifier = type == .autoRenewableSubscription ? "g" : nil
+                change(&$0)
+            })
     }
 
     func renewal(
         original: String = "1", signed: Double, renews: Bool = true, retry: Bool? = nil, grace: Double? = nil,
         _ change: (inout JWSRenewalInfoDecodedPayload) -> Void = { _ in }
     ) throws -> String {
-        var payload = JWSRenewalInfoDecodedPayload()
-        payload.originalTransactionId = original
-        payload.environment = Open(.production)
-        payload.autoRenewProductId = "month"
-        payload.autoRenewStatus = Open(renews ? .on : .off)
-        payload.isInBillingRetryPeriod = retry
-        payload.gracePeriodExpiresDate = grace.map(Facts.day)
-        payload.signedDate = Facts.day(signed)
-        change(&payload)
-        return try sign(payload)
+        try sign(
+            TestStore.renewal(
+                original: original, signed: signed, renews: renews, retry: retry, grace: grace, change))
     }
 
     /// A notification with these parts.
@@ -74,19 +48,13 @@ struct SignedHistory {
         _ type: String, subtype: String? = nil, signed: Double, transaction: String? = nil, renewal: String? = nil,
         _ change: (inout ResponseBodyV2DecodedPayload) -> Void = { _ in }
     ) throws -> String {
-        var data = NotificationData()
-        data.bundleId = Facts.scope.bundleId
-        data.environment = Open(.production)
-        data.signedTransactionInfo = transaction
-        data.signedRenewalInfo = renewal
-        var payload = ResponseBodyV2DecodedPayload()
-        payload.notificationType = Open(rawValue: type)
-        payload.subtype = subtype.map { Open(rawValue: $0) }
-        payload.notificationUUID = "\(type) \(subtype ?? "") \(signed)"
-        payload.signedDate = Facts.day(signed)
-        payload.data = data
-        change(&payload)
-        return try sign(payload)
+        try sign(
+            TestStore.notification(
+                type, subtype: subtype, signed: signed, transaction: transaction, renewal: renewal
+            ) {
+                $0.notificationUUID = "\(type) \(subtype ?? "") \(signed)"
+                change(&$0)
+            })
     }
 
     /// A document before it is verified.
@@ -121,12 +89,8 @@ struct SignedHistory {
     }
 
     func receipt(_ purchases: [InAppPurchase], created: Double) throws -> [UInt8] {
-        var receipt = AppReceipt()
-        receipt.receiptType = Open(.production)
-        receipt.bundleId = Facts.scope.bundleId
+        var receipt = TestStore.receipt(purchases, created: created)
         receipt.bundleIdBytes = DEREncoding.utf8String(Facts.scope.bundleId)[...]
-        receipt.receiptCreationDate = Facts.day(created)
-        receipt.inAppPurchases = purchases
-        return try authority.sign(receipt)
+        return try store.sign(receipt)
     }
 }

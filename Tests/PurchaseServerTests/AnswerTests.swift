@@ -8,6 +8,7 @@ import HummingbirdTesting
 import Logging
 import PurchaseLedger
 import PurchaseServer
+import TestWorld
 import Testing
 
 /// Every response of the API byte for byte: the order of members, and which are `null` or absent.
@@ -156,7 +157,7 @@ import Testing
         (renewal.environment, renewal.signedDate) = (Open(.production), Self.now)
         (renewal.renewalDate, renewal.autoRenewStatus) = (Timestamp(milliseconds: Self.end), Open(.off))
         (renewal.expirationIntent, renewal.priceIncreaseStatus) = (Open(rawValue: 1), Open(rawValue: 0))
-        let signed = try world.authority.sign(renewal)
+        let signed = try world.store.sign(renewal)
         let notification = try world.notification("DID_CHANGE_RENEWAL_STATUS", transaction: token) {
             $0.data?.signedRenewalInfo = signed
         }
@@ -189,7 +190,7 @@ import Testing
         var next = RenewalCommitmentInfo()
         (next.commitmentAutoRenewStatus, next.commitmentAutoRenewProductId) = (Open(.off), "year")
         renewal.commitmentInfo = next
-        let signed = try world.authority.sign(renewal)
+        let signed = try world.store.sign(renewal)
         let notification = try world.notification("DID_CHANGE_RENEWAL_STATUS", transaction: token) {
             $0.data?.signedRenewalInfo = signed
         }
@@ -242,7 +243,7 @@ import Testing
         var renewal = JWSRenewalInfoDecodedPayload()
         (renewal.originalTransactionId, renewal.environment) = ("1", Open(.production))
         renewal.autoRenewStatus = Open(.on)
-        let info = try world.authority.sign(renewal)
+        let info = try world.store.sign(renewal)
         let notification = try world.notification("SUBSCRIBED", transaction: token) {
             $0.data?.signedRenewalInfo = info
         }

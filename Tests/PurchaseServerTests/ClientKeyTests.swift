@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
@@ -8,7 +9,6 @@ import LedgerSQLite
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
-import TestData
 import Testing
 
 /// What a client key, which is in every copy of an app, may read and do.

@@ -6,6 +6,7 @@ import Foundation
 import HTTPTypes
 import PurchaseServer
 import ReceiptCoding
+import TestWorld
 import Testing
 
 /// The bounds on connections and their deadlines. No test reads a clock: each waits for the server.
@@ -101,17 +102,9 @@ import Testing
 
     /// A request whose response is larger than the kernels' buffers.
     private static func longRequest(_ world: LedgerRoutesTests.World) throws -> String {
-        var receipt = AppReceipt()
-        receipt.receiptType = Open(.production)
-        receipt.bundleId = "com.example"
-        receipt.receiptCreationDate = LedgerRoutesTests.now
-        receipt.inAppPurchases = (1...1500).map { id in
-            var purchase = InAppPurchase()
-            (purchase.quantity, purchase.productId, purchase.transactionId) = (1, "book", "\(id)")
-            (purchase.originalTransactionId, purchase.purchaseDate) = ("\(id)", LedgerRoutesTests.now)
-            return purchase
-        }
-        let body = #"{"receipt-data":"\#(Base64.encode(try world.authority.sign(receipt)))"}"#
+        let purchases = (1...1500).map { TestStore.purchase("\($0)", product: "book", until: nil) }
+        let receipt = try world.store.sign(TestStore.receipt(purchases))
+        let body = #"{"receipt-data":"\#(Base64.encode(receipt))"}"#
         return "POST /verifyReceipt HTTP/1.1\r\nHost: x\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
     }
 

@@ -11,18 +11,17 @@ import NIOCore
 import PurchaseLedger
 import PurchaseServer
 import ReceiptCoding
-import TestData
+import TestWorld
 import Testing
 
 /// The ledger over HTTP, as apps and Apple use it.
 @Suite struct LedgerRoutesTests {
-    static let now = Timestamp(milliseconds: 1_700_000_000_000)
+    static let now = TestStore.start
     static let month: Int64 = 30 * 86_400_000
-    private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000)) }
 
     /// A server with an app, a client key and a server key.
     struct World {
-        let authority: CertificateAuthority
+        let store: TestStore
         let storage: any LedgerStorage
         let ledger: Ledger
         let server: ServerApplication
@@ -34,11 +33,9 @@ import Testing
             proof: CustomerProof? = nil, _ change: (inout AppStoreVerifier) -> Void = { _ in }
         ) async throws {
             self.storage = storage
-            authority = try LedgerRoutesTests.authority.get()
-            let roots = try authority.roots.map { try TrustRoots(reading: $0) }
-            var verifier = AppStoreVerifier(
-                apps: .only([AppIdentity(bundleId: "com.example"), AppIdentity(bundleId: "com.example.two")]),
-                environments: [.production, .sandbox], roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
+            store = try TestStore()
+            var verifier = store.verifier(
+                of: .only([AppIdentity(bundleId: "com.example"), AppIdentity(bundleId: "com.example.two")]))
             change(&verifier)
             let catalogue = Catalogue(products: ["month": .init(entitlements: ["pro"])])
             ledger = Ledger(
@@ -70,35 +67,14 @@ import Testing
         }
 
         func transaction(_ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }) throws -> String {
-            var payload = JWSTransactionDecodedPayload()
-            payload.transactionId = "1"
-            payload.originalTransactionId = "1"
-            payload.bundleId = "com.example"
-            payload.environment = Open(.production)
-            payload.productId = "month"
-            payload.type = Open(.autoRenewableSubscription)
-            payload.purchaseDate = LedgerRoutesTests.now
-            payload.expiresDate = Timestamp(milliseconds: LedgerRoutesTests.now.milliseconds + LedgerRoutesTests.month)
-            payload.signedDate = LedgerRoutesTests.now
-            change(&payload)
-            return try authority.sign(payload)
+            try store.sign(TestStore.transaction("1", change))
         }
 
         func notification(
             _ type: String, transaction: String? = nil,
             _ change: (inout ResponseBodyV2DecodedPayload) -> Void = { _ in }
         ) throws -> String {
-            var data = NotificationData()
-            data.bundleId = "com.example"
-            data.environment = Open(.production)
-            data.signedTransactionInfo = transaction
-            var payload = ResponseBodyV2DecodedPayload()
-            payload.notificationType = Open(rawValue: type)
-            payload.notificationUUID = "u"
-            payload.signedDate = LedgerRoutesTests.now
-            payload.data = data
-            change(&payload)
-            return #"{"signedPayload":"\#(try authority.sign(payload))"}"#
+            try store.body(TestStore.notification(type, transaction: transaction, change))
         }
 
         /// Sends a request with a key, and a customer's token if there is one, and returns status and JSON.
@@ -250,10 +226,7 @@ import Testing
     ) async throws {
         let world = try await World()
         let server = try world.server(keeping: Ledger(storage: FailingStorage(error: error)))
-        var receipt = AppReceipt()
-        receipt.receiptType = Open(.production)
-        (receipt.bundleId, receipt.receiptCreationDate) = ("com.example", Self.now)
-        let encoded = try Base64.encode(world.authority.sign(receipt))
+        let encoded = try Base64.encode(world.store.sign(TestStore.receipt()))
         try await Application(router: server.router(), logger: server.logger).test(.router) { client in
             let response = try await client.execute(
                 uri: "/verifyReceipt", method: .post, body: ByteBuffer(string: #"{"receipt-data":"\#(encoded)"}"#))
@@ -302,23 +275,6 @@ import Testing
         #expect(try await world.send(.get, "/v1/customers/anna").0 == .notFound)
     }
 
-    /// A receipt with a subscription of a month.
-    private static var receipt: AppReceipt {
-        var purchase = InAppPurchase()
-        purchase.quantity = 1
-        purchase.productId = "month"
-        purchase.transactionId = "1"
-        purchase.originalTransactionId = "1"
-        purchase.purchaseDate = now
-        purchase.expiresDate = Timestamp(milliseconds: now.milliseconds + month)
-        var receipt = AppReceipt()
-        receipt.receiptType = Open(.production)
-        receipt.bundleId = "com.example"
-        receipt.receiptCreationDate = now
-        receipt.inAppPurchases = [purchase]
-        return receipt
-    }
-
     @Test(
         arguments: [(42, "com.example", true), (43, "com.example", false), (42, "com.other", false)]
             as [(Int64, String, Bool)])
@@ -326,9 +282,9 @@ import Testing
         appleId: Int64, bundleId: String, isRecorded: Bool
     ) async throws {
         let world = try await World { $0.apps = .only([AppIdentity(bundleId: "com.example", appAppleId: 42)]) }
-        var receipt = Self.receipt
+        var receipt = TestStore.receipt([TestStore.purchase()])
         (receipt.appItemId, receipt.bundleId) = (appleId, bundleId)
-        let document = Base64.encode(try ReceiptPlan(receipt.encoded, by: world.authority.receipts).signed())
+        let document = Base64.encode(try world.store.sign(receipt))
         let answer = try await world.send(.post, "/verifyReceipt", #"{"receipt-data":"\#(document)"}"#, key: nil).1
         #expect(answer["status"]?.integer == 0)
         #expect(answer["receipt"]?["bundle_id"]?.string == bundleId)
@@ -338,7 +294,8 @@ import Testing
 
     @Test func `verifyReceipt's answer has changes that were recorded after the receipt was signed`() async throws {
         let world = try await World()
-        let plan = try ReceiptPlan(Self.receipt.encoded, by: world.authority.receipts)
+        let receipt = TestStore.receipt([TestStore.purchase()])
+        let plan = ReceiptPlan(receipt.encoded, by: world.store.receipts)
         let document = Base64.encode(try plan.signed())
         // Certificates outside the signer's chain are not signed: the receipt is accepted, and stored without them.
         var wrapped = plan
@@ -354,7 +311,7 @@ import Testing
 
         let renewal = try world.transaction {
             $0.transactionId = "2"
-            $0.purchaseDate = Self.receipt.inAppPurchases[0].expiresDate
+            $0.purchaseDate = receipt.inAppPurchases[0].expiresDate
             $0.expiresDate = Timestamp(milliseconds: Self.now.milliseconds + 2 * Self.month)
         }
         let refund = try world.transaction {

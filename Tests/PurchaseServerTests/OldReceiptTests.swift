@@ -9,12 +9,13 @@ import Logging
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
+import TestWorld
 import Testing
 
 /// Old transaction receipts at verifyReceipt: answered in the form for iOS 6 if the ledger knows the transaction.
 @Suite struct OldReceiptTests {
     private static let day: Int64 = 86_400_000
-    private static let start: Int64 = 1_700_000_000_000
+    private static let start = TestStore.start.milliseconds
     private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: start - day)) }
 
     private static func ask(
@@ -22,18 +23,17 @@ import Testing
         knowing history: [(JWSTransactionDecodedPayload) -> JWSTransactionDecodedPayload]
     ) async throws -> JSONValue {
         let authority = try authority.get()
-        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
         var app = AppConfiguration(AppIdentity(bundleId: "com.example"))
         app.sharedSecret = "s"
         var configuration = ServerConfiguration()
         configuration.apps = [app]
-        var verifier = AppStoreVerifier(apps: .any, environments: [], roots: roots[0].union(roots[1]))
+        var verifier = AppStoreVerifier(apps: .any, environments: [], roots: try authority.trust)
         verifier.intermediates = try authority.intermediates.reduce(Intermediates()) {
             $0.union(try Intermediates(reading: $1))
         }
         let service = LedgerService(configuration, storage: MemoryLedgerStorage(), verifier: verifier)
         for change in history {
-            let token = try authority.sign(change(transaction))
+            let token = try authority.sign(change(TestStore.transaction()))
             let verified = try await service.verifier.verify(
                 token.utf8, as: JWSTransactionDecodedPayload.self, at: Timestamp(milliseconds: start))
             _ = try await service.ledger.record(
@@ -48,20 +48,6 @@ import Testing
             let response = try await client.execute(uri: path, method: .post, body: ByteBuffer(string: body))
             return try JSONValue(parsing: response.body.readableBytesView)
         }
-    }
-
-    private static var transaction: JWSTransactionDecodedPayload {
-        var payload = JWSTransactionDecodedPayload()
-        payload.transactionId = "1"
-        payload.originalTransactionId = "1"
-        payload.bundleId = "com.example"
-        payload.environment = Open(.production)
-        payload.productId = "month"
-        payload.type = Open(.autoRenewableSubscription)
-        payload.purchaseDate = Timestamp(milliseconds: start)
-        payload.expiresDate = Timestamp(milliseconds: start + 30 * day)
-        payload.signedDate = Timestamp(milliseconds: start)
-        return payload
     }
 
     /// The transaction of the renewal, which is not in the receipt.

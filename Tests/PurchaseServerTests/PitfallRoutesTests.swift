@@ -11,6 +11,7 @@ import PurchaseLedger
 import PurchaseServer
 import ReceiptCoding
 import TestData
+import TestWorld
 import Testing
 
 /// The pitfalls of the fact sheet about purchase backends (3.3) that concern HTTP or verifyReceipt's answers, by
@@ -127,7 +128,7 @@ import Testing
         for (isCancelled, expected) in [(true, Int64(5)), (false, 1)] {
             let (first, second) = (try await World(), try await World())
             purchase.cancellationDate = isCancelled ? Self.now : nil
-            let receipt = Base64.encode(try first.authority.sign(Self.receipt([purchase])))
+            let receipt = Base64.encode(try first.store.sign(TestStore.receipt([purchase])))
             let cancel =
                 #"{"notification_type":"CANCEL","cancellation_date_ms":"1","unified_receipt":{"latest_receipt":"\#(receipt)"}}"#
             #expect(try await status(after: "/notifications/v1", cancel, in: first) == expected)
@@ -186,6 +187,9 @@ import Testing
 
     // MARK: - Origin
 
+    /// The signer whose certificates the forgeries change: of the committed ones the plans are not known.
+    private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000)) }
+
     struct Forgery: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var code: String
@@ -221,11 +225,11 @@ import Testing
         },
         Forgery("1e: a genuine notification with a transaction from another signer", "untrustedChain") {
             let other = try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000))
-            return try notification(signedBy: $0, transaction: other.sign(transaction()))
+            return try notification(signedBy: $0, transaction: other.sign(TestStore.transaction()))
         },
         Forgery("pitfall 23: a production notification with a sandbox transaction", "otherPurchase") {
             try notification(
-                signedBy: $0, transaction: $0.sign(transaction { $0.environment = Open(.sandbox) }))
+                signedBy: $0, transaction: $0.sign(TestStore.transaction { $0.environment = Open(.sandbox) }))
         },
         Forgery("pitfall 45: a notification from Xcode, which sends none to servers", "otherEnvironment") {
             try notification(signedBy: $0, environment: .xcode)
@@ -236,9 +240,11 @@ import Testing
     @Test(arguments: forgeries) func `a refused notification is not stored (1d: another server stored it)`(
         _ forgery: Forgery
     ) async throws {
-        let world = try await World()
+        let authority = try Self.authority.get()
+        let roots = try authority.trust
+        let world = try await World { $0.roots = roots }
         let (status, answer) = try await world.send(
-            .post, "/notifications/v2", forgery.body(world.authority), key: nil)
+            .post, "/notifications/v2", forgery.body(authority), key: nil)
         #expect(status == .badRequest)
         #expect(answer["error"]?["code"]?.string == forgery.code)
         #expect(answer["error"]?["retryable"] == .bool(false))
@@ -246,7 +252,7 @@ import Testing
         #expect(try await Self.kinds(world) == [])
         // Without the fault the notification is accepted.
         let genuine = try Self.notification(
-            signedBy: world.authority, transaction: world.authority.sign(Self.transaction()))
+            signedBy: authority, transaction: authority.sign(TestStore.transaction()))
         #expect(try await world.send(.post, "/notifications/v2", genuine, key: nil).0 == .ok)
     }
 
@@ -254,7 +260,7 @@ import Testing
         let world = try await World()
         var server = world.server
         // Long after the signer's certificate has expired.
-        server.now = { Timestamp(milliseconds: Self.now.milliseconds + 5 * 365 * 86_400_000) }
+        server.now = { Timestamp(milliseconds: Self.now.milliseconds + 20 * 365 * 86_400_000) }
         let body = try world.notification("DID_RENEW", transaction: world.transaction())
         try await Application(router: server.router(), logger: server.logger).test(.router) { client in
             let response = try await client.execute(
@@ -275,7 +281,10 @@ import Testing
         let world = try await World {
             $0.apps = .only([AppIdentity(bundleId: "com.example", appAppleId: 42)])
         }
-        let body = try Self.notification(signedBy: world.authority, environment: environment, appAppleId: id)
+        let body = try world.notification("DID_RENEW") {
+            $0.data?.environment = Open(environment)
+            $0.data?.appAppleId = id
+        }
         #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0.code == status)
     }
 
@@ -308,9 +317,9 @@ import Testing
         path: String, type: ReceiptType, status: Int
     ) async throws {
         let world = try await World()
-        var receipt = Self.receipt([Self.purchase()])
+        var receipt = TestStore.receipt([Self.purchase()])
         receipt.receiptType = Open(type)
-        let document = Base64.encode(try world.authority.sign(receipt))
+        let document = Base64.encode(try world.store.sign(receipt))
         let answer = try await world.send(.post, path, #"{"receipt-data":"\#(document)"}"#, key: nil).1
         #expect(answer["status"]?.integer == Int64(status))
         #expect(try await Self.documents(world) == (status == 0 ? 1 : 0))
@@ -326,7 +335,7 @@ import Testing
             let body = try world.notification("DID_RENEW", transaction: transaction)
             #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
         }
-        let document = Base64.encode(try world.authority.sign(receipt))
+        let document = Base64.encode(try world.store.sign(receipt))
         let body = #"{"receipt-data":"\#(document)"\#(members)}"#
         return try await world.send(.post, "/verifyReceipt", body, key: nil).1
     }
@@ -341,10 +350,10 @@ import Testing
         let purchases = ["2", "3", "1"].enumerated().map { period, id in
             Self.purchase(id, from: Self.later(Int64(period)), until: Self.later(Int64(period) + 1))
         }
-        let answer = try await Self.ask(world, Self.receipt(purchases))
+        let answer = try await Self.ask(world, TestStore.receipt(purchases))
         #expect(Self.ids(answer) == ["1", "3", "2"])
         #expect(answer["receipt"]?["in_app"]?.array?.map { $0["transaction_id"]?.string } == ["1", "2", "3"])
-        let latest = try await Self.ask(world, Self.receipt(purchases), #","exclude-old-transactions":true"#)
+        let latest = try await Self.ask(world, TestStore.receipt(purchases), #","exclude-old-transactions":true"#)
         #expect(Self.ids(latest) == ["1"])
     }
 
@@ -358,7 +367,7 @@ import Testing
             $0.revocationReason = Open(.appIssue)
             $0.isUpgraded = true
         }
-        let answer = try await Self.ask(world, Self.receipt([Self.purchase()]), after: [refund])
+        let answer = try await Self.ask(world, TestStore.receipt([Self.purchase()]), after: [refund])
         let row = try #require(answer["latest_receipt_info"]?.array?.first)
         let expected = [
             "purchase_date": "2023-11-14 22:13:20 Etc/GMT", "purchase_date_ms": "1700000000000",
@@ -379,7 +388,7 @@ import Testing
             $0.revocationDate = Self.now
             $0.revocationReason = Open(.appIssue)
         }
-        var receipt = Self.receipt([Self.purchase()])
+        var receipt = TestStore.receipt([Self.purchase()])
         receipt.receiptCreationDate = Self.later(1)
         let answer = try await Self.ask(world, receipt, after: [refund])
         let row = try #require(answer["latest_receipt_info"]?.array?.first)
@@ -391,12 +400,12 @@ import Testing
         async throws
     {
         let world = try await World()
-        var newer = Self.receipt([
+        var newer = TestStore.receipt([
             Self.purchase(), Self.purchase("2", from: Self.later(1), until: Self.later(2)),
         ])
         newer.receiptCreationDate = Self.later(1)
         let full = try await Self.ask(world, newer)
-        let answer = try await Self.ask(world, Self.receipt([Self.purchase()]))
+        let answer = try await Self.ask(world, TestStore.receipt([Self.purchase()]))
         #expect(Self.ids(answer) == ["2", "1"])
         #expect(answer["latest_receipt_info"] == full["latest_receipt_info"])
         #expect(answer["latest_receipt"] == full["latest_receipt"])
@@ -408,51 +417,23 @@ import Testing
     private static func purchase(
         _ id: String = "1", from: Timestamp = now, until: Timestamp = later(1)
     ) -> InAppPurchase {
-        var purchase = InAppPurchase()
-        (purchase.transactionId, purchase.originalTransactionId, purchase.productId) = (id, "1", "month")
-        (purchase.purchaseDate, purchase.expiresDate, purchase.quantity) = (from, until, 1)
+        var purchase = TestStore.purchase(id, original: "1")
+        (purchase.purchaseDate, purchase.expiresDate) = (from, until)
         purchase.productType = Open(.autoRenewableSubscription)
         return purchase
     }
 
-    private static func receipt(_ purchases: [InAppPurchase]) -> AppReceipt {
-        var receipt = AppReceipt()
-        receipt.receiptType = Open(.production)
-        receipt.bundleId = "com.example"
-        receipt.receiptCreationDate = now
-        receipt.inAppPurchases = purchases
-        return receipt
-    }
-
-    private static func transaction(
-        _ change: (inout JWSTransactionDecodedPayload) -> Void = { _ in }
-    ) -> JWSTransactionDecodedPayload {
-        var payload = JWSTransactionDecodedPayload()
-        (payload.transactionId, payload.originalTransactionId, payload.productId) = ("1", "1", "month")
-        payload.bundleId = "com.example"
-        payload.environment = Open(.production)
-        payload.type = Open(.autoRenewableSubscription)
-        (payload.purchaseDate, payload.expiresDate, payload.signedDate) = (now, later(1), now)
-        change(&payload)
-        return payload
-    }
-
-    /// The body of a notification.
+    /// The body of a notification with one fault.
     private static func notification(
         signedBy authority: CertificateAuthority, at signed: Timestamp = now,
         environment: AppStoreModel.Environment = .production, bundleId: String = "com.example",
-        appAppleId: Int64? = nil, transaction: String? = nil
+        transaction: String? = nil
     ) throws -> String {
-        var data = NotificationData()
-        data.bundleId = bundleId
-        data.environment = Open(environment)
-        data.appAppleId = appAppleId
-        data.signedTransactionInfo = transaction
-        var payload = ResponseBodyV2DecodedPayload()
-        payload.notificationType = Open(.didRenew)
-        payload.notificationUUID = "u"
-        payload.signedDate = signed
-        payload.data = data
+        let payload = TestStore.notification("DID_RENEW", transaction: transaction) {
+            $0.data?.bundleId = bundleId
+            $0.data?.environment = Open(environment)
+            $0.signedDate = signed
+        }
         return #"{"signedPayload":"\#(try authority.sign(payload))"}"#
     }
 }

@@ -13,6 +13,7 @@ import PurchaseServer
 import ReceiptCoding
 import Synchronization
 import TestData
+import TestWorld
 import Testing
 
 /// Collects log lines.
@@ -223,10 +224,7 @@ private final class Lines: Sendable {
         world.clock.pass(5)
         try await world.send(.post, "/notifications/v2", notification)
         try await world.send(.post, "/notifications/v2", "{}")
-        var receipt = AppReceipt()
-        receipt.receiptType = Open(.production)
-        (receipt.bundleId, receipt.receiptCreationDate) = ("com.example", LedgerRoutesTests.now)
-        let encoded = try Base64.encode(world.world.authority.sign(receipt))
+        let encoded = try Base64.encode(world.world.store.sign(TestStore.receipt()))
         let v1 = #"{"unified_receipt":{"latest_receipt":"\#(encoded)"}}"#
         #expect(try await world.send(.post, "/notifications/v1", v1).status == .ok)
         #expect(try await last(world)?.integer == LedgerRoutesTests.now.milliseconds)

@@ -14,18 +14,18 @@ import PurchaseLedger
 import PurchaseServer
 import ReceiptCoding
 import Synchronization
+import TestWorld
 import Testing
 
 /// A server with a ledger in a file, a clock that tests set, and a log that tests read.
 private final class TroubledServer: Sendable {
-    static let start = Timestamp(milliseconds: 1_700_000_000_000)
-    private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000)) }
+    static let start = TestStore.start
 
     let storage: SQLiteLedgerStorage
     let log = Log()
     let key: String
     private let clock = Clock()
-    private let authority: CertificateAuthority
+    private let store: TestStore
     private let server: ServerApplication
     private let folder: URL
 
@@ -35,16 +35,14 @@ private final class TroubledServer: Sendable {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("ledger.sqlite").path)
-        authority = try Self.authority.get()
-        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
+        store = try TestStore()
         var configuration = ServerConfiguration()
         configuration.keepEvidence = keepsEvidence
         configuration.claimPolicy = claimPolicy
         var app = AppConfiguration(AppIdentity(bundleId: "com.example"))
         app.refusedPurchases = refused
         configuration.apps = [app]
-        let verifier = AppStoreVerifier(apps: .any, environments: [], roots: roots[0].union(roots[1]))
-        let service = LedgerService(configuration, storage: storage, verifier: verifier)
+        let service = LedgerService(configuration, storage: storage, verifier: store.verifier(in: []))
         var random = SystemRandomNumberGenerator()
         let (key, text) = APIKey.make(
             name: "test", role: .server, bundleId: "com.example", at: Self.start, using: &random)
@@ -83,62 +81,32 @@ private final class TroubledServer: Sendable {
     func token(_ id: String) throws -> String { try token(id, account: nil) }
 
     func token(_ id: String, account: String?) throws -> String {
-        var payload = JWSTransactionDecodedPayload()
-        payload.transactionId = id
-        payload.originalTransactionId = id
-        payload.bundleId = "com.example"
-        payload.environment = Open(.production)
-        payload.productId = "book"
-        payload.type = Open(.nonConsumable)
-        payload.purchaseDate = Self.start
-        payload.signedDate = Self.start
-        payload.appAccountToken = account
-        return try authority.sign(payload)
+        try store.sign(
+            TestStore.transaction(id, product: "book", type: .nonConsumable, until: nil) {
+                $0.appAccountToken = account
+            })
     }
 
     var service: LedgerService? { server.ledger }
 
     /// A subscription that ends after a day.
-    func subscription(_ id: String) throws -> String {
-        let (start, end) = (Self.start.milliseconds, Self.start.milliseconds + 86_400_000)
-        return try sign(
-            """
-            {"transactionId":"\(id)","originalTransactionId":"\(id)","bundleId":"com.example","environment":"Production",\
-            "productId":"month","type":"Auto-Renewable Subscription","purchaseDate":\(start),"expiresDate":\(end),\
-            "signedDate":\(start)}
-            """)
-    }
+    func subscription(_ id: String) throws -> String { try store.sign(TestStore.transaction(id, until: 1)) }
+
+    func sign(_ payload: String) throws -> String { try store.sign(payload) }
 
     func notification(_ id: String) throws -> String { try notification(about: id, with: nil) }
-
-    func sign(_ payload: String) throws -> String {
-        try authority.sign(JSONValue(parsing: payload.utf8).decode(Payload.self))
-    }
-
-    /// A payload with any content, so that a test can sign an invalid one.
-    private struct Payload: SignedPayload, Codable {
-        static let signedKind = SignedKind.transaction
-        var value: JSONValue
-        init(from decoder: any Decoder) throws { value = try JSONValue(from: decoder) }
-        func encode(to encoder: any Encoder) throws { try value.encode(to: encoder) }
-    }
 
     func notification(token: String) throws -> String { try notification(about: nil, with: nil, token: token) }
 
     func notification(
         about id: String?, with member: (name: String, value: String)?, token: String? = nil
     ) throws -> String {
-        var data = NotificationData()
-        data.bundleId = "com.example"
-        data.environment = Open(.production)
-        data.signedTransactionInfo = try token ?? id.map(self.token)
-        if let member { data.unknownMembers.members.append(.init(member.name, .string(member.value))) }
-        var payload = ResponseBodyV2DecodedPayload()
-        payload.notificationType = Open(.oneTimeCharge)
-        payload.notificationUUID = id ?? "none"
-        payload.signedDate = Self.start
-        payload.data = data
-        return #"{"signedPayload":"\#(try authority.sign(payload))"}"#
+        let transaction = try token ?? id.map(self.token)
+        return try store.body(
+            TestStore.notification("ONE_TIME_CHARGE", transaction: transaction) {
+                $0.notificationUUID = id ?? "none"
+                if let member { $0.data?.unknownMembers.members.append(.init(member.name, .string(member.value))) }
+            })
     }
 
     func receipt(_ ids: [String]) throws -> String {
@@ -146,17 +114,7 @@ private final class TroubledServer: Sendable {
     }
 
     func signedReceipt(_ ids: [String]) throws -> [UInt8] {
-        var receipt = AppReceipt()
-        receipt.receiptType = Open(.production)
-        receipt.bundleId = "com.example"
-        receipt.receiptCreationDate = Self.start
-        receipt.inAppPurchases = ids.map { id in
-            var purchase = InAppPurchase()
-            (purchase.quantity, purchase.productId, purchase.transactionId) = (1, "book", id)
-            (purchase.originalTransactionId, purchase.purchaseDate) = (id, Self.start)
-            return purchase
-        }
-        return try authority.sign(receipt)
+        try store.sign(TestStore.receipt(ids.map { TestStore.purchase($0, product: "book", until: nil) }))
     }
 }
 

@@ -2,26 +2,37 @@
 
 import AppStoreModel
 import AppStoreSimulator
+import AppStoreTrust
 import Foundation
 import NIOHTTP1
+import TestWorld
 import Testing
 
 /// Tests `quittance backup`, and a restore as an operator does it.
 @Suite struct BackupCommandTests {
     private static let bundleId = "com.example.notes"
+    /// How many purchases there are to report.
+    private static let purchases = 30
 
-    /// A temporary folder for a ledger, with the root certificates of its own authority.
+    /// A temporary folder for a ledger, with the roots of an App Store, and purchases there.
     private final class LedgerFolder: Sendable {
         let folder: URL
-        let authority: CertificateAuthority
+        /// The ids of the transactions.
+        let ids: [String]
+        private let store: TestStore
+        private let world: World
         private let rootCount: Int
-        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
 
         init() throws {
             folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-            authority = try CertificateAuthority(from: Timestamp(milliseconds: now.milliseconds - 86_400_000))
-            let roots = try authority.roots
+            store = try TestStore()
+            let book = StoreProduct(id: "book", type: .nonConsumable, price: StorePrice(milliunits: 2990))
+            let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000) - 3_600_000)
+            var world = World(selling: [book], in: AppIdentity(bundleId: bundleId, appAppleId: 1), at: now)
+            ids = try (0..<purchases).map { _ in try world.sell("book").transaction?.transactionId ?? "" }
+            self.world = world
+            let roots = store.signer.authority.roots
             rootCount = roots.count
             for (index, root) in roots.enumerated() {
                 try Data(root).write(to: folder.appendingPathComponent("root\(index).der"))
@@ -42,31 +53,12 @@ import Testing
             try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder)
         }
 
-        func notification(_ id: Int) throws -> String {
-            var payload = JWSTransactionDecodedPayload()
-            payload.transactionId = "\(id)"
-            payload.originalTransactionId = "\(id)"
-            payload.bundleId = bundleId
-            payload.environment = Open(.production)
-            payload.productId = "book"
-            payload.type = Open(.nonConsumable)
-            payload.purchaseDate = now
-            payload.signedDate = now
-            var data = NotificationData()
-            data.bundleId = bundleId
-            data.environment = Open(.production)
-            data.signedTransactionInfo = try authority.sign(payload)
-            var notification = ResponseBodyV2DecodedPayload()
-            notification.notificationType = Open(.oneTimeCharge)
-            notification.notificationUUID = "\(id)"
-            notification.signedDate = now
-            notification.data = data
-            return #"{"signedPayload":"\#(try authority.sign(notification))"}"#
-        }
-
-        func send(_ ids: Range<Int>, to server: ServerProcess) async throws {
-            for id in ids {
-                #expect(try await server.send(.POST, "/notifications/v2", notification(id)).status == 200)
+        /// Reports some of the purchases.
+        func send(_ purchases: Range<Int>, to server: ServerProcess) async throws {
+            for occurrence in world.occurrences[purchases] {
+                let token = try store.signer.notification(occurrence, from: world.catalogue)
+                let body = #"{"signedPayload":"\#(token)"}"#
+                #expect(try await server.send(.POST, "/notifications/v2", body).status == 200)
             }
         }
     }
@@ -119,11 +111,11 @@ import Testing
         #expect(rebuilt.status == 0, "\(rebuilt.error)")
         // 5. Start the server.
         let restored = try await place.serve()
-        #expect(try await restored.send(.GET, "/v1/transactions/19", key: key).status == 200)
-        #expect(try await restored.send(.GET, "/v1/transactions/20", key: key).status == 404)
+        #expect(try await restored.send(.GET, "/v1/transactions/\(place.ids[19])", key: key).status == 200)
+        #expect(try await restored.send(.GET, "/v1/transactions/\(place.ids[20])", key: key).status == 404)
         #expect(try await restored.send(.GET, "/health/ready").json["lastNotificationAccepted"]?.integer != nil)
         try await place.send(20..<22, to: restored)
-        #expect(try await restored.send(.GET, "/v1/transactions/20", key: key).status == 200)
+        #expect(try await restored.send(.GET, "/v1/transactions/\(place.ids[20])", key: key).status == 200)
         #expect(restored.terminate() == 0)
     }
 

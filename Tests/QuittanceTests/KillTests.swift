@@ -2,9 +2,11 @@
 
 import AppStoreModel
 import AppStoreSimulator
+import AppStoreTrust
 import Foundation
 import NIOHTTP1
 import TestData
+import TestWorld
 import Testing
 
 /// Tests that a server that is killed at any moment loses nothing that it answered with 200, and publishes each change
@@ -12,7 +14,7 @@ import Testing
 @Suite struct KillTests {
     private static let bundleId = "com.example.notes"
     /// A few in the suite; 200 with `make kill`.
-    private static let rounds = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] == nil ? 5 : 200
+    private static let rounds = Seeds.isSoak ? 200 : 5
     private static let perRound = 40
 
     /// A purchase, and the body that reports it: a notification, or a submission of the token alone.
@@ -26,10 +28,14 @@ import Testing
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
-        let authority = try CertificateAuthority(from: Timestamp(milliseconds: now.milliseconds - 86_400_000))
+        let store = try TestStore()
+        // Each purchase is a millisecond later than the one before, and none may be later than the server's clock.
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000) - 3_600_000)
+        var world = World(
+            selling: [.subscription("com.example.notes.pro", Period(1, .month))],
+            in: AppIdentity(bundleId: Self.bundleId, appAppleId: 1), at: now)
         var arguments = ["--database", "sqlite:\(folder.path)/ledger.sqlite"]
-        for (index, root) in try authority.roots.enumerated() {
+        for (index, root) in store.signer.authority.roots.enumerated() {
             let file = folder.appendingPathComponent("root\(index).der")
             try Data(root).write(to: file)
             arguments += ["--root", file.path]
@@ -41,7 +47,8 @@ import Testing
         try #require(created.status == 0, "\(created.error)")
         let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
 
-        let seed = UInt64.random(in: 0...UInt64.max)
+        // The instants of the kills follow from the seed, but not what the server has done by then.
+        let seed = Seeds.first(1)[0]
         var random = SeededRandom(seed: seed)
         var waiting: [Purchase] = []
         var answered: [String] = []
@@ -53,10 +60,7 @@ import Testing
                 #expect(found.status == 200, "seed \(seed), round \(round): \(id) was answered 200 and is lost")
             }
             for number in 0..<Self.perRound {
-                waiting.append(
-                    try Self.purchase(
-                        "\(round * Self.perRound + number + 1)", at: now, by: authority, isNotification: number % 3 > 0)
-                )
+                waiting.append(try Self.purchase(in: &world, signedBy: store.signer, isNotification: number % 3 > 0))
             }
             let delay = Duration.milliseconds(Int.random(in: 0..<400, using: &random))
             // Everything without an answer is sent again, as the App Store does with notifications.
@@ -75,7 +79,8 @@ import Testing
                 try await server.send(.GET, "/v1/transactions/\(id)", key: key).status == 200, "seed \(seed): \(id)")
         }
         while try await reader.page(from: server, key: key) > 0 {}
-        let all = Set((1...(Self.rounds * Self.perRound)).map(String.init))
+        let all = Set(world.subscriptions.keys)
+        #expect(all.count == Self.rounds * Self.perRound)
         #expect(Set(reader.started) == all, "seed \(seed)")
         #expect(reader.started.count == all.count, "seed \(seed): a start was published twice")
         // The reader that read during the whole test must have received the same events as a new reader.
@@ -163,33 +168,18 @@ import Testing
         return try await server.send(.POST, "/v1/customers/\(purchase.id)/purchases", purchase.body, key: key).status
     }
 
+    /// A new customer's purchase.
     private static func purchase(
-        _ id: String, at now: Timestamp, by authority: CertificateAuthority, isNotification: Bool
+        in world: inout World, signedBy signer: WorldSigner, isNotification: Bool
     ) throws -> Purchase {
-        var payload = JWSTransactionDecodedPayload()
-        payload.transactionId = id
-        payload.originalTransactionId = id
-        payload.bundleId = bundleId
-        payload.environment = Open(.production)
-        payload.productId = "com.example.notes.pro"
-        payload.type = Open(.autoRenewableSubscription)
-        payload.purchaseDate = now
-        payload.expiresDate = Timestamp(milliseconds: now.milliseconds + 30 * 86_400_000)
-        payload.signedDate = now
-        let token = try authority.sign(payload)
-        guard isNotification else {
-            return Purchase(id: id, isNotification: false, body: #"{"document":"\#(token)"}"#)
-        }
-        var data = NotificationData()
-        data.bundleId = bundleId
-        data.environment = Open(.production)
-        data.signedTransactionInfo = token
-        var notification = ResponseBodyV2DecodedPayload()
-        notification.notificationType = Open(.subscribed)
-        notification.notificationUUID = "notification \(id)"
-        notification.signedDate = now
-        notification.data = data
-        return Purchase(
-            id: id, isNotification: true, body: #"{"signedPayload":"\#(try authority.sign(notification))"}"#)
+        let occurrence = try world.sell("com.example.notes.pro")
+        let transaction = try #require(occurrence.transaction)
+        let body =
+            if isNotification {
+                #"{"signedPayload":"\#(try signer.notification(occurrence, from: world.catalogue))"}"#
+            } else {
+                #"{"document":"\#(try signer.sign(transaction, at: occurrence.date))"}"#
+            }
+        return Purchase(id: transaction.transactionId ?? "", isNotification: isNotification, body: body)
     }
 }

@@ -28,20 +28,22 @@ public enum TestData {
     }
 }
 
-/// A small random number generator with a seed, so that a failing case can be repeated (SplitMix64, by Steele, Lea and
-/// Flood).
-public struct SeededRandom: RandomNumberGenerator, Sendable {
-    private var state: UInt64
+/// The seeds of random tests. The environment variable `QUITTANCE_SEED` takes the place of them all, so that a failure
+/// can be repeated; with `QUITTANCE_SOAK` there are many more.
+public enum Seeds {
+    private static let environment = ProcessInfo.processInfo.environment
 
-    public init(seed: UInt64) {
-        state = seed
+    /// Whether there is time for many more random tests than in an ordinary run.
+    public static let isSoak = environment["QUITTANCE_SOAK"] != nil
+
+    /// - Parameter soak: How many with `QUITTANCE_SOAK`, if not as many as without.
+    public static func first(_ count: UInt64, soak: UInt64? = nil) -> [UInt64] {
+        environment["QUITTANCE_SEED"].flatMap { UInt64($0) }.map { [$0] } ?? Array(0..<(isSoak ? soak ?? count : count))
     }
 
-    public mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
+    /// Seeds in blocks, for tests that are too short to be reported one by one.
+    public static func blocks(_ count: UInt64, of size: Int, soak: UInt64? = nil) -> [[UInt64]] {
+        let all = first(count, soak: soak)
+        return stride(from: 0, to: all.count, by: size).map { Array(all[$0..<min($0 + size, all.count)]) }
     }
 }

@@ -42,7 +42,8 @@ struct Case: Sendable {
     }
 }
 
-/// An App Store that signs any document, and a verifier that trusts it.
+/// An App Store that signs any document, and a verifier that trusts it. The cases are documents at the bounds, which a
+/// simulated world does not lead to, with certificates that are in no cache.
 struct Store: Sendable {
     static let now = Timestamp(milliseconds: 1_750_000_000_000)
     let authority: CertificateAuthority

@@ -15,10 +15,14 @@ struct SignedTokens: Sendable {
     private let verifier: AppStoreVerifier
 
     init(_ count: Int) throws {
-        let authority = try CertificateAuthority(from: Timestamp(milliseconds: Self.now.milliseconds - 86_400_000))
-        let signer = try authority.tokenSigner()
-        lines = try (1...count).map { try signer.sign(Array(Self.payload($0).utf8)) }
-        let root = try authority.roots[0]
+        let signer = WorldSigner(try StoreAuthority.fixture())
+        let renewal = try Self.renewal()
+        lines = try (1...count).map { number in
+            var transaction = renewal
+            transaction.transactionId = "\(number)"
+            return try signer.sign(transaction, at: Self.now)
+        }
+        let root = signer.authority.roots[0]
         verifier = AppStoreVerifier(
             apps: .only([AppIdentity(bundleId: "com.example.notes")]), environments: [.production],
             roots: try TrustRoots(reading: root))
@@ -51,16 +55,17 @@ struct SignedTokens: Sendable {
         }
     }
 
-    private static func payload(_ id: Int) -> String {
-        """
-        {"transactionId":"\(id)","originalTransactionId":"710001234500000","webOrderLineItemId":"710000567890123",\
-        "bundleId":"com.example.notes","productId":"com.example.notes.premium.yearly","subscriptionGroupIdentifier":\
-        "20567890","purchaseDate":1749900000000,"originalPurchaseDate":1718364000000,"expiresDate":1781436000000,\
-        "quantity":1,"type":"Auto-Renewable Subscription","appAccountToken":"7f3d2c1b-5a49-4e8d-b6c7-1f0e2d3c4b5a",\
-        "inAppOwnershipType":"PURCHASED","signedDate":1750000000000,"environment":"Production","transactionReason":\
-        "RENEWAL","storefront":"USA","storefrontId":"143441","price":49990,"currency":"USD","offerType":2,\
-        "offerIdentifier":"com.example.notes.winter.2025","offerDiscountType":"PAY_AS_YOU_GO","offerPeriod":"P1M",\
-        "appTransactionId":"704567890123456789"}
-        """
+    /// The renewal of a subscription with an offer.
+    private static func renewal() throws -> JWSTransactionDecodedPayload {
+        var world = World(
+            seed: 1, catalogue: .example(bundleId: "com.example.notes", appAppleId: 1_234_567_890),
+            now: Timestamp(milliseconds: now.milliseconds - 40 * 86_400_000))
+        try world.addCustomer("anna")
+        let id = try world.buy("com.example.notes.pro.monthly", by: "anna", PurchaseOptions(offer: "three-months"))
+        world.advance(to: now)
+        guard let chain = world.subscriptions[id ?? ""] else { throw NothingSold() }
+        return chain.current
     }
+
+    private struct NothingSold: Error {}
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreSimulator
+
 /// Requests as they go over the wire.
 enum HTTPRequest {
     static func get(_ path: String, headers: String = "") -> [UInt8] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreSimulator
 import Foundation
 
 /// Sends requests over loopback. Each connection sends the next request as soon as its last is answered.

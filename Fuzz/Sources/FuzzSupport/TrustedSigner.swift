@@ -6,14 +6,12 @@ import AppStoreTrust
 
 /// A trusted signer that signs any payload.
 public enum TrustedSigner {
-    private static let authority = requireNoError("an authority can be made") {
-        try CertificateAuthority(from: SignedForm.now)
-    }
-
-    private static let plan = requireNoError("a token can be planned") { try TokenPlan("{}", by: authority.tokens) }
+    private static let signer = requireNoError("there are signers") { WorldSigner(try StoreAuthority.fixture()) }
 
     private static let verifier: AppStoreVerifier = {
-        let roots = requireNoError("roots can be read") { try authority.roots.map { try TrustRoots(reading: $0) } }
+        let roots = requireNoError("roots can be read") {
+            try signer.authority.roots.map { try TrustRoots(reading: $0) }
+        }
         return AppStoreVerifier(
             apps: .any, environments: Set(Environment.allCases), roots: roots.reduce(.apple) { $0.union($1) })
     }()
@@ -21,10 +19,8 @@ public enum TrustedSigner {
     /// Requires that a payload of any kind, signed by this signer, verifies unchanged or is refused for its content.
     public static func requireTrusted(_ payload: [UInt8], _ json: JSONValue) {
         guard SignedKind(recognizing: json) != nil else { return }
-        var plan = plan
-        plan.payload = payload
-        let token = requireNoError("a payload can be signed") { [plan] in try plan.signed() }
         let (verifier, now) = (verifier, SignedForm.now)
+        let token = requireNoError("a payload can be signed") { try signer.token(payload, at: now) }
         let outcome = synchronously {
             do throws(VerificationError) {
                 let verified = try await verifier.verify(jws: token.utf8, at: now)

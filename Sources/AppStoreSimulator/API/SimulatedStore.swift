@@ -29,7 +29,7 @@ public struct SimulatedStore: Sendable {
     /// How many of the world's occurrences have been published.
     var published: Int
     /// Decides about faults.
-    var random: FaultGenerator
+    var random: SeededRandom
     /// The calls of the present second of the wall clock.
     var calls = CallBudget()
 
@@ -42,7 +42,7 @@ public struct SimulatedStore: Sendable {
         self.key = key
         self.faults = faults
         published = world.occurrences.count
-        random = FaultGenerator(seed: seed)
+        random = SeededRandom(seed: seed)
     }
 }
 

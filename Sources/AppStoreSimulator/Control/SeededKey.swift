@@ -5,7 +5,7 @@
 extension StoreKey {
     /// Creates the key of a seed, the same in every process, so that a client under test can be set up once.
     public init(seed: UInt64) throws(SimulatorError) {
-        var generator = FaultGenerator(seed: seed)
+        var generator = SeededRandom(seed: seed)
         try self.init(using: &generator)
     }
 }

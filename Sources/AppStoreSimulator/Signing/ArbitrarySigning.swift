@@ -9,7 +9,7 @@ extension CertificateAuthority {
     package func sign(tokenPayload payload: [UInt8], headerMembers members: String = "") throws -> String {
         var plan = try TokenPlan("", by: tokens)
         plan.payload = payload
-        plan.header = "{" + members + plan.plainHeader.dropFirst()
+        plan.headerMembers = members
         return try plan.signed()
     }
 
@@ -18,7 +18,8 @@ extension CertificateAuthority {
     /// - Parameter members: JSON members to insert before the header's own, each followed by a comma.
     package func tokenSigner(headerMembers members: String = "") throws -> TokenSigner {
         var plan = try TokenPlan("", by: tokens)
-        plan.header = "{" + members + plan.plainHeader.dropFirst()
+        plan.headerMembers = members
+        plan.header = plan.plainHeader
         return TokenSigner(plan: plan)
     }
 

@@ -9,8 +9,10 @@ package struct TokenPlan: Sendable {
     package var algorithm = "ES256"
     /// `x5c`: leaf, intermediate, root, each as DER.
     package var chain: [[UInt8]]
-    /// The header as JSON; if `nil`, it consists of `algorithm` and `chain`.
+    /// The header as JSON; if `nil`, it consists of `headerMembers`, `algorithm` and `chain`.
     package var header: String?
+    /// JSON members to insert before the header's own, each followed by a comma.
+    package var headerMembers = ""
     package var payload: [UInt8]
     package var key: SigningKey
     /// Changes the valid signature.
@@ -36,10 +38,10 @@ package struct TokenPlan: Sendable {
         return try text("\(input).\(Self.base64URL(signature))")
     }
 
-    /// The header of `algorithm` and `chain`.
+    /// The header of `headerMembers`, `algorithm` and `chain`.
     package var plainHeader: String {
         let x5c = chain.map { #""\#(Data($0).base64EncodedString())""# }.joined(separator: ",")
-        return #"{"alg":"\#(algorithm)","x5c":[\#(x5c)]}"#
+        return #"{\#(headerMembers)"alg":"\#(algorithm)","x5c":[\#(x5c)]}"#
     }
 
     package static func base64URL(_ bytes: [UInt8]) -> String {

@@ -7,6 +7,9 @@ public import ReceiptCoding
 public struct WorldSigner: Sendable {
     /// The signers, whose roots the tested server trusts.
     public let authority: StoreAuthority
+    /// JSON members to insert before those of each token's header, each followed by a comma: with them, tests make
+    /// headers as long as Apple's.
+    package var headerMembers = ""
 
     /// Creates a signer.
     public init(_ authority: StoreAuthority) {
@@ -14,8 +17,14 @@ public struct WorldSigner: Sendable {
     }
 
     private func token(_ payload: some Encodable & SignedPayload, at date: Timestamp) throws -> String {
-        let text = Array(try JSONValue(encoding: payload).compactText.utf8)
-        return try TokenPlan(text, by: authority.tokens(at: date)).signed()
+        try token(Array(JSONValue(encoding: payload).compactText.utf8), at: date)
+    }
+
+    /// Signs any bytes as the payload of a token: tests let the App Store sign what it never would.
+    package func token(_ payload: [UInt8], at date: Timestamp) throws -> String {
+        var plan = TokenPlan(payload, by: authority.tokens(at: date))
+        plan.headerMembers = headerMembers
+        return try plan.signed()
     }
 
     /// A signed app receipt: PKCS#7 as DER.
@@ -59,7 +68,7 @@ public struct WorldSigner: Sendable {
     /// - Parameter change: Changes the payload before it is signed.
     public func notification(
         _ occurrence: Occurrence, from catalogue: StoreCatalogue,
-        changed change: (inout ResponseBodyV2DecodedPayload) -> Void = { _ in }
+        changed change: (inout ResponseBodyV2DecodedPayload) throws -> Void = { _ in }
     ) throws -> String {
         var payload = ResponseBodyV2DecodedPayload()
         payload.notificationType = Open(occurrence.notice.type)
@@ -79,7 +88,7 @@ public struct WorldSigner: Sendable {
             data.signedAppTransactionInfo = try sign(app, at: occurrence.date)
             payload.appData = data
         }
-        change(&payload)
+        try change(&payload)
         return try token(payload, at: occurrence.date)
     }
 

@@ -3,7 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// Sample values for the requirements.
+/// Sample values for the requirements. A storage is asked to keep what no App Store signs, such as the greatest numbers
+/// and texts that are awkward to store, and those who write one need no simulator.
 enum Sample {
     static let production = LedgerScope(bundleId: "com.example.one", environment: .production)
     static let sandbox = LedgerScope(bundleId: "com.example.one", environment: .sandbox)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A small random number generator with a seed: the same seed decides the same faults (SplitMix64, by Steele, Lea and
-/// Flood).
-struct FaultGenerator: RandomNumberGenerator, Sendable {
+/// A small random number generator with a seed: the same seed gives the same numbers in every process, so that a run
+/// can be repeated (SplitMix64, by Steele, Lea and Flood).
+package struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
-    init(seed: UInt64) {
+    package init(seed: UInt64) {
         state = seed
     }
 
-    mutating func next() -> UInt64 {
+    package mutating func next() -> UInt64 {
         state &+= 0x9e37_79b9_7f4a_7c15
         var mixed = state
         mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9

@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
-import AppStoreSimulator
-import TestData
+package import AppStoreModel
+package import AppStoreSimulator
+package import AppStoreTrust
 
 /// A world in which random things happen to customers and families: the same ones for the same seed.
-struct RandomWorld {
-    static let start = Timestamp(milliseconds: 1_769_851_800_000)  // 2026-01-31T09:30:00Z
+package struct RandomWorld: Sendable {
+    package static let start = Timestamp(milliseconds: 1_769_851_800_000)  // 2026-01-31T09:30:00Z
 
-    var world: World
+    package static let app = AppIdentity(bundleId: "com.example", appAppleId: 1_500_000_001)
+
+    package var world: World
     private var random: SeededRandom
     private var names: [String] = []
 
     /// - Parameters:
     ///   - customers: How many. Every fourth one is in the sandbox, and two of production are a family.
     ///   - days: How long they live. Two years more pass after that, in which nothing but time acts.
-    init(seed: UInt64, customers: Int = 5, days: Int64 = 730, actions: Int = 40) throws {
+    package init(seed: UInt64, customers: Int = 5, days: Int64 = 730, actions: Int = 40) throws {
+        try self.init(seed: seed, newCustomers: customers)
+        let steps = Int64(customers * actions)
+        for _ in 0..<steps { step(hours: 2 * 24 * days / steps) }
+        pass(hours: 24 * 400)
+    }
+
+    /// A world whose customers have bought nothing yet.
+    package init(seed: UInt64, newCustomers customers: Int) throws {
         world = World(seed: seed, catalogue: Self.catalogue(seed), now: Self.start)
         random = SeededRandom(seed: seed)
         names = (0..<customers).map { "customer \($0)" }
@@ -26,12 +36,14 @@ struct RandomWorld {
                 hasAccount: index % 3 != 2)
         }
         if customers > 2 { try world.makeFamily(of: [names[0], names[1]]) }
-        let steps = Int64(customers * actions)
-        for _ in 0..<steps {
-            pass(hours: Int64.random(in: 0...(2 * 24 * days / steps), using: &random))
-            act()
-        }
-        pass(hours: 24 * 400)
+    }
+
+    /// Lets some time pass, then one thing happen.
+    ///
+    /// - Parameter hours: The longest time.
+    package mutating func step(hours: Int64) {
+        pass(hours: Int64.random(in: 0...hours, using: &random))
+        act()
     }
 
     private mutating func pass(hours: Int64) {
@@ -39,7 +51,7 @@ struct RandomWorld {
     }
 
     private static func catalogue(_ seed: UInt64) -> StoreCatalogue {
-        var catalogue = StoreCatalogue(bundleId: "com.example", appAppleId: 1_500_000_001)
+        var catalogue = StoreCatalogue(bundleId: app.bundleId, appAppleId: app.appAppleId ?? 0)
         for (id, level, period, price) in [
             ("gold.month", 1, Period(1, .month), 9990), ("gold.year", 1, Period(1, .year), 99_990),
             ("silver.month", 2, Period(1, .month), 4990), ("silver.week", 2, Period(1, .week), 1990),
