@@ -25,6 +25,8 @@ let package = Package(
         .library(name: "PurchaseLedger", targets: ["PurchaseLedger"]),
         .library(name: "PurchaseLedgerTesting", targets: ["PurchaseLedgerTesting"]),
         .library(name: "LedgerSQLite", targets: ["LedgerSQLite"]),
+        .library(name: "Reconciliation", targets: ["Reconciliation"]),
+        .library(name: "LedgerSimulation", targets: ["LedgerSimulation"]),
         .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
         .library(name: "SimulatorServer", targets: ["SimulatorServer"]),
         .executable(name: "quittance", targets: ["quittance"]),
@@ -96,6 +98,15 @@ let package = Package(
             ]
         ),
         .target(
+            name: "Reconciliation", dependencies: ["AppStoreAPI", "AppStoreModel", "AppStoreTrust", "PurchaseLedger"]),
+        .target(
+            name: "LedgerSimulation",
+            dependencies: [
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger",
+                "PurchaseLedgerTesting", "Reconciliation",
+            ]
+        ),
+        .target(
             name: "PurchaseServer",
             dependencies: [
                 "AppStoreAPI",
@@ -143,6 +154,7 @@ let package = Package(
                 "AppStoreSimulator",
                 "AppStoreTrust",
                 "LedgerSQLite",
+                "LedgerSimulation",
                 "PurchaseLedger",
                 "PurchaseServer",
                 "ReceiptCoding",
@@ -241,6 +253,13 @@ let package = Package(
                 "TestData",
                 "TestWorld",
                 .product(name: "GRDB", package: "GRDB.swift"),
+            ]
+        ),
+        .testTarget(
+            name: "ReconciliationTests",
+            dependencies: [
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSimulation",
+                "PurchaseLedger", "PurchaseLedgerTesting", "Reconciliation",
             ]
         ),
         .testTarget(

@@ -62,6 +62,7 @@ extension SQLiteLedgerSession {
         snapshot.names = try query.names.filter(isStored)
         for name in query.documents { snapshot.documents[name] = try document(name) }
         for key in query.evidence { snapshot.evidence[key] = try evidence(for: key) }
+        for id in query.jobs { snapshot.jobs[id] = try job(id) }
         for bundleId in query.catalogues { snapshot.catalogues[bundleId] = try catalogue(of: bundleId) }
         return snapshot
     }
@@ -98,6 +99,8 @@ extension SQLiteLedgerSession {
         for event in changes.events { try append(event) }
         for key in changes.apiKeys { try put(key) }
         for (bundleId, digest) in changes.catalogues { try put(catalogue: digest, of: bundleId) }
+        for id in changes.erasedJobs { try erase(id) }
+        for job in changes.jobs { try put(job) }
     }
 
     /// Writes a row that nothing reads.

@@ -202,6 +202,16 @@ extension SQLiteLedgerStorage {
         try await read { try $0.scanChains(after: cursor, limit: limit) }
     }
 
+    public func dueJobs(
+        _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
+    ) async throws -> [Job] {
+        try await read { try $0.dueJobs(kind, in: scope, at: now, limit: limit) }
+    }
+
+    public func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
+        try await read { try $0.scanJobs(after: cursor, limit: limit) }
+    }
+
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await read { try $0.lastNotification(among: count) }
     }

@@ -11,12 +11,18 @@ public struct LedgerRules: Hashable, Sendable {
     /// Whether documents stay when a customer is deleted, for example because the law requires records to be kept.
     public var keepsEvidence: Bool
 
+    /// The bundle ids of the apps about which a worker asks the App Store. The ledger stores ``Job``s for it: only for
+    /// these apps, since jobs that nobody does would pile up.
+    public var asksAppStore: Set<String>
+
     public init(
-        catalogues: [String: Catalogue] = [:], claimPolicy: ClaimPolicy = .accountTokenWins, keepsEvidence: Bool = false
+        catalogues: [String: Catalogue] = [:], claimPolicy: ClaimPolicy = .accountTokenWins,
+        keepsEvidence: Bool = false, asksAppStore: Set<String> = []
     ) {
         self.catalogues = catalogues
         self.claimPolicy = claimPolicy
         self.keepsEvidence = keepsEvidence
+        self.asksAppStore = asksAppStore
     }
 
     /// The catalogue of an app.

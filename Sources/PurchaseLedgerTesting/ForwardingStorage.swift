@@ -52,6 +52,16 @@ extension ForwardingStorage {
         try await target.scanChains(after: cursor, limit: limit)
     }
 
+    public func dueJobs(
+        _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
+    ) async throws -> [Job] {
+        try await target.dueJobs(kind, in: scope, at: now, limit: limit)
+    }
+
+    public func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
+        try await target.scanJobs(after: cursor, limit: limit)
+    }
+
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await target.lastNotification(among: count)
     }

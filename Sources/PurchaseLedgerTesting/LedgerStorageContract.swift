@@ -40,7 +40,7 @@ public struct LedgerStorageContract: Sendable {
         }
     }
 
-    static let requirements = commits + concurrency + records + customers + documents + scans + events + others
+    static let requirements = commits + concurrency + records + customers + documents + scans + jobs + events + others
 }
 
 /// The error for a storage that does not meet a requirement.
@@ -137,5 +137,6 @@ extension LedgerQuery {
             customers.formUnion(record.ids.map { CustomerID($0, of: record.customer.bundleId) })
         }
         catalogues = Set(changes.catalogues.keys)
+        jobs = Set(changes.jobs.map(\.id)).union(changes.erasedJobs)
     }
 }

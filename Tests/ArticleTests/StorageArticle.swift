@@ -81,6 +81,16 @@ private struct SharedStorage: LedgerStorage {
         try await database.memory.scanChains(after: cursor, limit: limit)
     }
 
+    func dueJobs(
+        _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
+    ) async throws -> [Job] {
+        try await database.memory.dueJobs(kind, in: scope, at: now, limit: limit)
+    }
+
+    func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
+        try await database.memory.scanJobs(after: cursor, limit: limit)
+    }
+
     func lastNotification(among count: Int) async throws -> Timestamp? {
         try await database.memory.lastNotification(among: count)
     }

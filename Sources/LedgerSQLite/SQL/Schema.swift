@@ -20,6 +20,7 @@ package enum Schema {
             for table in ["statements", "residue"] { try connection.execute(sql: addOffers(to: table)) }
             try connection.execute(sql: addCommitments)
         }
+        migrator.registerMigration("018 jobs") { try $0.execute(sql: jobs) }
         return migrator
     }
 
@@ -83,6 +84,21 @@ extension Schema {
         ALTER TABLE chains ADD COLUMN publishedCommitmentWillRenew INTEGER;
         ALTER TABLE events ADD COLUMN beforeCommitmentWillRenew INTEGER;
         ALTER TABLE events ADD COLUMN afterCommitmentWillRenew INTEGER;
+        """
+
+    private static let jobs = """
+        CREATE TABLE jobs (
+            number INTEGER PRIMARY KEY,
+            kind TEXT NOT NULL,
+            scope INTEGER NOT NULL REFERENCES scopes,
+            name TEXT NOT NULL,
+            dueAt INTEGER NOT NULL,
+            attempts INTEGER NOT NULL,
+            payload BLOB NOT NULL,
+            failure TEXT,
+            UNIQUE (kind, scope, name)
+        ) STRICT;
+        CREATE INDEX jobsDue ON jobs (kind, scope, dueAt);
         """
 
     /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. In an earlier

@@ -150,6 +150,16 @@ extension LedgerDraft {
     }
 }
 
+// MARK: - Jobs
+
+extension LedgerDraft {
+    /// A stored job; `nil` if there is none.
+    mutating func job(_ id: Job.ID) -> Job? {
+        if !loaded.query.jobs.contains(id) { missing.jobs.insert(id) }
+        return loaded.jobs[id]
+    }
+}
+
 // MARK: - Events
 
 extension LedgerDraft {
@@ -186,6 +196,7 @@ extension LedgerDraft {
         let old = record.report
         let new = ChainReport(record.chain, rules.catalogue(record.key.scope), at: instant)
         record.report = new
+        if new.state.status != old?.state.status { wantStatus(of: record, since: instant) }
         for change in new.changes(since: old, record.chain) {
             var event = LedgerEvent(change.kind, in: record.key.scope, at: now)
             event.effectiveAt = effectiveAt

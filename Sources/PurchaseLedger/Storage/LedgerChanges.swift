@@ -24,6 +24,10 @@ public struct LedgerChanges: Sendable {
     /// The digest of the catalogue with which all chains of an app were evaluated, by bundle id. It is empty if there
     /// was no catalogue.
     public var catalogues: [String: [UInt8]] = [:]
+    /// Jobs, to insert or to replace those with the same id.
+    public var jobs: [Job] = []
+    /// Jobs to erase. None of them is among ``jobs``.
+    public var erasedJobs: Set<Job.ID> = []
 
     public init() {}
 
@@ -31,6 +35,7 @@ public struct LedgerChanges: Sendable {
     public var isEmpty: Bool {
         documents.isEmpty && chains.isEmpty && customers.isEmpty && erasedCustomers.isEmpty
             && movedEvidence.isEmpty && erasedChains.isEmpty && events.isEmpty && apiKeys.isEmpty && catalogues.isEmpty
+            && jobs.isEmpty && erasedJobs.isEmpty
     }
 }
 

@@ -24,6 +24,8 @@ public struct LedgerQuery: Hashable, Sendable {
     public var evidence: Set<ChainKey> = []
     /// Bundle ids of apps. Their ``LedgerChanges/catalogues`` are loaded.
     public var catalogues: Set<String> = []
+    /// The jobs to load.
+    public var jobs: Set<Job.ID> = []
 
     public init() {}
 
@@ -46,6 +48,7 @@ public struct LedgerQuery: Hashable, Sendable {
         query.documents.formUnion(other.documents)
         query.evidence.formUnion(other.evidence)
         query.catalogues.formUnion(other.catalogues)
+        query.jobs.formUnion(other.jobs)
         return query
     }
 }
@@ -73,6 +76,8 @@ public struct LedgerSnapshot: Sendable {
     public var evidence: [ChainKey: [DocumentReference]] = [:]
     /// The ``LedgerChanges/catalogues`` that were committed last, by bundle id.
     public var catalogues: [String: [UInt8]] = [:]
+    /// The jobs of the query that exist.
+    public var jobs: [Job.ID: Job] = [:]
 
     public init(_ query: LedgerQuery) {
         self.query = query

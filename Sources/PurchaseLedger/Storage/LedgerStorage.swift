@@ -49,6 +49,15 @@ public protocol LedgerStorage: Sendable {
     /// The chains after a cursor, at most `limit`, in any order: all that have or had facts or documents.
     func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey>
 
+    /// The jobs of a kind in an app and environment that are due at `now`, the earliest first, at most `limit`.
+    func dueJobs(_ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int) async throws -> [Job]
+
+    /// The jobs after a cursor, at most `limit`, in any order. Each job that was stored when the scan began, and still
+    /// is, is found once.
+    ///
+    /// - Parameter cursor: `nil` for the beginning.
+    func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job>
+
     /// When the newest notification arrived; `nil` if there is none among the last `count` documents.
     func lastNotification(among count: Int) async throws -> Timestamp?
 

@@ -45,6 +45,23 @@ public final class MemoryLedgerStorage: LedgerStorage {
         state.withLock { Self.page($0.order.map(Optional.some), after: cursor, limit) }
     }
 
+    public func dueJobs(
+        _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
+    ) async throws -> [Job] {
+        let jobs = state.withLock { $0.jobs.values }
+        let due = jobs.filter { $0.id.kind == kind && $0.id.scope == scope && $0.dueAt <= now }
+        return Array(due.sorted { ($0.dueAt, $0.id.name) < ($1.dueAt, $1.id.name) }.prefix(max(0, limit)))
+    }
+
+    /// In the order of their names, so that a job that is erased or stored meanwhile moves no other.
+    public func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
+        let jobs = state.withLock { $0.jobs.values }.map { (place: $0.id.place, job: $0) }
+        let rest = jobs.filter { $0.place > cursor?.rawValue ?? "" }.sorted { $0.place < $1.place }
+        let page = rest.prefix(max(1, limit))
+        let next = page.count < rest.count ? page.last.map { ScanCursor(rawValue: $0.place) } : nil
+        return ScanPage(items: page.map(\.job), next: next)
+    }
+
     private static func page<Item>(_ all: [Item?], after cursor: ScanCursor?, _ limit: Int) -> ScanPage<Item> {
         let start = min(all.count, max(0, cursor.flatMap { Int($0.rawValue) } ?? 0))
         let end = min(all.count, start + max(1, limit))
@@ -74,6 +91,7 @@ private struct State {
     var events: [String: EventList] = [:]
     var apiKeys: [APIKey] = []
     var catalogues: [String: [UInt8]] = [:]
+    var jobs: [Job.ID: Job] = [:]
 
     struct Document {
         var stored: StoredDocument
@@ -114,6 +132,7 @@ extension State {
             snapshot.evidence[key] = about.map { DocumentReference($0.stored.name, about: $0.chains) }
         }
         snapshot.catalogues = catalogues.filter { query.catalogues.contains($0.key) }
+        snapshot.jobs = jobs.filter { query.jobs.contains($0.key) }
         return snapshot
     }
 
@@ -160,6 +179,8 @@ extension State {
         for event in changes.events { append(event) }
         for key in changes.apiKeys { apiKeys = apiKeys.filter { $0.id != key.id } + [key] }
         catalogues.merge(changes.catalogues) { $1 }
+        for id in changes.erasedJobs { jobs[id] = nil }
+        for job in changes.jobs { jobs[job.id] = job }
     }
 
     private mutating func store(_ new: NewDocument) {
@@ -200,5 +221,12 @@ extension State {
             erased += count
         }
         return erased
+    }
+}
+
+extension Job.ID {
+    /// A text that is unique among jobs.
+    fileprivate var place: String {
+        [kind.rawValue, scope.bundleId, scope.environment.rawValue, name].joined(separator: "\u{0}")
     }
 }

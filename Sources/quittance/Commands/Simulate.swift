@@ -88,7 +88,22 @@ struct Simulate: AsyncParsableCommand {
         completion: .directory)
     var out: String?
 
+    @Flag(
+        help: """
+            Run no simulator: check Quittance itself. Customers live through --days while deliveries are lost, storage \
+            stops and the App Store is down, and each day their entitlements are compared with what was sold. \
+            --seed chooses the course of events.
+            """)
+    var check = false
+
+    @Option(help: "How many days a --check takes, in the customers' time.")
+    var days = 365
+
+    @Option(help: "How many customers a --check has.")
+    var customers = 12
+
     func validate() throws {
+        guard days > 0, customers > 0 else { throw ValidationError("--days and --customers take numbers above 0.") }
         guard ServerConfiguration.isHostname(host) else {
             throw ValidationError("--host takes \(ServerConfiguration.expectedHostname).")
         }
@@ -119,6 +134,7 @@ struct Simulate: AsyncParsableCommand {
     }
 
     func run() async throws {
+        if check { return try await runCheck() }
         ServerSignals.ignoreHangup()
         var logger = Logger(label: "quittance") { _ in
             LineLogHandler(.text, now: SystemClock.now, write: Terminal.printError)

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreAPI
+public import AppStoreModel
+public import AppStoreSimulator
+public import AppStoreTrust
+public import PurchaseLedger
+import PurchaseLedgerTesting
+public import Reconciliation
+
+/// What to simulate. The same plan gives the same course of events, on every machine.
+public struct SimulationPlan: Hashable, Sendable {
+    /// Decides about everything that is random.
+    public var seed: UInt64
+    /// How many days the customers live.
+    public var days: Int
+    /// How many customers there are. Every fourth one is in the sandbox.
+    public var customers: Int
+    /// Whether deliveries are lost, doubled, late and in disorder, storage and network fail, and clocks jump.
+    public var isUnkind = true
+    /// Whether no notification arrives at all.
+    public var losesAll = false
+
+    public init(seed: UInt64, days: Int, customers: Int) {
+        (self.seed, self.days, self.customers) = (seed, days, customers)
+    }
+}
+
+/// What a simulation saw.
+public struct SimulationReport: Hashable, Sendable, CustomStringConvertible {
+    /// Events in the simulated App Store.
+    public var occurrences = 0
+    /// Notifications that arrived, doubled ones included.
+    public var deliveries = 0
+    /// Those that were acknowledged.
+    public var acknowledged = 0
+    /// Requests to the simulated App Store.
+    public var requests = 0
+    /// How often the storage stopped.
+    public var stops = 0
+    /// How often a customer's entitlements were compared with what was sold.
+    public var comparisons = 0
+    /// Events of the ledger.
+    public var events = 0
+
+    /// One line.
+    public var description: String {
+        "\(occurrences) occurrences, \(deliveries) deliveries, \(acknowledged) acknowledged, \(requests) requests, "
+            + "\(stops) stops, \(comparisons) comparisons, \(events) events"
+    }
+}
+
+/// What a simulation found: with the seed in the plan it happens again.
+public struct SimulationFailure: Error, CustomStringConvertible {
+    /// What was simulated.
+    public var plan: SimulationPlan
+    /// The day on which the fault was found; the first is 0.
+    public var day: Int
+    /// What was expected and what was found.
+    public var sentence: String
+
+    /// The sentence, and how to see it again.
+    public var description: String {
+        "Seed \(plan.seed), \(plan.days) days, \(plan.customers) customers, day \(day): \(sentence)"
+    }
+}
+
+/// Customers of a simulated App Store, a ledger that hears of them by notifications and by asking, and an auditor who
+/// compares the two every day.
+///
+/// Everything runs in one task, with the time of the simulated App Store. The storage is in memory. It makes each
+/// decision twice, and stops between any two steps; then everything but the storage is lost and starts again.
+public struct Simulation {
+    private let plan: SimulationPlan
+    private let clock: SimulationClock
+    private let transport: SimulatedTransport
+    private let trouble: Trouble
+    private let memory = MemoryLedgerStorage()
+    private let storage: StoppingStorage
+    private let verifier: AppStoreVerifier
+    private let key: InAppPurchaseKey
+    private let life: SimulatedLife
+    private var random: SeededGenerator
+    private var acknowledged: Set<Provenance> = []
+    private var report = SimulationReport()
+    private var reconcilers: [Reconciler] = []
+
+    private static let start = Timestamp(milliseconds: 1_769_851_800_000)  // 2026-01-31T09:30:00Z
+    private static let bundleId = "com.example"
+    private static let environments: [Environment] = [.production, .sandbox]
+    /// A step of the simulation in milliseconds: three hours.
+    private static let step: Int64 = 10_800_000
+    /// How long before a comparison nothing may have changed for a customer, in milliseconds: what is younger may be on
+    /// its way.
+    private static let settling: Int64 = 3_600_000
+
+    public init(_ plan: SimulationPlan) throws {
+        self.plan = plan
+        random = SeededGenerator(seed: plan.seed)
+        var world = World(seed: plan.seed, catalogue: SimulatedLife.catalogue, now: Self.start)
+        world.sandboxSpeed = .oneHour
+        life = try SimulatedLife(&world, customers: plan.customers)
+        let authority = try StoreAuthority.fixture()
+        let storeKey = try StoreKey(seed: plan.seed)
+        var store = SimulatedStore(world, WorldSigner(authority), storeKey, seed: plan.seed)
+        store.notificationURLs = [.production: "production", .sandbox: "sandbox"]
+        if plan.isUnkind { store.faults = Self.faults }
+        if plan.losesAll { store.faults.losses = 1 }
+        clock = SimulationClock(Self.start)
+        let clock = clock
+        transport = SimulatedTransport(store, wall: { clock.now })
+        trouble = Trouble(seed: plan.seed &+ 1)
+        storage = StoppingStorage(around: UnsteadyStorage(around: memory), trouble)
+        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
+        verifier = AppStoreVerifier(
+            apps: .only([AppIdentity(bundleId: Self.bundleId, appAppleId: 1_500_000_001)]),
+            environments: Set(Self.environments), roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
+        key = try InAppPurchaseKey(id: storeKey.id, issuer: storeKey.issuer, pem: storeKey.pem)
+    }
+
+    /// Ten times as bad as a network is.
+    private static var faults: Faults {
+        var faults = Faults.unkind
+        (faults.losses, faults.duplicates, faults.reorderings, faults.delays) = (0.3, 0.3, 0.5, 0.3)
+        return faults
+    }
+
+    /// Lives through all days.
+    ///
+    /// - Throws: ``SimulationFailure`` if something is wrong.
+    public mutating func run() async throws -> SimulationReport {
+        for day in 0..<plan.days {
+            try await live(day)
+            do {
+                try await audit(day)
+            } catch let sentence as Finding {
+                throw SimulationFailure(plan: plan, day: day, sentence: sentence.text)
+            }
+        }
+        report.occurrences = await transport.store.world.occurrences.count
+        return report
+    }
+}
+
+/// Something that is wrong: a sentence.
+private struct Finding: Error {
+    var text: String
+}
+
+// MARK: - A day
+
+extension Simulation {
+    /// A day in steps, with the troubles of that day.
+    private mutating func live(_ day: Int) async throws {
+        // Every third fortnight the App Store cannot be asked for four days.
+        let isDown = plan.isUnkind && day % 42 >= 38
+        for _ in 0..<(86_400_000 / Self.step) {
+            let isBroken = plan.isUnkind && Int.random(in: 0..<4, using: &random) == 0
+            trouble.set(storage: isBroken ? 0.05 : 0, isAPIDown: isDown)
+            try await pass(Self.step, acts: Int.random(in: 0...2, using: &random))
+            await work()
+        }
+        trouble.set(storage: 0, isAPIDown: isDown)
+    }
+
+    /// Time passes in the App Store, and its notifications are delivered.
+    private mutating func pass(_ milliseconds: Int64, acts: Int = 0) async throws {
+        let (life, before) = (life, random)
+        let (deliveries, after) = try await transport.update { store in
+            var random = before
+            let end = store.world.now.milliseconds + milliseconds
+            for _ in 0..<acts {
+                let moment = Int64.random(in: store.world.now.milliseconds...max(store.world.now.milliseconds, end),
+                    using: &random)
+                store.world.advance(to: Timestamp(milliseconds: moment))
+                life.act(in: &store.world, &random)
+            }
+            store.world.advance(to: Timestamp(milliseconds: end))
+            return (try store.takeDeliveries(), random)
+        }
+        random = after
+        clock.now = await transport.store.world.now
+        for delivery in deliveries { await deliver(delivery) }
+    }
+
+    /// The server takes in a notification, or fails to.
+    private mutating func deliver(_ delivery: Outbox.Delivery) async {
+        report.deliveries += 1
+        var result = SendAttemptResult.unsuccessfulHTTPResponseCode
+        do {
+            let verified = try await verifier.verify(notification: delivery.signedPayload.utf8, at: clock.now)
+            if let evidence = Evidence(verified) {
+                _ = try await ledger.record([evidence], at: clock.now)
+                acknowledged.insert(evidence.provenance)
+            }
+            report.acknowledged += 1
+            result = .success
+        } catch {
+            report.stops += 1
+        }
+        let outcome = result
+        await transport.update { $0.record(outcome, of: delivery) }
+    }
+
+    /// The ledger as a process sees it.
+    private var ledger: Ledger {
+        var rules = LedgerRules(catalogues: [Self.bundleId: SimulatedLife.entitlements])
+        rules.asksAppStore = [Self.bundleId]
+        return Ledger(storage: storage, rules: rules)
+    }
+
+    /// The server does what is due, until nothing is or its storage stops. Then a new process takes its place.
+    private mutating func work() async {
+        do {
+            while try await ledger.publishDueChanges(at: clock.now) > 0 {}
+            if reconcilers.isEmpty { try await start() }
+            for reconciler in reconcilers {
+                for _ in 0..<Self.mostJobs where try await !reconciler.workOnce() { break }
+            }
+        } catch {
+            report.stops += 1
+            reconcilers = []
+        }
+    }
+
+    /// More jobs in one go would be a loop without an end.
+    private static let mostJobs = 10_000
+
+    private mutating func start() async throws {
+        let (clock, key) = (clock, key)
+        let client = AppStoreClient(
+            bundleId: Self.bundleId, key: key, transport: InterruptedTransport(inner: transport, trouble: trouble),
+            now: { clock.now }, sleep: { _ in }, random: SeededGenerator(seed: plan.seed &+ 2))
+        for environment in Self.environments {
+            let scope = LedgerScope(bundleId: Self.bundleId, environment: environment)
+            let reconciler = Reconciler(
+                ledger: ledger, verifier: verifier, client: client, scope: scope, now: { clock.now })
+            try await reconciler.start()
+            reconcilers.append(reconciler)
+        }
+    }
+}
+
+// MARK: - The audit
+
+extension Simulation {
+    /// Compares the ledger with what was sold. If the App Store cannot be asked, the entitlements are not compared:
+    /// evidence that could not be fetched may be missing.
+    private mutating func audit(_ day: Int) async throws {
+        let before = Auditor.entitlements(in: await transport.store.world)
+        // The pauses after a failure are an hour at most. After that the history has been read again.
+        for _ in 0..<5 {
+            try await pass(Self.settling / 4)
+            await work()
+        }
+        let world = await transport.store.world
+        if !trouble.isAPIDown {
+            for (name, expected) in Auditor.entitlements(in: world) where before[name] == expected {
+                try await compare(name, expected, in: world)
+            }
+        }
+        let names = try await memory.load(LedgerQuery { $0.names = acknowledged }).names
+        guard names == acknowledged else {
+            throw Finding(text: "\(acknowledged.subtracting(names).count) acknowledged documents are lost")
+        }
+        if let sentence = try await contradiction() { throw Finding(text: sentence) }
+    }
+
+    private mutating func compare(_ name: String, _ expected: Set<String>, in world: World) async throws {
+        guard let customer = world.customers[name], let account = customer.appAccountToken else { return }
+        let scope = LedgerScope(bundleId: Self.bundleId, environment: customer.environment)
+        let holdings = try await ledger.holdings(of: account, in: scope, at: clock.now)
+        let found = Set(holdings?.entitlements.map(\.name) ?? [])
+        report.comparisons += 1
+        guard found != expected else { return }
+        let states = holdings?.subscriptions.map { "\($0.key) \($0.value.status)" }.sorted() ?? []
+        throw Finding(
+            text: "\(name) at \(world.now.iso8601) is entitled to \(expected.sorted()), the ledger says "
+                + "\(found.sorted()): \(states)")
+    }
+
+    /// A contradiction between the events and the state; `nil` if there is none.
+    private mutating func contradiction() async throws -> String? {
+        var (events, cursor) = ([LedgerEvent](), EventCursor?.none)
+        while true {
+            let page = try await memory.events(of: Self.bundleId, after: cursor, limit: 10_000)
+            events += page.events
+            cursor = page.next
+            if page.events.isEmpty { break }
+        }
+        report.events = events.count
+        var (chains, place) = ([ChainKey](), ScanCursor?.none)
+        repeat {
+            let page = try await memory.scanChains(after: place, limit: 10_000)
+            chains += page.items
+            place = page.next
+        } while place != nil
+        let keys = Set(chains)
+        return Auditor.contradiction(in: events, try await memory.load(LedgerQuery { $0.chains = keys }).chains)
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreAPI
+import AppStoreModel
+import AppStoreTrust
+public import PurchaseLedger
+import Synchronization
+
+// Asks the App Store for the state of subscriptions that is uncertain.
+
+extension Reconciler {
+    /// After so many questions without an end, nobody will ever answer: two months of a question a day, which is how
+    /// long Apple tries to charge.
+    private static let mostQuestions = 60
+    /// A subscription whose state stays uncertain is asked about so often.
+    private static let questionInterval = Duration.seconds(86_400)
+
+    /// Does a job to ask about a subscription. If its state has become certain meanwhile, nothing is asked.
+    func askStatus(_ job: Job) async throws -> JobOutcome {
+        let key = ChainKey(job.id.name, in: scope)
+        guard try await isUncertain(key) else { return .done }
+        do {
+            try await ask(about: key, within: AppStoreClient.deadline)
+        } catch let error as AppStoreAPIError where !error.isRetryable && error.code == .refused {
+            return job.attempts < Self.mostQuestions
+                ? .later(job.next(at: now().advanced(by: Self.questionInterval), "\(error)")) : .done
+        }
+        guard try await isUncertain(key), job.attempts < Self.mostQuestions else { return .done }
+        return .later(job.next(at: now().advanced(by: Self.questionInterval), nil))
+    }
+
+    /// Whether time alone may have made the state of a subscription wrong.
+    private func isUncertain(_ key: ChainKey) async throws -> Bool {
+        try await ledger.chain(key)?.subscription(at: now())?.status.patience != nil
+    }
+
+    /// Asks for the state of all subscriptions of the customer of a chain, and records the answer.
+    private func ask(about key: ChainKey, within limit: Duration) async throws {
+        recent.note(key, at: now())
+        let answer = try await client.send(
+            .subscriptionStatuses(key.originalTransactionId), to: scope.environment, within: limit)
+        var evidence: [Evidence] = []
+        for subscription in await verifier.checked(answer, at: now()) {
+            guard let transaction = try subscription.transaction?.result.get() else { continue }
+            if let document = Evidence(transaction) { evidence.append(document) }
+            guard let renewalInfo = try subscription.renewalInfo?.result.get() else { continue }
+            if let document = Evidence(renewalInfo, boundBy: transaction) { evidence.append(document) }
+        }
+        if !evidence.isEmpty { _ = try await ledger.record(evidence, at: now()) }
+    }
+
+    /// Asks about a customer's stale subscriptions before an answer is given, if the rate limit has room.
+    ///
+    /// Never fails: without an answer in time the ledger's own answer stands, and a job asks later.
+    ///
+    /// - Parameters:
+    ///   - chains: The stale subscriptions of one customer. One question covers all of them.
+    ///   - limit: The longest time.
+    /// - Returns: Whether something may have changed.
+    public func refresh(_ chains: some Sequence<ChainKey>, within limit: Duration) async -> Bool {
+        guard let key = chains.min(), key.scope == scope, !recent.contains(key, at: now()) else { return false }
+        return (try? await ask(about: key, within: limit)) != nil
+    }
+}
+
+/// The subscriptions that were asked about a moment ago, so that many reads of one customer do not ask many times.
+final class RecentQuestions: Sendable {
+    /// How long a question is recent: the App Store's answer will hardly be another one.
+    private static let lifetime = Duration.seconds(30)
+    /// The most questions that are remembered: at Apple's 50 a second there are 1,500 in this time.
+    private static let capacity = 10_000
+
+    private let times = Mutex<[ChainKey: Timestamp]>([:])
+
+    func note(_ key: ChainKey, at now: Timestamp) {
+        times.withLock { times in
+            if times.count >= Self.capacity { times = times.filter { $0.value > now } }
+            if times.count >= Self.capacity { times.removeAll() }
+            times[key] = now.advanced(by: Self.lifetime)
+        }
+    }
+
+    func contains(_ key: ChainKey, at now: Timestamp) -> Bool {
+        times.withLock { times in times[key].map { $0 > now } ?? false }
+    }
+}
