@@ -114,6 +114,7 @@ let package = Package(
                 "AppStoreTrust",
                 "PurchaseLedger",
                 "ReceiptCoding",
+                "Reconciliation",
                 .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: server),
@@ -190,7 +191,7 @@ let package = Package(
             name: "ArticleTests",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
-                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "TestWorld",
+                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "Reconciliation", "TestWorld",
             ]
         ),
         .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "AppStoreSimulator", "TestData"]),
@@ -274,6 +275,7 @@ let package = Package(
                 "PurchaseLedgerTesting",
                 "PurchaseServer",
                 "ReceiptCoding",
+                "Reconciliation",
                 "TestData",
                 "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -295,7 +297,7 @@ let package = Package(
                 "AppStoreSimulator",
                 "AppStoreTrust",
                 "PurchaseServer",
-                "ReceiptCoding",
+                "ReceiptCoding", "Reconciliation",
                 "SimulatorServer",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Hummingbird", package: "hummingbird"),

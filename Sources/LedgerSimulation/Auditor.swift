@@ -44,7 +44,8 @@ struct Auditor {
             if let before = event.before, let known = last[key], before != known.after,
                 before != known.before || event.after != known.after
             {
-                return "The event \(event.kind.rawValue) of \(id) at \(event.recordedAt.iso8601) begins with \(before), "
+                return
+                    "The event \(event.kind.rawValue) of \(id) at \(event.recordedAt.iso8601) begins with \(before), "
                     + "but \(known.kind.rawValue) ended otherwise"
             }
             last[key] = event

@@ -10,7 +10,7 @@ import Synchronization
 /// What is broken at the moment, decided by a seed.
 final class Trouble: Sendable {
     private struct State {
-        var random: SeededGenerator
+        var random: SeededRandom
         /// The share of storage operations that fail.
         var storage = 0.0
         var isAPIDown = false
@@ -19,7 +19,7 @@ final class Trouble: Sendable {
     private let state: Mutex<State>
 
     init(seed: UInt64) {
-        state = Mutex(State(random: SeededGenerator(seed: seed)))
+        state = Mutex(State(random: SeededRandom(seed: seed)))
     }
 
     func set(storage: Double, isAPIDown: Bool) {
@@ -83,22 +83,5 @@ final class SimulationClock: Sendable {
     var now: Timestamp {
         get { time.withLock { $0 } }
         set { time.withLock { $0 = newValue } }
-    }
-}
-
-/// A small random number generator with a seed (SplitMix64, by Steele, Lea and Flood).
-struct SeededGenerator: RandomNumberGenerator, Sendable {
-    private var state: UInt64
-
-    init(seed: UInt64) {
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
     }
 }

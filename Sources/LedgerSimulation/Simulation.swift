@@ -80,7 +80,7 @@ public struct Simulation {
     private let verifier: AppStoreVerifier
     private let key: InAppPurchaseKey
     private let life: SimulatedLife
-    private var random: SeededGenerator
+    private var random: SeededRandom
     private var acknowledged: Set<Provenance> = []
     private var report = SimulationReport()
     private var reconcilers: [Reconciler] = []
@@ -96,7 +96,7 @@ public struct Simulation {
 
     public init(_ plan: SimulationPlan) throws {
         self.plan = plan
-        random = SeededGenerator(seed: plan.seed)
+        random = SeededRandom(seed: plan.seed)
         var world = World(seed: plan.seed, catalogue: SimulatedLife.catalogue, now: Self.start)
         world.sandboxSpeed = .oneHour
         life = try SimulatedLife(&world, customers: plan.customers)
@@ -170,7 +170,8 @@ extension Simulation {
             var random = before
             let end = store.world.now.milliseconds + milliseconds
             for _ in 0..<acts {
-                let moment = Int64.random(in: store.world.now.milliseconds...max(store.world.now.milliseconds, end),
+                let moment = Int64.random(
+                    in: store.world.now.milliseconds...max(store.world.now.milliseconds, end),
                     using: &random)
                 store.world.advance(to: Timestamp(milliseconds: moment))
                 life.act(in: &store.world, &random)
@@ -230,7 +231,7 @@ extension Simulation {
         let (clock, key) = (clock, key)
         let client = AppStoreClient(
             bundleId: Self.bundleId, key: key, transport: InterruptedTransport(inner: transport, trouble: trouble),
-            now: { clock.now }, sleep: { _ in }, random: SeededGenerator(seed: plan.seed &+ 2))
+            now: { clock.now }, sleep: { _ in }, random: SeededRandom(seed: plan.seed &+ 2))
         for environment in Self.environments {
             let scope = LedgerScope(bundleId: Self.bundleId, environment: environment)
             let reconciler = Reconciler(

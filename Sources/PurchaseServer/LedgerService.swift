@@ -16,6 +16,8 @@ public struct LedgerService: Sendable {
     public var eventRetention: Duration?
     /// Signs for the apps that have keys; `nil` if the server signs nothing.
     public var signing: AppSigning?
+    /// Asks the App Store about the apps that have keys; `nil` if the server only listens.
+    public var questions: AppStoreQuestions?
 
     let readiness: Readiness
     let lastNotification = LastNotification()
@@ -44,7 +46,8 @@ public struct LedgerService: Sendable {
         verifier.environments = configuration.environments
         let rules = LedgerRules(
             catalogues: apps.mapValues(\.catalogue), claimPolicy: configuration.claimPolicy,
-            keepsEvidence: configuration.keepEvidence)
+            keepsEvidence: configuration.keepEvidence,
+            asksAppStore: Set(apps.filter { $0.value.inAppPurchaseKey != nil }.keys))
         self.init(ledger: Ledger(storage: storage, rules: rules), verifier: verifier)
         self.apps = apps
         eventRetention = configuration.eventRetentionDays.map { .seconds($0 * 86_400) }

@@ -107,6 +107,9 @@ public struct ServerApplication: Sendable {
                 onListening(.requests, $0)
             })
         if let ledger { services.append(publisher(ledger)) }
+        if let questions = ledger?.questions {
+            services.append(ReconciliationWorkers(questions, clock: clock, logger: logger))
+        }
         if let simulatorClock { services.append(simulatorClock) }
         var configuration = ServiceGroupConfiguration(
             services: services.map {

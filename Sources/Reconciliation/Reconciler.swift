@@ -21,6 +21,9 @@ public struct Reconciler: Sendable {
     /// How often the notification history is read, and so how long a lost notification is missing at most.
     public var historyInterval = Duration.seconds(900)
 
+    /// Called with each job that failed and is postponed.
+    public var onFailure: @Sendable (Job) -> Void = { _ in }
+
     let verifier: AppStoreVerifier
     let client: AppStoreClient
     let now: @Sendable () -> Timestamp
@@ -87,7 +90,9 @@ extension Reconciler {
         }
         switch outcome {
         case .done: try await ledger.finish(job, at: now())
-        case .later(let next): try await ledger.replace(job, with: next, at: now())
+        case .later(let next):
+            if next.failure != nil { onFailure(next) }
+            try await ledger.replace(job, with: next, at: now())
         }
     }
 

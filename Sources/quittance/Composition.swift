@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
@@ -194,6 +195,17 @@ extension Composition {
         } catch {
             throw ValidationError("inAppPurchaseKey.file \(error)")
         }
+    }
+
+    /// Asks the App Store, or a simulated one, about the apps that have keys.
+    func questions(_ service: LedgerService) -> AppStoreQuestions {
+        var hosts = AppStoreHosts.apple
+        if let address = configuration.appStoreServer { hosts[.production] = address }
+        if let address = configuration.sandboxAppStoreServer { hosts[.sandbox] = address }
+        let clock = clock
+        return AppStoreQuestions(
+            service, over: HTTPAppStoreTransport(hosts: hosts, clock: clock), now: now,
+            wall: SystemClock.now, sleep: { try await clock.sleep(for: $0) }, random: SystemRandomNumberGenerator())
     }
 
     /// A new UUID in lower case.

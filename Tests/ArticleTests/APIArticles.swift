@@ -5,6 +5,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import PurchaseServer
+import Reconciliation
 import Testing
 
 /// The code in the page about Apple's servers.

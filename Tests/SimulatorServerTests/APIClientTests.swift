@@ -6,6 +6,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import PurchaseServer
+import Reconciliation
 import SimulatorServer
 import Testing
 

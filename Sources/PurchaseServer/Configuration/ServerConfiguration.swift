@@ -32,6 +32,11 @@ public struct ServerConfiguration: Sendable {
     /// The address of the control port of an App Store simulator whose time the server takes, such as
     /// `http://127.0.0.1:9000`: for a server that trusts the simulator's roots and no others.
     public var simulatorClock: String?
+    /// The address of the App Store Server API of production instead of Apple's, such as a simulator's
+    /// `http://127.0.0.1:9001`.
+    public var appStoreServer: String?
+    /// The address of the App Store Server API of the sandbox instead of Apple's.
+    public var sandboxAppStoreServer: String?
     /// The path of a folder or a file with the intermediate certificates that old transaction receipts omit.
     public var intermediates: String?
     /// Whether to check signers' certificates for revocation.
@@ -145,6 +150,10 @@ extension ServerConfiguration {
         Setting("simulatorClock", \.simulatorClock, simulatorAddress) { text in
             isSimulatorAddress(text) ? .some(text) : nil
         },
+        Setting("appStoreServer", \.appStoreServer, serverAddress) { isServerAddress($0) ? .some($0) : nil },
+        Setting("sandboxAppStoreServer", \.sandboxAppStoreServer, serverAddress) {
+            isServerAddress($0) ? .some($0) : nil
+        },
         Setting("intermediates", \.intermediates, "the path of a folder or a file") { $0.isEmpty ? nil : .some($0) },
         Setting("revocation", \.revocation, words(Revocation.self), { Revocation(rawValue: $0) }),
         Setting("claimPolicy", \.claimPolicy, words(ClaimPolicy.self), { ClaimPolicy(rawValue: $0) }),
@@ -192,6 +201,14 @@ extension ServerConfiguration {
             }
         }
         return (values + [value]).map { String($0[...].trimming(while: { $0 == " " })) }.filter { !$0.isEmpty }
+    }
+
+    /// What the address of an App Store Server API looks like.
+    private static let serverAddress = "https:// or http:// with a host, such as http://127.0.0.1:9001, and no path"
+
+    private static func isServerAddress(_ text: String) -> Bool {
+        let match = text.wholeMatch(of: /https?:\/\/([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:]+\])(:([0-9]{1,5}))?/)
+        return match.map { (1...65_535).contains($0.3.flatMap { Int($0) } ?? 443) } ?? false
     }
 
     /// What a simulator's address looks like.

@@ -33,14 +33,20 @@ struct CustomerRoutes: Sendable {
     /// Everything about a customer that the key may read; `nil` if the customer is unknown.
     private func customer(_ request: KeyedRequest) async throws -> CustomerBody? {
         let id = try request.customerId
-        let answer = try await request.ledger.customer(id, in: request.scope, at: request.now)
+        var answer = try await request.ledger.customer(id, in: request.scope, at: request.now)
+        if await request.refresh(answer?.holdings) {
+            answer = try await request.ledger.customer(id, in: request.scope, at: request.now)
+        }
         return answer.map { CustomerBody(id, $0, in: request.scope, at: request.now, for: request.role) }
     }
 
     /// One entitlement of a customer, active or not; `nil` if the customer is unknown.
     private func entitlement(_ request: KeyedRequest) async throws -> EntitlementCheckBody? {
         let (id, name) = (try request.customerId, try request.parameter("name"))
-        let holdings = try await request.ledger.holdings(of: id, in: request.scope, at: request.now)
+        var holdings = try await request.ledger.holdings(of: id, in: request.scope, at: request.now)
+        if await request.refresh(holdings) {
+            holdings = try await request.ledger.holdings(of: id, in: request.scope, at: request.now)
+        }
         return holdings.map { EntitlementCheckBody(name, $0, at: request.now) }
     }
 

@@ -74,6 +74,13 @@ struct KeyedRequest: Sendable {
 
     var ledger: Ledger { routes.service.ledger }
 
+    /// Asks the App Store about a customer's stale subscriptions, if the app has a key.
+    ///
+    /// - Returns: Whether the customer should be read again.
+    func refresh(_ holdings: Holdings?) async -> Bool {
+        await routes.service.questions?.refresh(holdings, in: scope) ?? false
+    }
+
     /// Accepts documents of the request's scope only.
     var verifier: AppStoreVerifier { routes.service.verifier.only(scope) }
 

@@ -104,6 +104,7 @@ struct Serve: AsyncParsableCommand {
         if let warning = composition.exposure { logger.warning("\(warning)") }
         var service = composition.service(storage, verifier)
         service.signing = signing
+        service.questions = composition.questions(service)
         if !configuration.roots.isEmpty {
             logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
         }
@@ -184,7 +185,7 @@ struct Serve: AsyncParsableCommand {
                 hostname: configuration.hostname, port: configuration.port,
                 healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
             ) { listener, port in
-                if listener == .requests { ServerSignals.handle { reloadKeys(of: service?.signing, logger) } }
+                if listener == .requests { ServerSignals.handle { reloadKeys(of: service, logger) } }
                 announce(listener, port: port, configuration)
             }
         } catch let error as ListeningError {
@@ -194,10 +195,11 @@ struct Serve: AsyncParsableCommand {
 
     /// Reads the keys of the apps again, and where they are, since a new key has a new id. If this fails, all keys stay
     /// as they are. Nothing else of the configuration is applied.
-    private func reloadKeys(of signing: AppSigning?, _ logger: Logger) {
+    private func reloadKeys(of service: LedgerService?, _ logger: Logger) {
         do {
             let keys = try AppSigning.keys(of: try resolvedConfiguration().apps)
-            signing?.replaceKeys(keys)
+            service?.signing?.replaceKeys(keys)
+            service?.questions?.replaceKeys(keys)
             let ids = keys.values.map(\.id).sorted().joined(separator: " ")
             logger.notice("The In-App Purchase keys were read again", metadata: ["keyIds": .string(ids)])
         } catch {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreAPI
+package import AppStoreModel
+import PurchaseLedger
+package import Reconciliation
+
+/// Asks the App Store about the apps of a ledger that have In-App Purchase keys.
+public struct AppStoreQuestions: Sendable {
+    /// The longest time that a read of a customer waits for the App Store: long enough for one answer, and hardly longer
+    /// than a person notices.
+    private static let readLimit = Duration.seconds(1)
+
+    /// One for each app and environment.
+    package let reconcilers: [LedgerScope: Reconciler]
+    private let clients: [String: AppStoreClient]
+
+    /// - Parameters:
+    ///   - service: The ledger, with the apps and their keys. Apps without a key are left out.
+    ///   - now: Returns the server's time, which may be a simulator's.
+    ///   - wall: Returns the time of the machine, by which the App Store judges tokens and rates.
+    ///   - sleep: Waits, and throws if the task is cancelled.
+    ///   - random: Spreads the pauses before attempts.
+    package init(
+        _ service: LedgerService, over transport: any AppStoreTransport, now: @escaping @Sendable () -> Timestamp,
+        wall: @escaping @Sendable () -> Timestamp, sleep: @escaping @Sendable (Duration) async throws -> Void,
+        random: any RandomNumberGenerator & Sendable
+    ) {
+        var (clients, reconcilers) = ([String: AppStoreClient](), [LedgerScope: Reconciler]())
+        for bundleId in service.apps.keys {
+            guard let key = service.signing?.key(of: bundleId) else { continue }
+            let client = AppStoreClient(
+                bundleId: bundleId, key: key, environments: service.verifier.environments, transport: transport,
+                now: wall, sleep: sleep, random: random)
+            clients[bundleId] = client
+            for environment in service.verifier.environments {
+                let scope = LedgerScope(bundleId: bundleId, environment: environment)
+                guard scope.hasAppStore else { continue }
+                reconcilers[scope] = Reconciler(
+                    ledger: service.ledger, verifier: service.verifier.only(scope), client: client, scope: scope,
+                    now: now)
+            }
+        }
+        (self.clients, self.reconcilers) = (clients, reconcilers)
+    }
+
+    /// Signs requests with other keys from now on. An app that had none is asked about after a restart.
+    package func replaceKeys(_ keys: [String: InAppPurchaseKey]) {
+        for (bundleId, key) in keys { clients[bundleId]?.replaceKey(by: key) }
+    }
+
+    /// Asks about a customer's stale subscriptions.
+    ///
+    /// - Returns: Whether the customer should be read again.
+    func refresh(_ holdings: Holdings?, in scope: LedgerScope) async -> Bool {
+        guard let reconciler = reconcilers[scope], let subscriptions = holdings?.subscriptions else { return false }
+        let stale = subscriptions.filter { $0.value.status == .stale }.map { ChainKey($0.key, in: scope) }
+        return await reconciler.refresh(stale, within: Self.readLimit)
+    }
+}
