@@ -41,8 +41,10 @@ struct AppStore: Sendable {
     func sign(_ payload: String) throws -> String { try store.sign(payload, at: Self.now) }
 
     /// A first purchase by a new customer, with every member that a subscription with an offer has: 21 KB.
-    mutating func notification() throws -> String {
-        let options = PurchaseOptions(offer: "autumn.campaign", isMonthly: true)
+    ///
+    /// - Parameter isMonthly: Whether the customer commits to twelve months, as few do.
+    mutating func notification(isMonthly: Bool = true) throws -> String {
+        let options = PurchaseOptions(offer: "autumn.campaign", isMonthly: isMonthly)
         return try store.signer.notification(
             world.sell(Self.product, options, hasAccount: true), from: world.catalogue)
     }

@@ -17,7 +17,7 @@ import Testing
         var sizes: [Int] = []
         for count in [100, 400] {
             for _ in 0..<count {
-                let notification = try appStore.notification()
+                let notification = try appStore.notification(isMonthly: false)
                 try #require(notification.utf8.count > 19_000)
                 let evidence = try await appStore.evidence(of: notification)
                 try #require(evidence.statements.count == 1 && evidence.renewals.count == 1)
