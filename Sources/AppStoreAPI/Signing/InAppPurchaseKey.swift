@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+package import AppStoreModel
 package import Crypto
 
 /// An In-App Purchase key of App Store Connect: the private key with which an app's server signs its requests to the
