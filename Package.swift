@@ -161,7 +161,10 @@ let package = Package(
                 "ReceiptCoding",
                 "SimulatorServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: server),
+                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
                 .product(name: "Logging", package: "swift-log", condition: server),
+                .product(name: "NIOCore", package: "swift-nio", condition: server),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: server),
             ]
         ),
         .target(name: "TestData", path: "Tests/TestData"),

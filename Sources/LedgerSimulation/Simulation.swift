@@ -137,7 +137,7 @@ public struct Simulation {
                 throw SimulationFailure(plan: plan, day: day, sentence: sentence.text)
             }
         }
-        report.occurrences = await transport.store.world.occurrences.count
+        report.occurrences = await transport.store.world.occurrenceCount
         return report
     }
 }

@@ -8,11 +8,11 @@ package import NIOCore
 import NIOHTTP1
 package import ServiceLifecycle
 
-/// Moves the virtual clock, and sends the notifications that are due, as Apple's servers do: POST, JSON, 200 to 206 is
-/// a success.
+/// Moves the virtual clock, and sends the notifications of an environment that are due, as Apple's servers do: POST,
+/// JSON, 200 to 206 is a success.
 package struct NotificationDeliverer: Service {
     let host: SimulatorHost
-    let urls: [Environment: String]
+    let environment: Environment
     let clock: any Clock<Duration>
     let logger: Logger
 
@@ -24,39 +24,71 @@ package struct NotificationDeliverer: Service {
         return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }()
 
+    /// What a delivery waits for.
+    private enum Event {
+        /// It is time to look for what is due.
+        case tick
+        /// The delivery with this ticket was answered, or failed.
+        case end(Int)
+        /// The delivery with this ticket may be overtaken.
+        case late(Int)
+    }
+
     package func run() async throws {
         await cancelWhenGracefulShutdown {
-            while !Task.isCancelled {
-                await deliver()
-                try? await clock.sleep(for: SimulatorBounds.tick)
+            await withTaskGroup(of: Event.self) { group in
+                var queue = DeliveryQueue()
+                group.addTask { .tick }
+                while let event = await group.next(), !Task.isCancelled {
+                    switch event {
+                    case .tick:
+                        if queue.isEmpty { queue.add(await due()) }
+                        group.addTask { await self.after(SimulatorBounds.tick, .tick) }
+                    case .end(let ticket): queue.end(ticket)
+                    case .late(let ticket): queue.overtake(ticket)
+                    }
+                    await send(from: &queue, in: &group)
+                }
+                group.cancelAll()
             }
         }
     }
 
-    private func deliver() async {
+    private func after(_ duration: Duration, _ event: Event) async -> Event {
+        try? await clock.sleep(for: duration)
+        return event
+    }
+
+    private func due() async -> [Outbox.Delivery] {
         do {
-            let (deliveries, atOnce) = try await host.takeDeliveries()
-            await send(deliveries, atOnce: atOnce)
+            return try await host.takeDeliveries(in: environment)
         } catch {
             logger.error("Notifications could not be signed", metadata: ["error": .string("\(error)")])
+            return []
         }
     }
 
-    /// Sends notifications in order, each without waiting for the answer to all before it.
-    private func send(_ deliveries: [Outbox.Delivery], atOnce: Int) async {
-        await withTaskGroup(of: Void.self) { group in
-            for (index, delivery) in deliveries.enumerated() {
-                if index >= atOnce { await group.next() }
-                guard let url = urls[delivery.environment] else { continue }
-                group.addTask { await send(delivery, to: url) }
+    /// Sends all that may be sent now.
+    private func send(from queue: inout DeliveryQueue, in group: inout TaskGroup<Event>) async {
+        guard !queue.isEmpty else { return }
+        let (url, keepsOrder) = await host.target(of: environment)
+        while let (ticket, delivery) = queue.next(keepsOrder: keepsOrder) {
+            group.addTask {
+                if let url { await send(delivery, to: url) }
+                return .end(ticket)
             }
+            if keepsOrder { group.addTask { await self.after(SimulatorBounds.patience, .late(ticket)) } }
         }
     }
 
     private func send(_ delivery: Outbox.Delivery, to url: String) async {
         let result = await Self.post(delivery.body, to: url)
         guard !Task.isCancelled else { return }
-        await host.record(result, of: delivery)
+        do {
+            try await host.record(result, of: delivery)
+        } catch {
+            logger.error("Notifications could not be signed", metadata: ["error": .string("\(error)")])
+        }
         logger.log(
             level: result == .success ? .debug : .info, "Notification sent",
             metadata: ["url": .string(url), "attempt": "\(delivery.attempt)", "result": .string(result.rawValue)])

@@ -29,8 +29,13 @@ package enum SimulatorBounds {
     /// The most redirects of a notification that are followed, as a browser would.
     static let redirects = 20
 
-    /// The most notifications on their way at once.
-    static let deliveriesAtOnce = 8
+    /// The most notifications of an environment on their way at once. Slots that a silent server takes are free again
+    /// after ``delivery``.
+    package static let deliveriesAtOnce = 16
+
+    /// How long a kind network keeps the order: the notifications after one that is not answered wait so long. A server
+    /// that works answers in milliseconds, and one in a debugger is overtaken.
+    static let patience = Duration.seconds(1)
 
     /// How often the virtual clock moves and due notifications are sent, and so how late either may be.
     static let tick = Duration.milliseconds(20)

@@ -14,8 +14,8 @@ package actor SimulatorHost {
     }
 
     /// Answers a request to the App Store.
-    func respond(to request: StoreRequest, in environment: Environment) -> StoreResponse {
-        simulator.respond(to: request, in: environment, at: wall())
+    func respond(to request: StoreRequest, in environment: Environment) throws -> StoreResponse {
+        try simulator.respond(to: request, in: environment, at: wall())
     }
 
     /// Does what a request to the control port asks for.
@@ -23,15 +23,18 @@ package actor SimulatorHost {
         simulator.control(method, path, body, at: wall())
     }
 
-    /// The notifications that are due to be sent now, each once, and how many of them may be on their way at once. A
-    /// kind network keeps their order.
-    func takeDeliveries() throws -> (deliveries: [Outbox.Delivery], atOnce: Int) {
-        let deliveries = try simulator.takeDeliveries(at: wall())
-        return (deliveries, simulator.store.faults == .none ? 1 : SimulatorBounds.deliveriesAtOnce)
+    /// The notifications of an environment that are due to be sent now, each once.
+    func takeDeliveries(in environment: Environment) throws -> [Outbox.Delivery] {
+        try simulator.takeDeliveries(in: environment, at: wall())
+    }
+
+    /// The URL of an environment's notifications, and whether they arrive in their order: a kind network keeps it.
+    func target(of environment: Environment) -> (url: String?, keepsOrder: Bool) {
+        (simulator.store.notificationURLs[environment], simulator.store.faults == .none)
     }
 
     /// Records what became of a delivery, at the virtual time.
-    func record(_ result: SendAttemptResult, of delivery: Outbox.Delivery) {
-        simulator.record(result, of: delivery, at: wall())
+    func record(_ result: SendAttemptResult, of delivery: Outbox.Delivery) throws {
+        try simulator.record(result, of: delivery, at: wall())
     }
 }

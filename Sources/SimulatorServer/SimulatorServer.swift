@@ -18,7 +18,6 @@ public struct SimulatorServer: Sendable {
     public var ports: [SimulatorListener: Int]
 
     package let host: SimulatorHost
-    private let urls: [AppStoreModel.Environment: String]
     private let clock: any Clock<Duration>
     private let logger: Logger
 
@@ -34,7 +33,6 @@ public struct SimulatorServer: Sendable {
     ) {
         host = SimulatorHost(simulator, wall: wall)
         self.ports = ports
-        urls = simulator.store.notificationURLs
         self.clock = clock
         self.logger = logger
     }
@@ -48,7 +46,10 @@ public struct SimulatorServer: Sendable {
         var services: [any Service] = SimulatorListener.allCases.map { listener in
             service(listener, onListening: { listening.add(listener, $0) })
         }
-        services.append(NotificationDeliverer(host: host, urls: urls, clock: clock, logger: logger))
+        for environment in [AppStoreModel.Environment.production, .sandbox] {
+            services.append(
+                NotificationDeliverer(host: host, environment: environment, clock: clock, logger: logger))
+        }
         var configuration = ServiceGroupConfiguration(
             services: services.map {
                 // A listener that is cancelled because another one failed would log errors of its own.

@@ -21,7 +21,7 @@ struct StoreResponder: Sendable {
 
     private func response(to request: Request, _ context: ChannelContext) async throws -> Response {
         let body = try await request.body.collect(upTo: SimulatorBounds.storeBody)
-        let answer = await host.respond(to: StoreRequest(request, body), in: environment)
+        let answer = try await host.respond(to: StoreRequest(request, body), in: environment)
         if let note = answer.note {
             logger.info(
                 "Refused",

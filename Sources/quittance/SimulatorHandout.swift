@@ -21,11 +21,12 @@ struct SimulatorHandout {
         key = simulator.store.key
         control = address(.control)
         let catalogue = simulator.store.world.catalogue
-        members = [
-            ("production", address(.production)), ("sandbox", address(.sandbox)), ("control", address(.control)),
-            ("bundleId", catalogue.bundleId), ("appAppleId", "\(catalogue.appAppleId)"),
-            ("issuerId", key.issuer), ("keyId", key.id),
-        ]
+        members =
+            [
+                ("production", address(.production)), ("sandbox", address(.sandbox)), ("control", address(.control)),
+                ("bundleId", catalogue.bundleId), ("appAppleId", "\(catalogue.appAppleId)"),
+                ("issuerId", key.issuer), ("keyId", key.id),
+            ] + (simulator.store.sharedSecret.map { [("sharedSecret", $0)] } ?? [])
     }
 
     /// The lines that the program prints once it listens.
@@ -63,6 +64,7 @@ struct SimulatorHandout {
         let rootsFile = folder.appendingPathComponent("roots.pem")
         try Data(roots.tokens).write(to: folder.appendingPathComponent("root.cer"))
         try Data(roots.receipts).write(to: folder.appendingPathComponent("receipt-root.cer"))
+        try Data(roots.receiptIntermediate).write(to: folder.appendingPathComponent("receipt-intermediate.cer"))
         try Data(roots.pem.utf8).write(to: rootsFile)
         try Data(key.pem.utf8).write(to: keyFile)
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keyFile.path)

@@ -205,6 +205,10 @@ import Testing
         ("POST /customers/carl/cancel", "", 409, "impossible", "no subscription"),
         ("POST /products/x/remove", "", 404, "unknownProduct", "com.example.coins"),
         ("POST /faults", #"{"nonsense":1}"#, 400, "invalid", "nonsense"),
+        ("POST /settings", #"{"notify":"localhost"}"#, 400, "invalid", "a URL such as"),
+        ("POST /settings", #"{"notifyVersion":3}"#, 400, "invalid", "from 1 to 2"),
+        ("POST /settings", #"{"url":"http://localhost"}"#, 400, "invalid", "knows notify"),
+        ("GET /customers/anna/receipts/1", "", 404, "unknownTransaction", "no transaction 1"),
     ])
     func `an error has a code and says what to do`(
         line: String, body: String, status: Int, code: String, hint: String
@@ -272,6 +276,51 @@ import Testing
         #expect(state["products"]?.array?.count == 4)
     }
 
+    @Test func `settings are set one by one, all or none, and cleared by null`() throws {
+        var session = try Session()
+        let before = try session.send("GET /settings").json
+        #expect(
+            before.compactText
+                == #"{"notify":null,"notifyVersion":2,"sandboxNotify":null,"sandboxNotifyVersion":2,"#
+                + #""sharedSecret":null}"#)
+        try session.run([
+            #"POST /settings {"notify":"http://localhost:8080/x","sharedSecret":"s"}"#,
+            #"POST /settings {"sandboxNotifyVersion":1}"#,
+        ])
+        #expect(session.simulator.store.notificationURLs == [.production: "http://localhost:8080/x"])
+        #expect(session.simulator.store.notificationVersions[.sandbox] == .one)
+        #expect(session.simulator.store.sharedSecret == "s")
+        let refused = try session.send("POST /settings", #"{"sharedSecret":"t","notify":"x"}"#)
+        #expect(refused.status == 400 && session.simulator.store.sharedSecret == "s")
+        try session.run([#"POST /settings {"notify":null,"sharedSecret":null,"sandboxNotifyVersion":null}"#])
+        #expect(try session.send("GET /settings").json == before)
+    }
+
+    @Test func `a long life keeps its newest occurrences, and counts them all`() throws {
+        var session = try Session()
+        try session.run([Self.anna])
+        let kept = Simulator.keptOccurrences
+        for _ in 0..<(2 * kept + 10) { try session.send("POST /notifications/test") }
+        #expect((kept...2 * kept).contains(session.simulator.store.world.occurrences.count))
+        #expect(session.simulator.store.world.occurrenceCount == 2 * kept + 10)
+        let bought = try session.send("POST /customers/anna/buy", #"{"product":"com.example.coins"}"#).json
+        #expect(bought["notificationCount"]?.integer == 1)
+        #expect(bought["notifications"]?.array?.first?["type"]?.string == "ONE_TIME_CHARGE")
+        #expect(try session.send("GET /state").json["notifications"]?.integer == Int64(2 * kept + 11))
+        let dates = session.simulator.store.world.occurrences.map(\.date)
+        #expect(zip(dates, dates.dropFirst()).allSatisfy { $0 < $1 })
+    }
+
+    @Test func `an old transaction receipt is a property list`() throws {
+        var session = try Session()
+        try session.run([Self.anna])
+        let id = try session.send("POST /customers/anna/buy", #"{"product":"com.example.coins"}"#).json["transactionId"]
+        let path = "/customers/anna/receipts/\(id?.string ?? "")"
+        let answer = session.simulator.control("GET", path, [], at: session.wall)
+        #expect(answer.status == 200)
+        #expect(String(decoding: answer.body, as: UTF8.self).hasPrefix("{\n\t\"signature\" = "))
+    }
+
     @Test func `every command is listed with its members`() throws {
         var session = try Session()
         let list = try session.send("GET /commands").json.array ?? []
@@ -282,11 +331,12 @@ import Testing
 
     @Test func `the roots are files that a verifier reads`() throws {
         var session = try Session()
-        let files = ["/root.cer", "/receipt-root.cer", "/roots.pem"].map {
+        let files = ["/root.cer", "/receipt-root.cer", "/roots.pem", "/receipt-intermediate.cer"].map {
             session.simulator.control("GET", $0, [], at: session.wall).body
         }
         #expect(files[0] == session.simulator.roots.tokens)
         #expect(files[1] == session.simulator.roots.receipts)
+        #expect(files[3] == session.simulator.roots.receiptIntermediate)
         #expect(String(decoding: files[2], as: UTF8.self).split(separator: "BEGIN CERTIFICATE").count == 3)
     }
 }

@@ -88,11 +88,37 @@ import Testing
         }
     }
 
-    @Test func `the outbox keeps the newest notifications only`() throws {
+    @Test func `a full outbox drops its oldest tenth, which is neither sent nor in the history`() throws {
+        #expect(Outbox.capacity == 10_000)
         var fixture = try Self.quiet()
-        _ = try fixture.call("POST /inApps/v1/notifications/test")
-        #expect(fixture.store.outbox.entries.count <= Outbox.capacity)
-        #expect(fixture.store.outbox.entries.map(\.number) == Array(0..<fixture.store.outbox.entries.count))
+        fixture.store.outbox = Outbox(capacity: 40)
+        let start = fixture.store.world.now.milliseconds
+        var tokens: [String] = []
+        for _ in 0..<40 {
+            let answer = try fixture.call("POST /inApps/v1/notifications/test")
+            tokens.append(answer.json["testNotificationToken"]?.string ?? "")
+        }
+        #expect(fixture.store.outbox.entries.map(\.number) == Array(0..<40))
+        try fixture.store.world.buy("coins", by: "ann")
+        // 37 are left of 41: four, a tenth of the capacity, made room.
+        let deliveries = try fixture.store.takeDeliveries()
+        #expect(deliveries.map(\.number) == Array(4...40))
+        for delivery in deliveries { fixture.store.record(.success, of: delivery) }
+        fixture.wait(minutes: 1)
+        let body = #"{"startDate":\#(start),"endDate":\#(start + 3_600_000)}"#
+        let pages = try ["", "?paginationToken="].reduce(into: [JSONValue]()) { pages, query in
+            let token = pages.last?["paginationToken"]?.string ?? ""
+            pages.append(try fixture.call(Self.history + (pages.isEmpty ? "" : query + token), body).json)
+        }
+        #expect(pages.map { $0["notificationHistory"]?.array?.count } == [20, 17])
+        for (index, code) in [(3, 4_040_008 as Int64?), (4, nil)] {
+            let status = try fixture.call("GET /inApps/v1/notifications/test/\(tokens[index])")
+            #expect(status.json["errorCode"]?.integer == code)
+        }
+        // The result of a delivery that was dropped meanwhile is nobody's.
+        fixture.store.outbox = Outbox(capacity: 40)
+        fixture.store.record(.success, of: deliveries[0])
+        #expect(fixture.store.outbox.entries.isEmpty)
     }
 
     @Test func `without a URL nothing is sent, nor is it later`() throws {
@@ -203,7 +229,7 @@ import Testing
     @Test func `faults are the same after JSON`() throws {
         var faults = Faults.unkind
         faults.failNext = [.history: [.accountNotFound, .rateLimitExceeded], .extend: [.generalInternal]]
-        faults.callsPerSecond = 7
+        faults.rateLimitScale = 0.25
         var read = Faults.none
         try read.set(faults.json)
         #expect(read == faults)
@@ -213,7 +239,8 @@ import Testing
 
     @Test(arguments: [
         "[]", #"{"duplicate":0.5}"#, #"{"duplicates":1.5}"#, #"{"duplicates":"1"}"#, #"{"longestDelay":-1}"#,
-        #"{"callsPerSecond":0}"#, #"{"failNext":[]}"#, #"{"failNext":{"none":[4040001]}}"#,
+        #"{"rateLimitScale":-1}"#, #"{"rateLimitScale":1001}"#, #"{"failNext":[]}"#,
+        #"{"failNext":{"none":[4040001]}}"#,
         #"{"failNext":{"history":[4040099]}}"#, #"{"losses":0.5,"delays":2}"#,
     ]) func `faults that make no sense are refused, and change nothing`(json: String) throws {
         var faults = Faults.none

@@ -289,7 +289,7 @@ import Testing
             .performanceTestRunNotFound, "GET /inApps/v1/messaging/performanceTest/result/\(RouteTests.uuid)",
             in: .sandbox),
         APICase(.rateLimitExceeded, info + "{sub}") {
-            $0.store.faults.callsPerSecond = 1
+            $0.store.faults.rateLimitScale = 0
             _ = try $0.call(info + "{sub}")
         },
         APICase(.generalInternal, info + "{sub}") { $0.store.faults.internalErrors = 1 },
@@ -343,15 +343,5 @@ import Testing
         fixture.store.faults.retryAfter = 30
         let answer = try fixture.call("GET /inApps/v1/subscriptions/{sub}")
         #expect(answer.headers["retry-after"] == "\(StoreFixture.wallClock.milliseconds + 30_000)")
-    }
-
-    @Test func `a budget of calls is one second's`() throws {
-        var fixture = try StoreFixture.shop()
-        fixture.store.faults.callsPerSecond = 2
-        var statuses: [Int] = []
-        for _ in 0..<4 { statuses.append(try fixture.call("GET /inApps/v1/subscriptions/{sub}").status) }
-        fixture.wallClock = Timestamp(milliseconds: fixture.wallClock.milliseconds + 1000)
-        statuses.append(try fixture.call("GET /inApps/v1/subscriptions/{sub}").status)
-        #expect(statuses == [200, 200, 429, 429, 200])
     }
 }

@@ -62,6 +62,28 @@ import Testing
         #expect(Self.send(&fixture, body).isWithheld)
     }
 
+    @Test(
+        arguments: [
+            ("ann", nil, nil, 0), ("ann", nil, "any", 0), ("ann", "secret", "secret", 0), ("ann", "secret", nil, 21004),
+            ("ann", "secret", "Secret", 21004), ("ann", "secret", "", 21004), ("dan", "secret", nil, 0),
+        ] as [(String, String?, String?, Int64)])
+    func `receipts with subscriptions need the app's secret, if it has one`(
+        name: String, secret: String?, password: String?, status: Int64
+    ) throws {
+        var fixture = try StoreFixture.shop()
+        try fixture.store.world.addCustomer("dan")
+        try fixture.store.world.buy("book", by: "dan")
+        fixture.store.sharedSecret = secret
+        var request = VerifyReceiptRequest()
+        request.receiptData = Base64.encode(try Self.receipt(of: name, fixture))
+        request.password = password
+        let answer = Self.send(&fixture, request.json).json
+        #expect(answer["status"]?.integer == status)
+        #expect((answer["receipt"] != nil) == (status == 0))
+        // Another environment is the earlier fault.
+        #expect(Self.send(&fixture, request.json, in: .sandbox).json["status"]?.integer == 21008)
+    }
+
     @Test func `dates have whole seconds`() throws {
         var fixture = try StoreFixture.shop()
         fixture.store.world.advance(to: Timestamp(milliseconds: fixture.store.world.now.milliseconds + 1))

@@ -62,6 +62,40 @@ import Testing
         }
     }
 
+    /// `quittance watch --json` as a process.
+    private struct WatchProcess {
+        private let process = Process()
+        private let output: URL
+
+        init(_ arguments: [String], _ key: String, in folder: URL) throws {
+            output = folder.appendingPathComponent("watch.txt")
+            try Data().write(to: output)
+            process.executableURL = CommandLineTests.program
+            process.arguments = ["watch"] + arguments
+            process.environment = ["QUITTANCE_KEY": key]
+            process.standardOutput = try FileHandle(forWritingTo: output)
+            process.standardInput = FileHandle.nullDevice
+            try process.run()
+        }
+
+        /// The reasons of the entitlements, in each line that was printed.
+        func reasons() throws -> [[String]] {
+            // The last piece is an unfinished line, or empty.
+            let lines = try String(contentsOf: output, encoding: .utf8).split(
+                separator: "\n", omittingEmptySubsequences: false
+            ).dropLast()
+            return try lines.map { line in
+                let entitlements = try JSONValue(parsing: line.utf8)["entitlements"]?.array ?? []
+                return entitlements.compactMap { $0["reason"]?.string }
+            }
+        }
+
+        func terminate() {
+            process.terminate()
+            process.waitUntilExit()
+        }
+    }
+
     private static func withFolder(_ body: (URL) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -105,9 +139,14 @@ import Testing
                 try #require([200, 404].contains(status), "\(json.compactText)")
                 return json["entitlements"]?.array?.compactMap { $0["reason"]?.string } ?? []
             }
+            let watch = try WatchProcess([account, "--server", "http://127.0.0.1:\(port)", "--json"], key, in: folder)
+            defer { watch.terminate() }
             func become(_ expected: [String]) async throws {
                 while try await reasons() != expected { try await Task.sleep(for: .milliseconds(10)) }
+                // A change that lasts is shown.
+                while try watch.reasons().last != expected { try await Task.sleep(for: .milliseconds(10)) }
             }
+            try await become([])
 
             try await simulator.command("/customers/anna/buy", #"{"product":"com.example.notes.pro.monthly"}"#)
             try await become(["subscription"])
@@ -120,6 +159,12 @@ import Testing
             try await become(["subscription"])
             try await simulator.command("/customers/anna/refund")
             try await become([])
+
+            let seen = [[], ["subscription"], ["billingGrace"], [], ["subscription"], []]
+            #expect(try watch.reasons() == seen)
+            let last = try CommandLineTests.run(
+                ["watch", account, "--server", "http://127.0.0.1:\(port)", "--key", key, "--once"])
+            #expect(last.status == 0 && last.output.hasSuffix("Z  nothing\n"), "\(last)")
 
             let ready = try await quittance.send(.GET, "/health/ready").json
             #expect(ready["simulatorClock"]?.string == simulator.fact("control"))
@@ -145,12 +190,75 @@ import Testing
     @Test(arguments: [
         ["--port", "65536"], ["--port", "9001", "--sandbox-port", "9001"], ["--speed", "-1"], ["--speed", "1e300"],
         ["--notify", "localhost"], ["--notify", "http://"], ["--notify", "ftp://example.com"], ["--start", "today"],
-        ["--bundle-id", "a b"], ["--products", "/nowhere"], ["--seed", "-1"],
+        ["--bundle-id", "a b"], ["--products", "/nowhere"], ["--seed", "-1"], ["--notify-version", "3"],
+        ["--shared-secret", ""],
     ])
     func `wrong usage is status 2`(arguments: [String]) throws {
         let outcome = try CommandLineTests.run(["simulate"] + arguments)
         #expect(outcome.status == 2)
         #expect(!outcome.error.isEmpty && outcome.output.isEmpty)
+    }
+
+    @Test func `a server of version 1 notifications learns of a purchase, and an old transaction receipt verifies`()
+        async throws
+    {
+        try await Self.withFolder { folder in
+            let server = try await ServerProcess([], in: folder)
+            let port = server.port
+            #expect(server.terminate() == 0)
+            let simulator = try await SimulatorProcess(
+                [
+                    "--kind", "--speed", "0", "--notify", "http://127.0.0.1:\(port)/notifications/v1",
+                    "--notify-version", "1", "--shared-secret", "secret",
+                ], in: folder)
+            #expect(simulator.fact("sharedSecret") == "secret")
+            let configuration = try Self.configuration(simulator, in: folder)
+            let quittance = try await ServerProcess(configuration + ["--port", "\(port)"], in: folder)
+            let created = try CommandLineTests.run(
+                ["keys", "create", "--name", "test", "--role", "server"] + configuration)
+            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            try await simulator.command("/customers", #"{"name":"anna"}"#)
+            let bought = try await simulator.command(
+                "/customers/anna/buy", #"{"product":"com.example.notes.pro.monthly"}"#)
+            let id = try #require(bought["transactionId"]?.string)
+            while try await quittance.send(.GET, "/v1/subscriptions/\(id)", key: key).status != 200 {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+
+            let request = HTTPClientRequest(url: "\(simulator.fact("control"))/customers/anna/receipts/\(id)")
+            let response = try await HTTPClient.shared.execute(request, timeout: .hours(1))
+            let receipt = folder.appendingPathComponent("receipt.txt")
+            try Data(try await response.body.collect(upTo: 1 << 20).readableBytesView).write(to: receipt)
+            let out = folder.appendingPathComponent("simulator").path
+            let arguments = [
+                "verify", receipt.path, "--bundle-id", "com.example.notes", "--root", "\(out)/roots.pem",
+            ]
+            let intermediate = ["--intermediates", "\(out)/receipt-intermediate.cer"]
+            let verified = try CommandLineTests.run(arguments + intermediate)
+            #expect(verified.status == 0, "\(verified)")
+            #expect(try CommandLineTests.run(arguments).status == 1)
+            #expect(quittance.terminate() == 0)
+            #expect(simulator.terminate() == 0)
+        }
+    }
+
+    @Test func `watch says what is wrong`() async throws {
+        try await Self.withFolder { folder in
+            let server = try await ServerProcess(
+                ["--bundle-id", "com.example.notes", "--database", "sqlite:\(folder.path)/x.sqlite"], in: folder)
+            let address = "http://127.0.0.1:\(server.port)"
+            for (arguments, status, message) in [
+                (["--server", address], 2, "--key, or set QUITTANCE_KEY"),
+                (["--server", address, "--key", "qt_wrong"], 1, "answers 401"),
+                (["--server", "localhost", "--key", "qt_wrong"], 2, "--server takes an address"),
+                (["--server", "http://127.0.0.1:1", "--key", "qt_wrong"], 2, "does not answer"),
+            ] {
+                let outcome = try CommandLineTests.run(["watch", "anna"] + arguments)
+                #expect(outcome.status == status && outcome.output.isEmpty, "\(outcome)")
+                #expect(outcome.error.contains(message), "\(outcome.error)")
+            }
+            #expect(server.terminate() == 0)
+        }
     }
 
     @Test func `the roots of a seed are refused beside Apple's, and stand with a loud warning`() async throws {

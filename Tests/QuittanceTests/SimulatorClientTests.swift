@@ -88,7 +88,25 @@ import Testing
         }
     }
 
-    // MARK: - The page
+    // MARK: - A browser
+
+    @Test func `each button of the page does in a browser what it says`() throws {
+        let result = try Self.run("page.py")
+        if let reason = result["missing"]?.string { try Test.cancel("There is no browser: \(reason)") }
+        let source = try String(
+            contentsOf: Self.root.appendingPathComponent("Sources/SimulatorServer/ControlPage.swift"), encoding: .utf8)
+        // Both kinds of buttons: of the document, and made by its script.
+        let labels =
+            source.matches(of: /<button[^>]*>([^<]+)<\/button>/).map { String($0.1) }
+            + source.matches(of: /button\("([^"]+)"/).map { String($0.1) } + ["Ask to Buy", "No Ask to Buy"]
+        let clicked = (result["clicked"]?.array ?? []).compactMap(\.string)
+        #expect(labels.count > 25)
+        for label in labels {
+            #expect(clicked.contains { $0 == label || label.hasSuffix(" ") && $0.hasPrefix(label) }, "\(label)")
+        }
+    }
+
+    // MARK: - The page of the documentation
 
     private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()

@@ -16,7 +16,8 @@ struct Receiver: Sendable {
 
     /// Runs a receiver while `body` runs.
     ///
-    /// - Parameter statuses: Those of the first answers; all others are 200.
+    /// - Parameter statuses: Those of the first answers; all others are 200. A request whose status is 0 gets no answer
+    ///   while `body` runs.
     static func run(
         answering statuses: [Int] = [], _ body: @Sendable (Receiver) async throws -> Void
     ) async throws {
@@ -27,6 +28,7 @@ struct Receiver: Sendable {
             let body = try await request.body.collect(upTo: 1 << 20)
             received.yield(Array(body.readableBytesView))
             let status = rest.withLock { $0.isEmpty ? 200 : $0.removeFirst() }
+            if status == 0 { try await Task.sleep(for: .seconds(86_400)) }
             return Response(status: .init(code: status))
         }
         var logger = Logger(label: "receiver")
@@ -45,7 +47,12 @@ struct Receiver: Sendable {
 
     /// The signed payload of the next notification that arrives.
     func next() async throws -> String {
-        for await body in bodies { return try JSONValue(parsing: body)["signedPayload"]?.string ?? "" }
+        try JSONValue(parsing: try await nextBody())["signedPayload"]?.string ?? ""
+    }
+
+    /// The body of the next notification that arrives.
+    func nextBody() async throws -> [UInt8] {
+        for await body in bodies { return body }
         throw CancellationError()
     }
 }

@@ -103,6 +103,38 @@ import Testing
         }
     }
 
+    @Test(arguments: [Faults.none, .unkindInOrder])
+    func `a notification that is not answered does not hold up the others`(faults: Faults) async throws {
+        try await Receiver.run(answering: [0]) { receiver in
+            try await RunningSimulator.run(notifying: receiver.url, faults: faults) { simulator in
+                let request = try await simulator.call(.POST, "/inApps/v1/notifications/test")
+                let token = try #require(request["testNotificationToken"]?.string)
+                let silent = try await receiver.next()
+                for _ in 0..<3 {
+                    try await simulator.command("/notifications/test")
+                    #expect(try await receiver.next() != silent)
+                }
+                // Others arrived although the first one is still on its way: it was not given up.
+                #expect(try await attempts(simulator, token) == [])
+            }
+        }
+    }
+
+    @Test func `version 1 is sent to a URL that is set while the simulator runs`() async throws {
+        try await Receiver.run { receiver in
+            try await RunningSimulator.run { simulator in
+                try await simulator.command("/customers", #"{"name":"anna"}"#)
+                try await simulator.command("/settings", #"{"notify":"\#(receiver.url)","notifyVersion":1}"#)
+                try await simulator.command("/customers/anna/buy", Self.purchase)
+                let body = try await receiver.nextBody()
+                let receipt = try #require(ResponseBodyV1.latestReceipt(in: body))
+                let verified = try await simulator.verifier.verify(receipt: receipt, at: RunningSimulator.start)
+                #expect(verified.payload.inAppPurchases.map(\.productId) == ["com.example.pro.monthly"])
+                #expect(try JSONValue(parsing: body)["notification_type"]?.string == "INITIAL_BUY")
+            }
+        }
+    }
+
     @Test func `the virtual clock runs, and what falls due is sent`() async throws {
         try await Receiver.run { receiver in
             // A day in a millisecond.
@@ -176,5 +208,14 @@ import Testing
             let error = await #expect(throws: SimulatorListeningError.self) { try await second.run { _ in } }
             #expect(error?.description == "control: 127.0.0.1:\(port) is in use.")
         }
+    }
+}
+
+extension Faults {
+    /// No fault that chance decides, but not a kind network, so that the order is not kept.
+    fileprivate static var unkindInOrder: Faults {
+        var faults = Faults.none
+        faults.retryAfter = 2
+        return faults
     }
 }

@@ -54,8 +54,8 @@ extension SimulatedStore {
     /// The error that the next request to a route is to meet, or that chance decides.
     private mutating func planned(_ route: StoreRoute, _ call: StoreCall) -> StoreRefusal? {
         if let code = faults.takeFailure(of: route) { return refusal(code, call) }
-        if let limit = faults.callsPerSecond,
-            let next = calls.count(at: call.wallClock, in: call.environment, limit: limit)
+        if let scale = faults.rateLimitScale,
+            let next = calls.count(route, in: call.environment, at: call.wallClock, scale: scale)
         {
             var refusal = StoreRefusal(.rateLimitExceeded)
             refusal.retryAfter = next

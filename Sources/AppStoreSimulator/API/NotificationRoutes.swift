@@ -85,9 +85,10 @@ private struct NotificationFilter {
         if type != nil, transactionId != nil { throw StoreRefusal(.multipleFiltersSupplied) }
     }
 
-    /// Whether a notification passes. Only those that were sent at least once are in the history.
+    /// Whether a notification passes. Only those of version 2 that were sent at least once are in the history.
     func passes(_ entry: Outbox.Entry) -> Bool {
-        entry.date >= start && entry.date <= end && !entry.attempts.isEmpty && !(onlyFailures && entry.isDelivered)
+        guard entry.signedPayload != nil, !entry.attempts.isEmpty else { return false }
+        return entry.date >= start && entry.date <= end && !(onlyFailures && entry.isDelivered)
             && (type == nil || entry.type == type?.rawValue) && (subtype == nil || entry.subtype == subtype?.rawValue)
     }
 }

@@ -5,7 +5,7 @@ public import AppStoreModel
 /// A simulated App Store as its clients see it: it answers the App Store Server API and notifies the app's server.
 ///
 /// It is a value without sockets: a server hands it requests, sends its answers, and sends the notifications that
-/// ``takeDeliveries()`` returns. The time of all answers and notifications is the world's. Bearer tokens, pagination
+/// ``takeDeliveries(in:)`` returns. The time of all answers and notifications is the world's. Bearer tokens, pagination
 /// tokens and rate limits go by the wall clock, since clients make requests by theirs.
 public struct SimulatedStore: Sendable {
     /// Customers, purchases and the clock. Call ``publish()`` after changes.
@@ -16,10 +16,16 @@ public struct SimulatedStore: Sendable {
     public let key: StoreKey
     /// Where notifications go, by environment. Without a URL the App Store sends none and keeps none.
     public var notificationURLs: [Environment: String] = [:]
+    /// The format that the URL of an environment is registered for; version 2 if none is given. Test notifications are
+    /// always version 2.
+    public var notificationVersions: [Environment: NotificationVersion] = [:]
+    /// The app's shared secret: verifyReceipt demands it for receipts with subscriptions, and version 1 notifications
+    /// have it. If it is `nil`, any password passes.
+    public var sharedSecret: String?
     /// How the store misbehaves.
     public var faults: Faults
     /// Notifications, with the attempts to send them.
-    public internal(set) var outbox = Outbox()
+    public package(set) var outbox = Outbox()
     /// Transactions that the app, or its server, finished.
     public var finished: Set<String> { world.finished }
     /// Messages that keep customers who are about to cancel, by environment.
@@ -30,8 +36,8 @@ public struct SimulatedStore: Sendable {
     var published: Int
     /// Decides about faults.
     var random: SeededRandom
-    /// The calls of the present second of the wall clock.
-    var calls = CallBudget()
+    /// The calls of the present hour of the wall clock.
+    var calls = CallBudgets()
 
     /// Creates a store. What happened in the world before is not published.
     ///
@@ -41,7 +47,7 @@ public struct SimulatedStore: Sendable {
         self.signer = signer
         self.key = key
         self.faults = faults
-        published = world.occurrences.count
+        published = world.occurrenceCount
         random = SeededRandom(seed: seed)
     }
 }
@@ -50,20 +56,4 @@ public struct SimulatedStore: Sendable {
 struct ExtensionRequest: Hashable, Sendable {
     var originalTransactionId: String
     var requestIdentifier: String
-}
-
-/// The calls within one second of the wall clock.
-struct CallBudget: Hashable, Sendable {
-    private var second: Int64 = 0
-    private var calls: [Environment: Int] = [:]
-
-    /// Counts a call.
-    ///
-    /// - Returns: `nil` if the call is within the limit, else when the next second begins.
-    mutating func count(at now: Timestamp, in environment: Environment, limit: Int) -> Timestamp? {
-        let present = now.milliseconds / 1000
-        if present != second { (second, calls) = (present, [:]) }
-        calls[environment, default: 0] += 1
-        return calls[environment, default: 0] > limit ? Timestamp(milliseconds: (present + 1) * 1000) : nil
-    }
 }

@@ -21,7 +21,7 @@ extension SimulatedStore {
         ])
         let answer =
             fault.map { VerifyReceiptResponse(status: $0) }
-            ?? world.verifyReceipt(request.body, in: environment, signer: signer)
+            ?? world.verifyReceipt(request.body, in: environment, password: sharedSecret, signer: signer)
         var response = Self.response(answer)
         response.isWithheld = random.decides(faults.timeouts)
         return response

@@ -26,6 +26,11 @@ public struct StoreCatalogue: Hashable, Sendable {
         products.first { $0.id == id }
     }
 
+    /// The Apple ID of a product: a number after the app's own, by the place in ``products``.
+    public func appleId(of id: String) -> Int64? {
+        products.firstIndex { $0.id == id }.map { appAppleId &+ 1000 &+ Int64($0) }
+    }
+
     /// Adds a product, or puts it in the place of the one of its name.
     public mutating func add(_ product: StoreProduct) {
         if let index = products.firstIndex(where: { $0.id == product.id }) {

@@ -35,6 +35,9 @@ struct ControlArguments {
     /// The members of the body.
     var members: [JSONValue.Member] { body.members ?? [] }
 
+    /// Whether a member is there, even if it is null.
+    func has(_ name: String) -> Bool { body[name] != nil }
+
     /// The text of a member; `nil` if it is absent or null.
     func text(_ name: String) throws(ControlError) -> String? {
         guard let value = value(name) else { return nil }

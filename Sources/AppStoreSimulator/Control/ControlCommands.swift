@@ -39,8 +39,7 @@ extension Simulator {
 // MARK: - The clock
 
 extension Simulator {
-    mutating func advanceClock(_ arguments: ControlArguments, at wall: Timestamp) throws(ControlError) -> ControlResult
-    {
+    mutating func advanceClock(_ arguments: ControlArguments, at wall: Timestamp) throws -> ControlResult {
         let longest = TurnableClock.longestTurn * 86_400
         var seconds: Int64?
         for (name, length) in [("days", Int64(86_400)), ("hours", 3600), ("seconds", 1)] {
@@ -51,8 +50,8 @@ extension Simulator {
         switch (try arguments.text("to"), seconds) {
         case (nil, nil):
             throw ControlError(.invalid, "How far? Send {\"days\": 1} or {\"to\": \"2027-01-01T00:00:00Z\"}.")
-        case (nil, _): turn(to: end, at: wall)
-        case (let text?, nil): turn(to: try time(text, arguments), at: wall)
+        case (nil, _): try turn(to: end, at: wall)
+        case (let text?, nil): try turn(to: try time(text, arguments), at: wall)
         case (_?, _?): throw ControlError(.invalid, "Send either \"to\" or a length of time.")
         }
         return .done(customer: nil)
@@ -116,6 +115,15 @@ extension Simulator {
             throw ControlError(.failed, "The receipt of \(name) could not be signed.")
         }
         return .file(receipt, type: "application/octet-stream")
+    }
+
+    func transactionReceipt(of name: String, _ id: String) throws -> ControlResult {
+        let name = try customer(name).name
+        let world = store.world
+        guard world.customer(ofTransaction: id)?.name == name, let receipt = world.transactionReceipt(of: id) else {
+            throw ControlError(.unknownTransaction, "\(name) has no transaction \(id).")
+        }
+        return .file(try store.signer.sign(receipt), type: "application/octet-stream")
     }
 
     mutating func buy(_ arguments: ControlArguments) throws -> ControlResult {

@@ -33,7 +33,7 @@ struct WorldState: Encodable {
         appAppleId = world.catalogue.appAppleId
         products = world.catalogue.products.map(ProductState.init)
         customers = world.customers.keys.sorted().compactMap { CustomerState($0, in: world) }
-        notifications = world.occurrences.count
+        notifications = world.occurrenceCount
     }
 }
 

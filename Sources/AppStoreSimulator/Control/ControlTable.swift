@@ -42,6 +42,12 @@ extension ControlRoute {
             try simulator.receipt(of: arguments.parameter)
         },
         ControlRoute(
+            "GET", "/customers/{name}/receipts/{transaction}",
+            "The old transaction receipt of a purchase, from before iOS 7: a property list."
+        ) { simulator, arguments, _ in
+            try simulator.transactionReceipt(of: arguments.parameter, arguments.parameters.last ?? "")
+        },
+        ControlRoute(
             "POST", "/customers/{name}/billing/break", "Lets the customer's charges fail from now on."
         ) { simulator, arguments, _ in
             try simulator.act(arguments) { world, name in try world.breakBilling(of: name) }
@@ -197,12 +203,32 @@ extension ControlRoute {
         ControlRoute("GET", "/receipt-root.cer", "The root of app receipts, as DER.") { simulator, _, _ in
             .file(simulator.roots.receipts, type: "application/pkix-cert")
         },
+        ControlRoute("GET", "/receipt-intermediate.cer", "The certificate that old transaction receipts omit, as DER.")
+        {
+            simulator, _, _ in
+            .file(simulator.roots.receiptIntermediate, type: "application/pkix-cert")
+        },
         ControlRoute("GET", "/roots.pem", "Both roots, as PEM.") { simulator, _, _ in
             .file(Array(simulator.roots.pem.utf8), type: "application/x-pem-file")
         },
         ControlRoute("GET", "/key.p8", "The key that signs requests to the App Store Server API.") { simulator, _, _ in
             .file(Array(simulator.store.key.pem.utf8), type: "application/x-pem-file")
         },
+        ControlRoute("GET", "/settings", "Where notifications go, in which format, and the shared secret.") {
+            simulator, _, _ in
+            .json(simulator.store.settings)
+        },
+        ControlRoute(
+            "POST", "/settings", "Sets what App Store Connect has forms for; other members stay. null clears one.",
+            [
+                ("notify", "the URL of production notifications"), ("notifyVersion", "1, or 2, the default"),
+                ("sandboxNotify", "the URL of sandbox notifications"), ("sandboxNotifyVersion", "as notifyVersion"),
+                ("sharedSecret", "what verifyReceipt demands as password, and version 1 notifications have"),
+            ],
+            { simulator, arguments, _ in
+                try simulator.store.set(arguments)
+                return .json(simulator.store.settings)
+            }),
         ControlRoute("GET", "/faults", "How unkind the simulated network is.") { simulator, _, _ in
             .json(simulator.store.faults.json)
         },
@@ -233,8 +259,8 @@ extension Simulator {
     public mutating func control(
         _ method: String, _ path: String, _ body: [UInt8], at wall: Timestamp
     ) -> ControlResponse {
-        turn(at: wall)
         do {
+            try turn(at: wall)
             return try response(method, path, body, at: wall)
         } catch {
             let error = ControlError(error)
@@ -248,8 +274,11 @@ extension Simulator {
     ) throws -> ControlResponse {
         let (route, parameters) = try Self.route(method, ControlPath(path))
         let arguments = try ControlArguments(parameters, body: body, known: route.members.map(\.name))
-        let first = store.world.occurrences.count
-        switch try route.act(&self, arguments, wall) {
+        let first = store.world.occurrenceCount
+        let result = try route.act(&self, arguments, wall)
+        // At once, since a version 1 notification has the receipt of its instant.
+        try store.publish()
+        switch result {
         case .json(let value): return ControlResponse(json: value)
         case .file(let bytes, let type): return ControlResponse(200, type, bytes)
         case .done(let customer, let transactionId):
@@ -275,10 +304,10 @@ extension Simulator {
     private func report(
         since first: Int, _ customer: String?, _ transactionId: String?
     ) throws -> JSONValue {
-        let occurred = store.world.occurrences.dropFirst(first)
+        let occurred = store.world.occurrences(since: first)
         var members = [JSONValue.Member("date", .string(store.world.now.iso8601))]
         if let transactionId { members.append(.init("transactionId", .string(transactionId))) }
-        members.append(.init("notificationCount", .number("\(occurred.count)")))
+        members.append(.init("notificationCount", .number("\(store.world.occurrenceCount - first)")))
         members.append(
             .init("notifications", try JSONValue(encoding: occurred.suffix(Self.reported).map(NotificationState.init))))
         if let state = customer.flatMap({ CustomerState($0, in: store.world) }) {

@@ -23,11 +23,17 @@ public struct Simulator: Sendable {
         clock = TurnableClock(start: store.world.now, speed: speed, at: wall)
     }
 
-    /// Lets everything happen that is due by now.
+    /// How many of the world's newest occurrences are kept at least. No command reports more.
+    package static let keptOccurrences = 1000
+
+    /// Lets everything happen that is due by now, and puts the notifications into the outbox.
     ///
     /// - Parameter wall: The time of the wall clock.
-    public mutating func turn(at wall: Timestamp) {
-        store.world.advance(to: clock.now(at: wall))
+    public mutating func turn(at wall: Timestamp) throws {
+        try store.advance(to: clock.now(at: wall))
+        // Half of them at once, so that not every occurrence moves all others.
+        guard store.world.occurrences.count >= 2 * Self.keptOccurrences else { return }
+        store.world.forgetOccurrences(keeping: Self.keptOccurrences)
     }
 
     /// Answers a request to the App Store.
@@ -35,41 +41,47 @@ public struct Simulator: Sendable {
     /// - Parameter wall: The time of the wall clock.
     public mutating func respond(
         to request: StoreRequest, in environment: Environment, at wall: Timestamp
-    ) -> StoreResponse {
-        turn(at: wall)
+    ) throws -> StoreResponse {
+        try turn(at: wall)
         return store.respond(to: request, in: environment, at: wall)
     }
 
-    /// The notifications that are due to be sent by now, in order. Each is returned once.
-    public mutating func takeDeliveries(at wall: Timestamp) throws -> [Outbox.Delivery] {
-        turn(at: wall)
-        return try store.takeDeliveries()
+    /// The notifications of an environment that are due to be sent by now, in order. Each is returned once.
+    public mutating func takeDeliveries(in environment: Environment, at wall: Timestamp) throws -> [Outbox.Delivery] {
+        try turn(at: wall)
+        return try store.takeDeliveries(in: environment)
     }
 
     /// Records what became of a notification that was sent, at the virtual time.
-    public mutating func record(_ result: SendAttemptResult, of delivery: Outbox.Delivery, at wall: Timestamp) {
-        turn(at: wall)
+    public mutating func record(_ result: SendAttemptResult, of delivery: Outbox.Delivery, at wall: Timestamp) throws {
+        try turn(at: wall)
         store.record(result, of: delivery)
     }
 
     /// Turns the clock forward, and lets happen what is due on the way.
-    mutating func turn(to date: Timestamp, at wall: Timestamp) {
+    mutating func turn(to date: Timestamp, at wall: Timestamp) throws {
         clock.turn(to: date, at: wall)
-        turn(at: wall)
+        try turn(at: wall)
     }
 }
 
-/// The roots of a simulator, as DER.
+/// The certificates that a server needs to trust a simulator, as DER.
 public struct SimulatorRoots: Hashable, Sendable {
     /// The root of all tokens: signed transactions, renewal info and notifications.
     public var tokens: [UInt8]
     /// The root of app receipts.
     public var receipts: [UInt8]
+    /// The intermediate certificate of app receipts, which old transaction receipts omit.
+    public var receiptIntermediate: [UInt8]
 
     /// The roots of an authority.
     public init(_ authority: StoreAuthority) throws {
         let roots = authority.roots
         guard roots.count == 2 else { throw SimulatorError("The authority has \(roots.count) roots, not 2") }
-        (tokens, receipts) = (roots[0], roots[1])
+        // All signers of receipts have the same one.
+        guard let intermediate = authority.receipts.first?.certificates.dropFirst().first else {
+            throw SimulatorError("The authority has no intermediate certificate of receipts")
+        }
+        (tokens, receipts, receiptIntermediate) = (roots[0], roots[1], intermediate)
     }
 }

@@ -22,10 +22,11 @@ public struct Faults: Hashable, Sendable {
     public var unknownMembers = 0.0
     /// The share of requests that are answered with 429.
     public var rateLimits = 0.0
-    /// How many seconds of real time after a 429 calls may resume.
+    /// How many seconds of real time after a 429 calls may resume. A 429 for a budget says when the next hour begins.
     public var retryAfter: Int64 = 1
-    /// How many calls an environment answers in a second; `nil` for any number.
-    public var callsPerSecond: Int?
+    /// The share of Apple's hourly budgets that an app has, from 0 to 1,000: 1 for Apple's own numbers; `nil` for no
+    /// budgets. See ``StoreRoute/callsPerHour(in:scale:)``.
+    public var rateLimitScale: Double?
     /// The share of requests that are answered with 5000000.
     public var internalErrors = 0.0
     /// The share of requests that are answered with 5000001.
@@ -71,6 +72,8 @@ extension Faults {
     public static let unknownMemberShare = 0.05
     /// A client must wait for the time in `Retry-After`.
     public static let rateLimitShare = 0.02
+    /// The budgets are Apple's.
+    public static let usualScale = 1.0
     /// A client may retry, and must not take it for an answer.
     public static let internalErrorShare = 0.01
     /// A client should retry.
@@ -91,6 +94,7 @@ extension Faults {
         faults.unknownSubtypes = unknownSubtypeShare
         faults.unknownMembers = unknownMemberShare
         faults.rateLimits = rateLimitShare
+        faults.rateLimitScale = usualScale
         faults.internalErrors = internalErrorShare
         faults.retryableErrors = retryableErrorShare
         faults.timeouts = timeoutShare
@@ -121,8 +125,8 @@ extension Faults {
 
     /// The longest of times: a day, so that sums stay far inside the calendar.
     private static let longestSeconds: Int64 = 86_400
-    /// More calls in a second than any client makes.
-    private static let mostCalls: Int64 = 1_000_000
+    /// The largest ``rateLimitScale``: more calls than any client makes.
+    static let largestScale = 1000.0
     /// How many errors of a route can be planned, so that a request cannot fill the memory.
     private static let plannedFailures = 1000
 
@@ -130,7 +134,7 @@ extension Faults {
     public var json: JSONValue {
         var members = Self.shares.map { JSONValue.Member($0.name, .number("\(self[keyPath: $0.path])")) }
         members += Self.seconds.map { JSONValue.Member($0.name, .number("\(self[keyPath: $0.path])")) }
-        members.append(.init("callsPerSecond", callsPerSecond.map { .number("\($0)") } ?? .null))
+        members.append(.init("rateLimitScale", rateLimitScale.map { .number("\($0)") } ?? .null))
         let failures = failNext.sorted { $0.key.rawValue < $1.key.rawValue }.map { route, codes in
             JSONValue.Member(route.rawValue, .array(codes.map { .number("\($0.rawValue)") }))
         }
@@ -153,22 +157,25 @@ extension Faults {
 
     private mutating func set(_ name: String, _ value: JSONValue) throws(FaultsError) {
         if let share = Self.shares.first(where: { $0.name == name }) {
-            self[keyPath: share.path] = try Self.share(name, value)
+            self[keyPath: share.path] = try Self.decimal(name, value, in: 0...1)
         } else if let time = Self.seconds.first(where: { $0.name == name }) {
             self[keyPath: time.path] = try Self.number(name, value, in: 0...Self.longestSeconds)
-        } else if name == "callsPerSecond" {
-            callsPerSecond = value == .null ? nil : Int(try Self.number(name, value, in: 1...Self.mostCalls))
+        } else if name == "rateLimitScale" {
+            rateLimitScale = value == .null ? nil : try Self.decimal(name, value, in: 0...Self.largestScale)
         } else if name == "failNext" {
             failNext = try Self.failures(value)
         } else {
-            let known = Self.shares.map(\.name) + Self.seconds.map(\.name) + ["callsPerSecond", "failNext"]
+            let known = Self.shares.map(\.name) + Self.seconds.map(\.name) + ["rateLimitScale", "failNext"]
             throw FaultsError(description: "There is no fault '\(name)': only \(known.joined(separator: ", "))")
         }
     }
 
-    private static func share(_ name: String, _ value: JSONValue) throws(FaultsError) -> Double {
-        guard case .number(let literal) = value, let number = Double(literal), (0...1).contains(number) else {
-            throw FaultsError(description: "'\(name)' is not a number from 0 to 1")
+    private static func decimal(
+        _ name: String, _ value: JSONValue, in range: ClosedRange<Double>
+    ) throws(FaultsError) -> Double {
+        guard case .number(let literal) = value, let number = Double(literal), range.contains(number) else {
+            throw FaultsError(
+                description: "'\(name)' is not a number from \(Int(range.lowerBound)) to \(Int(range.upperBound))")
         }
         return number
     }

@@ -5,30 +5,62 @@ public import AppStoreModel
 // From what happens in the world to notifications that are on their way.
 
 extension SimulatedStore {
-    /// Signs what happened in the world since the last call, and puts it into the outbox.
+    /// Turns the clock forward, and publishes what falls due on the way, one instant after the other: a version 1
+    /// notification has the customer's receipt of its instant.
+    public mutating func advance(to date: Timestamp) throws {
+        while let due = world.nextDue, due <= date {
+            world.advance(to: due)
+            try publish()
+        }
+        world.advance(to: date)
+    }
+
+    /// Puts what happened in the world since the last call into the outbox, signed.
     ///
     /// Call it after changes of the world. An environment without a notification URL gets nothing.
     public mutating func publish() throws {
-        let new = world.occurrences.dropFirst(published)
-        published = world.occurrences.count
+        let new = world.occurrences(since: published)
+        published = world.occurrenceCount
         for occurrence in new where notificationURLs[occurrence.environment] != nil {
-            try publish(occurrence)
-            if random.decides(faults.unknownTypes) { try publishCopy(of: occurrence, type: Self.unknownType) }
-            if random.decides(faults.unknownSubtypes) { try publishCopy(of: occurrence, subtype: Self.unknownSubtype) }
+            // Apple sends test notifications as version 2 to each URL.
+            if notificationVersions[occurrence.environment] == .one, occurrence.notice.type != .test {
+                publishV1(occurrence)
+            } else {
+                try publishV2(occurrence)
+            }
         }
     }
 
     /// Words that Apple does not use, as Apple's next version might.
     private static let (unknownType, unknownSubtype) = ("SIMULATED_NEW_TYPE", "SIMULATED_NEW_SUBTYPE")
+    private static let unknownMember = JSONValue.Member("simulatedNewMember", .object([]))
 
-    private mutating func publish(_ occurrence: Occurrence) throws {
+    private mutating func publishV1(_ occurrence: Occurrence) {
+        for var body in world.notificationsV1(of: occurrence, password: sharedSecret, signer: signer) {
+            if random.decides(faults.unknownMembers) { body.unknownMembers.members.append(Self.unknownMember) }
+            add(body, about: occurrence)
+            guard random.decides(faults.unknownTypes) else { continue }
+            body.notificationType = Open(rawValue: Self.unknownType)
+            add(body, about: occurrence)
+        }
+    }
+
+    private mutating func add(_ body: ResponseBodyV1, about occurrence: Occurrence) {
+        outbox.add(
+            occurrence, id: occurrence.id, type: body.notificationType?.rawValue ?? "", .unsigned(body.json),
+            due: firstAttempt(of: occurrence))
+    }
+
+    private mutating func publishV2(_ occurrence: Occurrence) throws {
         let isNew = random.decides(faults.unknownMembers)
         let payload = try signer.notification(occurrence, from: world.catalogue) { payload in
-            if isNew { payload.unknownMembers.members.append(.init("simulatedNewMember", .object([]))) }
+            if isNew { payload.unknownMembers.members.append(Self.unknownMember) }
         }
         outbox.add(
             occurrence, id: occurrence.id, type: occurrence.notice.type.rawValue,
-            subtype: occurrence.notice.subtype?.rawValue, signed: payload, due: firstAttempt(of: occurrence))
+            subtype: occurrence.notice.subtype?.rawValue, .signed(payload), due: firstAttempt(of: occurrence))
+        if random.decides(faults.unknownTypes) { try publishCopy(of: occurrence, type: Self.unknownType) }
+        if random.decides(faults.unknownSubtypes) { try publishCopy(of: occurrence, subtype: Self.unknownSubtype) }
     }
 
     /// Another notification about the same purchase. A server that knows its type no less than its parts loses nothing
@@ -42,7 +74,7 @@ extension SimulatedStore {
             payload.subtype = subtype.map { Open(rawValue: $0) }
         }
         outbox.add(
-            occurrence, id: id, type: type, subtype: subtype, signed: payload, due: firstAttempt(of: occurrence))
+            occurrence, id: id, type: type, subtype: subtype, .signed(payload), due: firstAttempt(of: occurrence))
     }
 
     private mutating func firstAttempt(of occurrence: Occurrence) -> Timestamp {
@@ -53,10 +85,12 @@ extension SimulatedStore {
 
     /// The notifications to send now, in this order. The caller sends each to the URL of its environment and records
     /// the result; see ``record(_:of:)``.
-    public mutating func takeDeliveries() throws -> [Outbox.Delivery] {
+    ///
+    /// - Parameter environment: `nil` for both.
+    public mutating func takeDeliveries(in environment: Environment? = nil) throws -> [Outbox.Delivery] {
         try publish()
         var deliveries: [Outbox.Delivery] = []
-        for delivery in outbox.take(dueAt: world.now) {
+        for delivery in outbox.take(dueAt: world.now, in: environment) {
             if random.decides(faults.losses) {
                 record(.noResponse, of: delivery)
                 continue

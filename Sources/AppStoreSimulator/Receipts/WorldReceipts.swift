@@ -25,11 +25,11 @@ extension World {
         receipt.downloadDate = isProduction ? customer.downloadDate.inWholeSeconds : nil
         receipt.fulfillmentToolVersion = "P307"
         receipt.ageRating = "4+"
-        receipt.developerId = isProduction ? catalogue.appAppleId - 1 : nil
+        receipt.developerId = isProduction ? catalogue.appAppleId &- 1 : nil
         receipt.receiptCreationDate = now.inWholeSeconds
         receipt.clientVersion = 180_602
         receipt.downloadId = isProduction ? Int64(customer.appTransactionId) : nil
-        receipt.versionExternalIdentifier = isProduction ? catalogue.appAppleId + 1 : nil
+        receipt.versionExternalIdentifier = isProduction ? catalogue.appAppleId &+ 1 : nil
         receipt.originalPurchaseDate = isProduction ? customer.downloadDate.inWholeSeconds : Self.sandboxDownload
         receipt.originalApplicationVersion = isProduction ? catalogue.appVersion : "1.0"
         receipt.platform = 3

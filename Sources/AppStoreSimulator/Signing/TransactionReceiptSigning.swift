@@ -31,6 +31,14 @@ package struct TransactionReceiptPlan: Sendable {
         key = chain.leaf.key
     }
 
+    /// Plans a receipt of version 3 by a signer of app receipts.
+    init(_ purchaseInfo: [(key: String, value: String)], by chain: SigningChain) {
+        version = 3
+        self.purchaseInfo = purchaseInfo
+        certificate = chain.certificates.first ?? []
+        key = chain.key
+    }
+
     /// Signs the receipt, and returns it as the property list that StoreKit gave to apps.
     package func signed() throws -> [UInt8] {
         let info = Array(Self.propertyList(purchaseInfo).utf8)

@@ -58,6 +58,9 @@ struct Agenda: Sendable {
         add(Entry(date: date, event: event, subject: subject))
     }
 
+    /// When the earliest entry is due.
+    var nextDate: Timestamp? { heap.first?.entry.date }
+
     /// Removes and returns the earliest entry that is due by a time.
     mutating func next(until date: Timestamp) -> Entry? {
         guard let first = heap.first?.entry, first.date <= date else { return nil }

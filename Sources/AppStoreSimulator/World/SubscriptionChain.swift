@@ -31,6 +31,8 @@ public struct SubscriptionChain: Hashable, Sendable {
     var followed: String?
     /// When the developer extended it, since only two extensions within 365 days are possible.
     public internal(set) var extensions: [Timestamp] = []
+    /// When renewal was last turned on or off; `nil` if it never was.
+    var renewalSwitched: Timestamp?
     /// Renewals since the customer last bought it: the sandbox ends a subscription after some.
     var renewals = 0
     /// The price that the customer was asked to agree to, in milliunits.

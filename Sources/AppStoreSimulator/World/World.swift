@@ -13,8 +13,11 @@ public struct World: Sendable {
     public var sandboxSpeed = RenewalSpeed.fiveMinutes
     /// The world's time.
     public internal(set) var now: Timestamp
-    /// Everything that happened, in order.
+    /// What happened, in order. All of it is kept until ``forgetOccurrences(keeping:)``.
     public private(set) var occurrences: [Occurrence] = []
+    /// How many occurrences there were, with those that are forgotten.
+    public private(set) var occurrenceCount = 0
+    private var newestOccurrence: Timestamp?
     /// By name.
     public internal(set) var customers: [String: StoreCustomer] = [:]
     /// By original transaction id.
@@ -106,6 +109,23 @@ extension World {
     }
 }
 
+// MARK: - Occurrences
+
+extension World {
+    /// What has happened since ``occurrenceCount`` was a number, but for what is forgotten.
+    public func occurrences(since count: Int) -> ArraySlice<Occurrence> {
+        occurrences.suffix(max(0, occurrenceCount - count))
+    }
+
+    /// Forgets all occurrences but the newest ones. Nothing in the world depends on those that have been read: a
+    /// simulator that runs for months calls this, so that its memory does not grow with all that ever happened.
+    ///
+    /// - Parameter count: How many to keep, 0 or more.
+    public mutating func forgetOccurrences(keeping count: Int) {
+        occurrences.removeFirst(max(0, occurrences.count - max(0, count)))
+    }
+}
+
 // MARK: - Changes
 
 extension World {
@@ -141,7 +161,10 @@ extension World {
 
     /// Enters a new subscription, or its new state, and plans what falls due next.
     mutating func enter(_ chain: SubscriptionChain, _ id: String, of name: String) {
-        let before = subscriptions.updateValue(chain, forKey: id)
+        var chain = chain
+        let before = subscriptions[id]
+        if let before, before.isRenewing != chain.isRenewing { chain.renewalSwitched = now }
+        subscriptions[id] = chain
         if before == nil {
             owners[id] = name
             customers[name]?.subscriptions.append(id)
@@ -207,7 +230,9 @@ extension World {
     ) {
         // Of two documents with one signing date, no server can tell which is the newer. The App Store signs by a clock
         // that goes on, so a world's clock moves by a millisecond, even if it stands still otherwise.
-        if let last = occurrences.last?.date, now <= last { now = Timestamp(milliseconds: last.milliseconds + 1) }
+        if let last = newestOccurrence, now <= last { now = Timestamp(milliseconds: last.milliseconds + 1) }
+        newestOccurrence = now
+        occurrenceCount += 1
         occurrences.append(
             Occurrence(
                 date: now, id: identifiers.uuid(.notification), customer: name, environment: environment,

@@ -5,6 +5,9 @@ public import AppStoreModel
 // The clock, and what falls due when it is turned.
 
 extension World {
+    /// The next instant at which something may fall due; `nil` if nothing will.
+    public var nextDue: Timestamp? { agenda.nextDate }
+
     /// Turns the clock forward. What falls due on the way happens at its own instant.
     ///
     /// - Parameter date: A time before ``now`` changes nothing.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import AppStoreSimulator
-import ArgumentParser
-import Foundation
+public import AppStoreSimulator
+public import ArgumentParser
 import Logging
 import PurchaseLedger
 import PurchaseServer
@@ -64,6 +63,22 @@ struct Simulate: AsyncParsableCommand {
     @Option(name: .customLong("sandbox-notify"), help: "Your server's URL for sandbox notifications.")
     var sandboxNotify: String?
 
+    @Option(
+        name: .customLong("notify-version"),
+        help: "The format of production notifications: 2, or 1 for the deprecated, unsigned one.")
+    var notifyVersion = NotificationVersion.two
+
+    @Option(name: .customLong("sandbox-notify-version"), help: "The format of sandbox notifications.")
+    var sandboxNotifyVersion = NotificationVersion.two
+
+    @Option(
+        name: .customLong("shared-secret"),
+        help: """
+            The app's shared secret: verifyReceipt demands it as password for receipts with subscriptions, and version \
+            1 notifications have it. Without one, any password passes.
+            """)
+    var sharedSecret: String?
+
     @Option(help: "Virtual seconds in a second: 0 stands still, 86400 is a day in a second.")
     var speed = 1.0
 
@@ -118,19 +133,14 @@ struct Simulate: AsyncParsableCommand {
                 "--speed takes a number from 0 to \(Int(TurnableClock.topSpeed)), a year in a second.")
         }
         for (name, url) in [("notify", notify), ("sandbox-notify", sandboxNotify)] {
-            guard let url, !Self.isURL(url) else { continue }
+            guard let url, !SimulatedStore.isNotificationURL(url) else { continue }
             throw ValidationError("--\(name) takes a URL such as http://127.0.0.1:8080/notifications/v2.")
         }
         guard AppConfiguration.isValidBundleId(bundleId) else {
             throw ValidationError("--bundle-id “\(bundleId.printable)”: \(AppConfiguration.bundleIdRule)")
         }
         guard appAppleId > 0 else { throw ValidationError("--app-apple-id takes a number above 0.") }
-    }
-
-    /// Whether a text is an HTTP URL with a host, and a port that exists.
-    private static func isURL(_ text: String) -> Bool {
-        guard let url = URL(string: text), let host = url.host(), !host.isEmpty else { return false }
-        return ["http", "https"].contains(url.scheme?.lowercased()) && (1...65_535).contains(url.port ?? 443)
+        guard sharedSecret != "" else { throw ValidationError("--shared-secret is empty: omit it if there is none.") }
     }
 
     func run() async throws {
@@ -191,6 +201,8 @@ struct Simulate: AsyncParsableCommand {
             world, WorldSigner(authority), key, faults: kind ? .none : .unkind, seed: seed)
         store.notificationURLs[.production] = notify
         store.notificationURLs[.sandbox] = sandboxNotify
+        store.notificationVersions = [.production: notifyVersion, .sandbox: sandboxNotifyVersion]
+        store.sharedSecret = sharedSecret
         return Simulator(store, roots: try SimulatorRoots(authority), speed: speed, at: wall)
     }
 
@@ -204,3 +216,6 @@ struct Simulate: AsyncParsableCommand {
         }
     }
 }
+
+// Its cases are values of options.
+extension NotificationVersion: ExpressibleByArgument {}

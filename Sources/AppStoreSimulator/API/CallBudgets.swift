@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// Apple's rate limits: calls per second to each endpoint, enforced as the budget of an hour.
+
+extension StoreRoute {
+    /// How many calls per second an app may make to the endpoint in production: Apple's numbers.
+    ///
+    /// Apple's table has no row for ``extensionStatus``; it is treated as its neighbours are.
+    public var callsPerSecond: Int {
+        switch self {
+        case .transactionInfo, .history, .historyV1, .statuses, .appTransactionInfo, .finish, .consumption,
+            .consumptionV1, .notificationHistory:
+            50
+        case .appAccountToken, .extend: 20
+        case .orderLookup, .refunds, .refundsV1, .setDefaultMessage: 10
+        case .extendAll, .extensionStatus, .testNotification, .testNotificationStatus, .uploadImage, .deleteImage,
+            .images, .uploadMessage, .deleteMessage, .messages, .defaultMessage, .deleteDefaultMessage, .setRealtimeURL,
+            .realtimeURL, .deleteRealtimeURL, .performanceTest, .performanceTestResult:
+            1
+        }
+    }
+
+    /// How many calls an app may make in an hour: an hour of ``callsPerSecond``, in the sandbox a tenth of it.
+    ///
+    /// - Parameter scale: The share of Apple's number. One call is always allowed.
+    public func callsPerHour(in environment: Environment, scale: Double = 1) -> Int {
+        let calls = callsPerSecond * 3600 / (environment == .production ? 1 : 10)
+        return max(1, Int(Double(calls) * min(max(scale, 0), Faults.largestScale)))
+    }
+}
+
+/// The calls within one hour of the wall clock.
+struct CallBudgets: Hashable, Sendable {
+    private struct Budget: Hashable {
+        var route: StoreRoute
+        var environment: Environment
+    }
+
+    private static let length: Int64 = 3_600_000
+
+    private var hour: Int64 = 0
+    private var calls: [Budget: Int] = [:]
+
+    /// Counts a call.
+    ///
+    /// - Returns: `nil` if the call is within the budget, else when the next hour begins.
+    mutating func count(
+        _ route: StoreRoute, in environment: Environment, at now: Timestamp, scale: Double
+    ) -> Timestamp? {
+        let present = now.milliseconds / Self.length
+        if present != hour { (hour, calls) = (present, [:]) }
+        let made = calls[Budget(route: route, environment: environment), default: 0]
+        guard made < route.callsPerHour(in: environment, scale: scale) else {
+            return Timestamp(milliseconds: (present + 1) * Self.length)
+        }
+        calls[Budget(route: route, environment: environment)] = made + 1
+        return nil
+    }
+}

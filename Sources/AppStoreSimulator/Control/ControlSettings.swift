@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+
+// What App Store Connect has forms for: the URLs of notifications, their format, and the shared secret.
+
+extension SimulatedStore {
+    /// The longest shared secret, in bytes. Apple's have 32.
+    private static let longestSecret = 256
+
+    private static let members: [(url: String, version: String, environment: Environment)] = [
+        ("notify", "notifyVersion", .production), ("sandboxNotify", "sandboxNotifyVersion", .sandbox),
+    ]
+
+    /// Whether a text is an HTTP URL with a host, and a port that exists.
+    public static func isNotificationURL(_ text: String) -> Bool {
+        guard let url = URL(string: text), let host = url.host(), !host.isEmpty else { return false }
+        return ["http", "https"].contains(url.scheme?.lowercased()) && (1...65_535).contains(url.port ?? 443)
+    }
+
+    /// The settings as a JSON object.
+    var settings: JSONValue {
+        let notifications = Self.members.flatMap { member in
+            [
+                JSONValue.Member(member.url, notificationURLs[member.environment].map { .string($0) } ?? .null),
+                JSONValue.Member(
+                    member.version, .number("\(notificationVersions[member.environment, default: .two].rawValue)")),
+            ]
+        }
+        return .object(notifications + [.init("sharedSecret", sharedSecret.map { .string($0) } ?? .null)])
+    }
+
+    /// Sets what a command names. Nothing is changed if one of its members is invalid.
+    mutating func set(_ arguments: ControlArguments) throws(ControlError) {
+        var store = (notificationURLs, notificationVersions, sharedSecret)
+        for member in Self.members where arguments.has(member.url) {
+            store.0[member.environment] = try Self.url(member.url, arguments)
+        }
+        for member in Self.members where arguments.has(member.version) {
+            let number = try arguments.integer(member.version, in: 1...2) ?? 2
+            store.1[member.environment] = NotificationVersion(rawValue: Int(number))
+        }
+        if arguments.has("sharedSecret") { store.2 = try Self.secret(arguments) }
+        (notificationURLs, notificationVersions, sharedSecret) = store
+    }
+
+    private static func url(_ name: String, _ arguments: ControlArguments) throws(ControlError) -> String? {
+        guard let url = try arguments.text(name) else { return nil }
+        guard isNotificationURL(url) else {
+            throw arguments.invalid(name, "a URL such as http://127.0.0.1:8080/notifications/v2")
+        }
+        return url
+    }
+
+    private static func secret(_ arguments: ControlArguments) throws(ControlError) -> String? {
+        let secret = try arguments.text("sharedSecret")
+        guard secret?.utf8.count ?? 0 <= longestSecret else {
+            throw ControlError(.invalid, "sharedSecret: Longer than \(longestSecret) bytes.")
+        }
+        return secret
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// Old transaction receipts (`SKPaymentTransaction.transactionReceipt`) of a simulated App Store: one purchase each.
+
+extension World {
+    /// What the old transaction receipt of a purchase says; `nil` if there is no such transaction.
+    ///
+    /// It is the state at the purchase: a refund is not in it. The device's UDID, which older receipts have, is absent.
+    public func transactionReceipt(of transactionId: String) -> TransactionReceiptInfo? {
+        guard let transaction = transaction(transactionId), let customer = customer(ofTransaction: transactionId) else {
+            return nil
+        }
+        let isProduction = customer.environment == .production
+        var info = TransactionReceiptInfo()
+        info.bid = catalogue.bundleId
+        info.bvrs = catalogue.appVersion
+        info.itemId = transaction.productId.flatMap { catalogue.appleId(of: $0) }.map { "\($0)" }
+        info.appItemId = isProduction ? "\(catalogue.appAppleId)" : nil
+        info.versionExternalIdentifier = isProduction ? "\(catalogue.appAppleId &+ 1)" : "0"
+        info.uniqueVendorIdentifier = customer.device.uppercased()
+        info.productId = transaction.productId
+        info.quantity = transaction.quantity.map { Int64($0) } ?? 1
+        info.transactionId = transaction.transactionId
+        info.originalTransactionId = transaction.originalTransactionId
+        info.purchaseDate = transaction.purchaseDate
+        info.originalPurchaseDate = transaction.originalPurchaseDate
+        info.inAppOwnershipType = transaction.inAppOwnershipType
+        if transaction.type == .autoRenewableSubscription { describe(transaction, in: &info) }
+        return info
+    }
+
+    /// Fills in the members of subscriptions, which are the same in newer answers.
+    private func describe(_ transaction: JWSTransactionDecodedPayload, in info: inout TransactionReceiptInfo) {
+        let row = transaction.legacy().value
+        info.expiresDate = row.expiresDate
+        info.webOrderLineItemId = row.webOrderLineItemId
+        info.isTrialPeriod = row.isTrialPeriod
+        info.isInIntroOfferPeriod = row.isInIntroOfferPeriod
+        info.subscriptionGroupIdentifier = row.subscriptionGroupIdentifier
+    }
+}
+
+extension WorldSigner {
+    /// A signed transaction receipt: the property list that StoreKit gave to apps, which sent it as base64.
+    ///
+    /// A verifier needs the intermediate certificate from elsewhere; see ``SimulatorRoots/receiptIntermediate``.
+    ///
+    /// - Parameter receipt: Of a ``World``. Its purchase date is the date of the signature.
+    public func sign(_ receipt: TransactionReceiptInfo) throws -> [UInt8] {
+        let members = try JSONValue(parsing: receipt.json).members ?? []
+        let entries = members.compactMap { member in
+            member.value.string.map { (key: member.name.replacing("_", with: "-"), value: $0) }
+        }
+        let date = receipt.purchaseDate ?? Timestamp(milliseconds: 0)
+        var plan = TransactionReceiptPlan(entries, by: authority.receipts(at: date))
+        // Production names no environment.
+        if receipt.appItemId != nil { plan.otherEntries.removeAll { $0.0 == "environment" } }
+        return try plan.signed()
+    }
+}
