@@ -186,10 +186,11 @@ extension Simulation {
 
     /// The server takes in a notification, or fails to.
     private mutating func deliver(_ delivery: Outbox.Delivery) async {
+        guard case .signed(let payload) = delivery.content else { return }
         report.deliveries += 1
         var result = SendAttemptResult.unsuccessfulHTTPResponseCode
         do {
-            let verified = try await verifier.verify(notification: delivery.signedPayload.utf8, at: clock.now)
+            let verified = try await verifier.verify(notification: payload.utf8, at: clock.now)
             if let evidence = Evidence(verified) {
                 _ = try await ledger.record([evidence], at: clock.now)
                 acknowledged.insert(evidence.provenance)

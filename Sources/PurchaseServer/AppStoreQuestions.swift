@@ -2,7 +2,8 @@
 
 package import AppStoreAPI
 package import AppStoreModel
-import PurchaseLedger
+import AppStoreTrust
+package import PurchaseLedger
 package import Reconciliation
 
 /// Asks the App Store about the apps of a ledger that have In-App Purchase keys.

@@ -2,6 +2,7 @@
 
 import AppStoreAPI
 import AppStoreModel
+import AppStoreSimulator
 import TestData
 import Testing
 

@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
+import TestWorld
 import Testing
 
 /// Notifications of version 1: which are sent, what they say, and that the code of our server reads them.

@@ -9,6 +9,7 @@ import HummingbirdTesting
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
+import TestWorld
 import Testing
 
 /// The App Store's real-time requests for a retention message.
@@ -60,7 +61,7 @@ import Testing
     private static func request(
         _ world: World, _ change: (inout DecodedRealtimeRequestBody) -> Void = { _ in }
     ) throws -> String {
-        #"{"signedPayload":"\#(try world.authority.sign(payload(change)))"}"#
+        #"{"signedPayload":"\#(try world.store.sign(payload(change)))"}"#
     }
 
     private static func ask(
@@ -148,12 +149,16 @@ import Testing
         acceptsUnknown: Bool, message: Int
     ) async throws {
         // The clock of the server jumps to the deadline; the checker would wait for a day.
+        // The committed signers name no responders.
+        let authority = try CertificateAuthority(from: Timestamp(milliseconds: 1_699_000_000_000))
+        let roots = try authority.trust
         let world = try await Self.world { verifier in
+            verifier.roots = roots
             let checker = RevocationChecker(
                 transport: SilentResponder(), patience: .seconds(86_400), deadline: .seconds(86_400))
             verifier.revocation = .checked(by: checker, acceptsUnknown: acceptsUnknown)
         }
-        var plan = world.authority.tokens
+        var plan = authority.tokens
         (plan.leaf.ocspResponder, plan.intermediate.ocspResponder) = ("http://a.example", "http://b.example")
         let payload = try JSONValue(encoding: Self.payload { $0.userLocale = "de" }).compactText
         let body = #"{"signedPayload":"\#(try TokenPlan(payload, by: plan).signed())"}"#
@@ -165,7 +170,7 @@ import Testing
     @Test func `a request that this version cannot read gets the default`() async throws {
         let world = try await Self.world()
         let payload = #"{"userLocale":["de"],"requestIdentifier":"x","appAppleId":7,"environment":"Production"}"#
-        let token = try world.authority.sign(tokenPayload: Array(payload.utf8))
+        let token = try world.store.sign(payload)
         let (status, answer) = try await world.send(.post, "/retention", #"{"signedPayload":"\#(token)"}"#, key: nil)
         #expect(status == .ok)
         #expect(answer["message"]?["messageIdentifier"]?.string == Self.uuid(0))
