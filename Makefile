@@ -7,12 +7,14 @@
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run demo test test-release soak rulebook kill sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup
+.PHONY: run demo test test-release simulation soak rulebook kill sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
 SEED ?= 1
 TRANSACTIONS ?= 5000000
+DAYS ?= 365
+CUSTOMERS ?= 12
 
 run: setup
 	swift build -c release --product quittance
@@ -34,6 +36,12 @@ test-release: setup
 # release.
 soak: setup
 	QUITTANCE_SOAK=1 swift test -c release --filter 'EveryByteTests|SignedOrderTests'
+
+# A simulated year of customers, lost deliveries, stopped storage and an App Store out of reach: some minutes in release.
+# SEED=7 DAYS=365 CUSTOMERS=12 choose another.
+simulation: setup
+	swift build -c release --product quittance
+	"$$(swift build -c release --show-bin-path)/quittance" simulate --check --seed $(SEED) --days $(DAYS) --customers $(CUSTOMERS)
 
 # Compares the ledger with the rule book in Tests/RuleBook: 2,000 customers, 90,000 deliveries; or SEED=7. Needs python3.
 rulebook: setup

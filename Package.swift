@@ -263,7 +263,7 @@ let package = Package(
             name: "ReconciliationTests",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSimulation",
-                "PurchaseLedger", "PurchaseLedgerTesting", "Reconciliation",
+                "PurchaseLedger", "PurchaseLedgerTesting", "Reconciliation", "TestWorld",
             ]
         ),
         .testTarget(

@@ -14,6 +14,7 @@ final class Trouble: Sendable {
         /// The share of storage operations that fail.
         var storage = 0.0
         var isAPIDown = false
+        var requests = 0
     }
 
     private let state: Mutex<State>
@@ -24,6 +25,19 @@ final class Trouble: Sendable {
 
     func set(storage: Double, isAPIDown: Bool) {
         state.withLock { ($0.storage, $0.isAPIDown) = (storage, isAPIDown) }
+    }
+
+    /// How many requests the App Store was sent.
+    var requests: Int { state.withLock { $0.requests } }
+
+    /// Counts a request.
+    ///
+    /// - Returns: Whether the App Store cannot be asked now.
+    func refusesRequest() -> Bool {
+        state.withLock { state in
+            state.requests += 1
+            return state.isAPIDown
+        }
     }
 
     var isAPIDown: Bool { state.withLock { $0.isAPIDown } }
@@ -67,7 +81,7 @@ struct InterruptedTransport: AppStoreTransport {
     func answer(
         to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
     ) async throws -> APIAnswer {
-        if trouble.isAPIDown { throw TransportError.unreachable("The simulated network is down") }
+        if trouble.refusesRequest() { throw TransportError.unreachable("The simulated network is down") }
         return try await inner.answer(to: request, in: environment, within: timeout)
     }
 }

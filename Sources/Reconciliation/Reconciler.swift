@@ -24,8 +24,8 @@ public struct Reconciler: Sendable {
     /// Called with each job that failed and is postponed.
     public var onFailure: @Sendable (Job) -> Void = { _ in }
 
-    let verifier: AppStoreVerifier
-    let client: AppStoreClient
+    package let verifier: AppStoreVerifier
+    package let client: AppStoreClient
     let now: @Sendable () -> Timestamp
     let recent = RecentQuestions()
 

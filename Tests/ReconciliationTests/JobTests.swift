@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import PurchaseLedger
+import Reconciliation
+import Synchronization
+import Testing
+import TestWorld
+
+/// What a reconciler does with the App Store's answers, one job at a time.
+@Suite struct JobTests {
+    /// A shop with one subscriber, a ledger that has heard nothing, and a reconciler between them.
+    struct Scene: Sendable {
+        static let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        let time: SharedTime
+        let transport: SimulatedTransport
+        let ledger: Ledger
+        let reconciler: Reconciler
+
+        init(trusting: Bool = true) async throws {
+            let start = Timestamp(milliseconds: 1_769_851_800_000)
+            let store = try TestStore()
+            var product = StoreProduct(
+                id: "month", type: .autoRenewableSubscription, price: StorePrice(milliunits: 990))
+            product.plan = SubscriptionPlan(group: "1", level: 1, period: Period(1, .month))
+            var world = World(
+                selling: [product], in: AppIdentity(bundleId: "com.example", appAppleId: 7), at: start)
+            try world.addCustomer("anna")
+            let key = try StoreKey(seed: 1)
+            var simulated = SimulatedStore(world, store.signer, key)
+            simulated.notificationURLs[.production] = "somewhere"
+            simulated.faults.losses = 1
+            time = SharedTime(start)
+            let time = time
+            transport = SimulatedTransport(simulated, wall: { time.now })
+            var rules = LedgerRules(catalogues: [
+                "com.example": Catalogue(products: ["month": .init(entitlements: ["pro"])])
+            ])
+            rules.asksAppStore = ["com.example"]
+            ledger = Ledger(storage: MemoryLedgerStorage(), rules: rules)
+            var verifier = store.verifier(of: .only([AppIdentity(bundleId: "com.example", appAppleId: 7)]))
+            if !trusting { verifier.roots = .apple }
+            let client = AppStoreClient(
+                bundleId: "com.example", key: try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem),
+                transport: transport, now: { time.now }, sleep: { _ in }, random: SeededRandom(seed: 1))
+            reconciler = Reconciler(
+                ledger: ledger, verifier: verifier, client: client, scope: Self.scope, now: { time.now })
+        }
+
+        /// Time passes in the App Store, whose notifications are all lost.
+        func pass(days: Int64 = 0, seconds: Int64 = 0) async throws {
+            time.now.milliseconds += days * 86_400_000 + seconds * 1000
+            let now = time.now
+            try await transport.update { store in
+                store.world.advance(to: now)
+                _ = try store.takeDeliveries()
+            }
+            time.now = await transport.store.world.now
+        }
+
+        func buy() async throws {
+            try await transport.update { _ = try $0.world.buy("month", by: "anna") }
+            try await pass(seconds: 1)
+        }
+
+        /// Does all jobs that are due.
+        func work() async throws {
+            while try await ledger.publishDueChanges(at: time.now) > 0 {}
+            try await reconciler.start()
+            while try await reconciler.workOnce() {}
+        }
+
+        func jobs() async throws -> [Job] { try await ledger.jobs().items }
+
+        var entitlements: Set<String> {
+            get async throws {
+                let account = await transport.store.world.customers["anna"]?.appAccountToken ?? ""
+                let holdings = try await ledger.holdings(of: account, in: Self.scope, at: time.now)
+                return Set(holdings?.entitlements.map(\.name) ?? [])
+            }
+        }
+    }
+
+    final class SharedTime: Sendable {
+        private let time: Mutex<Timestamp>
+        init(_ start: Timestamp) { time = Mutex(start) }
+        var now: Timestamp {
+            get { time.withLock { $0 } }
+            set { time.withLock { $0 = newValue } }
+        }
+    }
+
+    @Test func `a purchase whose notification was lost is found in the history, once`() async throws {
+        let scene = try await Scene()
+        try await scene.buy()
+        try await scene.work()
+        #expect(try await scene.entitlements == ["pro"])
+        let events = try await scene.ledger.events(of: "com.example", limit: 100).events.count
+        try await scene.pass(seconds: 1000)
+        try await scene.work()
+        #expect(try await scene.ledger.events(of: "com.example", limit: 100).events.count == events)
+    }
+
+    @Test func `without a history a stale subscription is asked about, and not before its minute is over`() async throws
+    {
+        let scene = try await Scene()
+        try await scene.buy()
+        try await scene.work()
+        // From now on the App Store keeps no notifications.
+        await scene.transport.update { $0.notificationURLs = [:] }
+        try await scene.pass(days: 31)
+        try await scene.work()
+        try await scene.pass(seconds: 61)
+        try await scene.work()
+        #expect(try await scene.entitlements == ["pro"])
+        #expect(try await !scene.jobs().contains { $0.id.kind == .subscriptionStatus })
+    }
+
+    @Test func `a read of a stale customer asks at once, and many reads ask once`() async throws {
+        let scene = try await Scene()
+        try await scene.buy()
+        try await scene.work()
+        await scene.transport.update { $0.notificationURLs = [:] }
+        let id = await scene.transport.store.world.subscriptions(of: "anna")[0]
+        try await scene.pass(days: 31)
+        let key = ChainKey(id, in: Scene.scope)
+        #expect(await scene.reconciler.refresh([key], within: .seconds(1)))
+        #expect(await !scene.reconciler.refresh([key], within: .seconds(1)))
+        #expect(try await scene.ledger.chain(key)?.subscription(at: scene.time.now)?.status == .active)
+    }
+
+    @Test func `while the App Store fails the question is postponed with the reason, and nothing is lost`() async throws
+    {
+        let scene = try await Scene()
+        try await scene.buy()
+        await scene.transport.update { $0.faults.internalErrors = 1 }
+        try await scene.work()
+        let job = try #require(try await scene.jobs().first { $0.id.kind == .notificationHistory })
+        #expect(job.failure?.contains("unavailable") == true)
+        #expect(job.dueAt > scene.time.now)
+        await scene.transport.update { $0.faults.internalErrors = 0 }
+        try await scene.pass(seconds: 120)
+        try await scene.work()
+        #expect(try await scene.entitlements == ["pro"])
+        #expect(try await scene.jobs().allSatisfy { $0.failure == nil })
+    }
+
+    @Test func `a document that cannot be verified is parked with the reason and does not hold up the cursor`()
+        async throws
+    {
+        let scene = try await Scene(trusting: false)
+        try await scene.buy()
+        try await scene.work()
+        let parked = try #require(try await scene.jobs().first { $0.id.kind == .parkedDocument })
+        #expect(parked.failure?.hasPrefix("untrustedChain") == true)
+        let history = try #require(try await scene.jobs().first { $0.id.kind == .notificationHistory })
+        #expect(history.failure == nil)
+        // Once the root is trusted, the document is taken in.
+        let trusting = try await Scene()
+        var reconciler = Reconciler(
+            ledger: scene.ledger, verifier: trusting.reconciler.verifier, client: scene.reconciler.client,
+            scope: Scene.scope, now: { scene.time.now })
+        reconciler.historyInterval = .seconds(1_000_000_000)
+        try await scene.pass(days: 2)
+        while try await reconciler.workOnce() {}
+        #expect(try await !scene.jobs().contains { $0.id.kind == .parkedDocument })
+        #expect(try await scene.entitlements == ["pro"])
+    }
+
+    @Test func `a consumption request leaves a job with what the answer needs, and only for apps with a key`()
+        async throws
+    {
+        let scene = try await Scene()
+        try await scene.buy()
+        let transaction = await scene.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? ""
+        try await scene.transport.update { try $0.world.requestRefund(transaction) }
+        try await scene.pass(seconds: 1)
+        try await scene.work()
+        let job = try #require(try await scene.jobs().first { $0.id.kind == .consumption })
+        #expect(job.id.name == transaction)
+        let question = try JSONValue(parsing: job.payload).decode(ConsumptionQuestion.self)
+        #expect(question.productId == "month")
+        #expect(question.requestedAt <= scene.time.now)
+    }
+}
