@@ -17,10 +17,11 @@ extension Job.Kind {
 public struct HistoryCursor: Codable, Hashable, Sendable {
     /// All notifications before this instant were recorded or parked.
     public var through: Timestamp
-    /// The length of the next window in milliseconds. It shrinks if Apple's page tokens expire before a window is read.
+    /// The length of the next window in milliseconds. It shrinks if Apple's page tokens expire before a window is read,
+    /// and grows while one page is enough.
     public var window: Int64
 
-    init(through: Timestamp, window: Int64 = longestWindow) {
+    init(through: Timestamp, window: Int64 = usualWindow) {
         self.through = through
         self.window = window
     }
@@ -29,8 +30,10 @@ public struct HistoryCursor: Codable, Hashable, Sendable {
 extension HistoryCursor {
     /// How far back Apple's history goes is 180 days. An hour less, since the clocks of server and App Store differ.
     static let longestPast = Duration.seconds(180 * 86_400 - 3600)
-    /// A day: what was read is kept after each window, so that a crash costs a day's reading at most.
-    static let longestWindow: Int64 = 86_400_000
+    /// A day: the place is stored after each window, so that a busy shop reads a day again after a crash.
+    static let usualWindow: Int64 = 86_400_000
+    /// A month: the half year of a shop that sells little takes a dozen requests.
+    static let longestWindow: Int64 = 30 * usualWindow
     /// A page of such a window has a few notifications, however large the shop is.
     static let shortestWindow: Int64 = 60_000
     /// Each window begins so long before the end of the last one. A notification is in the history only after the first
@@ -54,6 +57,12 @@ extension HistoryCursor {
         return NotificationHistoryRequest(startDate: min(start, end.advanced(by: .milliseconds(-1))), endDate: end)
     }
 
+    /// The cursor after a window was read.
+    func after(_ request: NotificationHistoryRequest, pages: Int) -> HistoryCursor {
+        let next = pages <= 1 ? min(Self.longestWindow, window * 2) : min(window, Self.usualWindow)
+        return HistoryCursor(through: request.endDate, window: next)
+    }
+
     /// The job's payload.
     var payload: [UInt8] { (try? JSONWriter.bytes(encoding: self)) ?? [] }
 }
@@ -65,13 +74,12 @@ extension Reconciler {
         repeat {
             let request = cursor.request(at: now())
             do {
-                try await read(request, &job)
+                cursor = cursor.after(request, pages: try await read(request, &job))
             } catch let error as AppStoreAPIError where error.hasExpiredPages {
                 guard cursor.window > HistoryCursor.shortestWindow else { throw error }
                 cursor.window = max(HistoryCursor.shortestWindow, cursor.window / 2)
                 continue
             }
-            cursor = HistoryCursor(through: request.endDate)
             try await prolong(&job, cursor.payload)
         } while cursor.through < now()
         var next = job.next(at: now().advanced(by: historyInterval), nil)
@@ -79,13 +87,17 @@ extension Reconciler {
         return .later(next)
     }
 
-    private func read(_ request: NotificationHistoryRequest, _ job: inout Job) async throws {
+    /// - Returns: How many pages the window has.
+    private func read(_ request: NotificationHistoryRequest, _ job: inout Job) async throws -> Int {
+        var count = 0
         let pages = client.pages(
             .notificationHistory(request), in: scope.environment, atMost: HistoryCursor.mostPages)
         for try await page in pages {
             try await take(await verifier.checked(page, at: now()))
             try await prolong(&job, job.payload)
+            count += 1
         }
+        return count
     }
 
     /// Records the notifications of a page. One that cannot be recorded is parked, so that it does not hold up the rest.

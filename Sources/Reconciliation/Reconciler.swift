@@ -81,6 +81,9 @@ extension Reconciler {
         let outcome: JobOutcome
         do {
             outcome = try await result(of: &job)
+        } catch let error as AppStoreAPIError where error.code == .cancelled {
+            // The server stops: whoever has the job next goes on at once.
+            outcome = .later(job.next(at: now(), leased.failure))
         } catch let error as AppStoreAPIError {
             outcome = .later(job.retry(after: error, at: now()))
         } catch is LeaseLost {
@@ -91,7 +94,7 @@ extension Reconciler {
         switch outcome {
         case .done: try await ledger.finish(job, at: now())
         case .later(let next):
-            if next.failure != nil { onFailure(next) }
+            if next.failure != nil, next.failure != leased.failure || next.dueAt > now() { onFailure(next) }
             try await ledger.replace(job, with: next, at: now())
         }
     }

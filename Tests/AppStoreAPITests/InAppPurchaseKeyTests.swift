@@ -16,12 +16,15 @@ import Testing
         let store = try Self.storeKey.get()
         let key = try InAppPurchaseKey(id: "ABCDEF1234", issuer: "issuer", pem: store.pem)
         let token = try JWS(try key.token(.object([.init("iss", .string("issuer"))])).utf8)
-        #expect(token.encodedHeader == Array("eyJhbGciOiJFUzI1NiIsImtpZCI6IkFCQ0RFRjEyMzQiLCJ0eXAiOiJKV1QifQ".utf8)[...])
+        #expect(
+            token.encodedHeader == Array("eyJhbGciOiJFUzI1NiIsImtpZCI6IkFCQ0RFRjEyMzQiLCJ0eXAiOiJKV1QifQ".utf8)[...])
         #expect(token.payload == Array(#"{"iss":"issuer"}"#.utf8))
         #expect(token.signature.count == 64)
     }
 
-    @Test(arguments: ["", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"])
+    @Test(arguments: [
+        "", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",
+    ])
     func `a text that is no key is refused`(text: String) {
         #expect(throws: InAppPurchaseKeyError.self) { try InAppPurchaseKey(id: "A", issuer: "B", pem: text) }
     }

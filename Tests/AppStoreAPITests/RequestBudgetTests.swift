@@ -20,7 +20,7 @@ import Testing
         while now < Self.start + 3 * Self.hour {
             // Bursts, and pauses of up to some minutes.
             now +=
-                Int.random(in: 0..<100, using: &random) == 0
+                Int.random(in: 0..<20_000, using: &random) == 0
                 ? .random(in: 0...200_000, using: &random) : .random(in: 0...pressure, using: &random)
             let turn = budget.take(
                 rate, in: environment, at: Timestamp(milliseconds: now),
@@ -35,14 +35,18 @@ import Testing
         [(50, Environment.production), (20, .sandbox), (1, .production), (1, .sandbox)])
     func `no hour has more requests than Apple counts`(seed: UInt64, kind: (rate: Int, environment: Environment)) {
         let limit = kind.rate * (kind.environment == .production ? 3600 : 360)
-        let sent = sent(kind.rate, kind.environment, seed: seed, pressure: kind.rate > 1 ? 30 : 1000)
+        // Twice as many clients as may be served.
+        let pressure = Self.hour / Int64(limit)
+        let sent = sent(kind.rate, kind.environment, seed: seed, pressure: pressure)
         var first = 0
         for (index, time) in sent.enumerated() {
             while sent[first] <= time - Self.hour { first += 1 }
-            #expect(index - first + 1 <= limit, "seed \(seed)")
-            if index - first + 1 > limit { return }
+            // An expectation for each of half a million requests would take minutes.
+            guard index - first + 1 > limit else { continue }
+            Issue.record("seed \(seed): \(index - first + 1) in the hour")
+            return
         }
-        #expect(sent.count > limit, "seed \(seed): the limit is never near")
+        #expect(sent.count > limit * 3 / 2, "seed \(seed): the limit is never near")
     }
 
     @Test(arguments: [(50, Environment.production, 50), (5, .sandbox, 1), (1, .sandbox, 1), (1, .production, 1)])

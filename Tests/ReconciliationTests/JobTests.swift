@@ -20,6 +20,8 @@ import TestWorld
         let ledger: Ledger
         let reconciler: Reconciler
 
+        let requests: Counter
+
         init(trusting: Bool = true) async throws {
             let start = Timestamp(milliseconds: 1_769_851_800_000)
             let store = try TestStore()
@@ -34,6 +36,7 @@ import TestWorld
             simulated.notificationURLs[.production] = "somewhere"
             simulated.faults.losses = 1
             time = SharedTime(start)
+            requests = Counter()
             let time = time
             transport = SimulatedTransport(simulated, wall: { time.now })
             var rules = LedgerRules(catalogues: [
@@ -45,7 +48,8 @@ import TestWorld
             if !trusting { verifier.roots = .apple }
             let client = AppStoreClient(
                 bundleId: "com.example", key: try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem),
-                transport: transport, now: { time.now }, sleep: { _ in }, random: SeededRandom(seed: 1))
+                transport: CountingTransport(inner: transport, counter: requests), now: { time.now }, sleep: { _ in },
+                random: SeededRandom(seed: 1))
             reconciler = Reconciler(
                 ledger: ledger, verifier: verifier, client: client, scope: Self.scope, now: { time.now })
         }
@@ -84,6 +88,24 @@ import TestWorld
         }
     }
 
+    final class Counter: Sendable {
+        private let number = Mutex(0)
+        var count: Int { number.withLock { $0 } }
+        func add() { number.withLock { $0 += 1 } }
+    }
+
+    struct CountingTransport: AppStoreTransport {
+        let inner: SimulatedTransport
+        let counter: Counter
+
+        func answer(
+            to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
+        ) async throws -> APIAnswer {
+            counter.add()
+            return try await inner.answer(to: request, in: environment, within: timeout)
+        }
+    }
+
     final class SharedTime: Sendable {
         private let time: Mutex<Timestamp>
         init(_ start: Timestamp) { time = Mutex(start) }
@@ -102,6 +124,19 @@ import TestWorld
         try await scene.pass(seconds: 1000)
         try await scene.work()
         #expect(try await scene.ledger.events(of: "com.example", limit: 100).events.count == events)
+    }
+
+    @Test func `the first reading of a quiet half year takes a dozen requests, and each later one takes one`()
+        async throws
+    {
+        let scene = try await Scene()
+        try await scene.buy()
+        try await scene.work()
+        #expect(scene.requests.count <= 12)
+        let before = scene.requests.count
+        try await scene.pass(seconds: 1000)
+        try await scene.work()
+        #expect(scene.requests.count == before + 1)
     }
 
     @Test func `without a history a stale subscription is asked about, and not before its minute is over`() async throws

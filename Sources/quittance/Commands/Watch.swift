@@ -31,7 +31,8 @@ struct Watch: AsyncParsableCommand {
     @Option(help: "An API key of the app. Default: the variable QUITTANCE_KEY, which other users cannot see.")
     var key: String?
 
-    @Option(help: "production or sandbox.", transform: { try Environment.option($0, allowed: [.production, .sandbox]) })
+    @Option(
+        help: "production or sandbox.", transform: { try Environment.option($0, allowed: [.production, .sandbox]) })
     var environment = Environment.production
 
     @Flag(help: "Print each answer as a JSON document on one line.")
