@@ -34,8 +34,8 @@ struct Auditor {
 
     /// The first contradiction in the events of an app; `nil` if there is none.
     ///
-    /// Each event must begin with the state with which the one before it ended, unless both are parts of one change: then
-    /// they begin and end alike. The last one must end with the state of the answer.
+    /// Each event must begin with the state with which the one before it ended, unless both are parts of one change:
+    /// then they begin and end alike. The last one must end with the state of the answer.
     static func contradiction(in events: [LedgerEvent], _ chains: [ChainKey: ChainRecord]) -> String? {
         var last: [ChainKey: LedgerEvent] = [:]
         for event in events where event.after != nil {

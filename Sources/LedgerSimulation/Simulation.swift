@@ -99,6 +99,7 @@ public struct Simulation {
     /// its way.
     private static let settling: Int64 = 3_600_000
 
+    /// Prepares a simulation, in which nothing has happened yet.
     public init(_ plan: SimulationPlan) throws {
         self.plan = plan
         random = SeededRandom(seed: plan.seed)
@@ -180,9 +181,8 @@ extension Simulation {
             var random = before
             let end = store.world.now.milliseconds + milliseconds
             for _ in 0..<acts {
-                let moment = Int64.random(
-                    in: store.world.now.milliseconds...max(store.world.now.milliseconds, end),
-                    using: &random)
+                let now = store.world.now.milliseconds
+                let moment = Int64.random(in: now...max(now, end), using: &random)
                 store.world.advance(to: Timestamp(milliseconds: moment))
                 life.act(in: &store.world, &random)
             }

@@ -21,6 +21,9 @@ public final class AppSigning: Sendable {
     /// The key of an app; `nil` if it has none. Ask for it each time, since it may have been replaced.
     package func key(of bundleId: String) -> InAppPurchaseKey? { keys.withLock { $0[bundleId] } }
 
+    /// The keys of all apps, by bundle id.
+    package var allKeys: [String: InAppPurchaseKey] { keys.withLock { $0 } }
+
     /// What signs for an app; `nil` if the app has no key.
     package func signer(for bundleId: String) -> StoreKitSigner? {
         key(of: bundleId).map { StoreKitSigner(key: $0, bundleId: bundleId) }

@@ -2,14 +2,14 @@
 
 package import AppStoreAPI
 package import AppStoreModel
-import AppStoreTrust
+package import AppStoreTrust
 package import PurchaseLedger
 package import Reconciliation
 
 /// Asks the App Store about the apps of a ledger that have In-App Purchase keys.
 public struct AppStoreQuestions: Sendable {
-    /// The longest time that a read of a customer waits for the App Store: long enough for one answer, and hardly longer
-    /// than a person notices.
+    /// The longest time that a read of a customer waits for the App Store: long enough for one answer, and hardly
+    /// longer than a person notices.
     private static let readLimit = Duration.seconds(1)
 
     /// One for each app and environment.
@@ -17,28 +17,29 @@ public struct AppStoreQuestions: Sendable {
     private let clients: [String: AppStoreClient]
 
     /// - Parameters:
-    ///   - service: The ledger, with the apps and their keys. Apps without a key are left out.
+    ///   - verifier: Accepts the documents of the ledger's environments.
+    ///   - keys: The keys by the bundle ids of their apps.
     ///   - now: Returns the server's time, which may be a simulator's.
     ///   - wall: Returns the time of the machine, by which the App Store judges tokens and rates.
     ///   - sleep: Waits, and throws if the task is cancelled.
     ///   - random: Spreads the pauses before attempts.
     package init(
-        _ service: LedgerService, over transport: any AppStoreTransport, now: @escaping @Sendable () -> Timestamp,
+        _ ledger: Ledger, _ verifier: AppStoreVerifier, keys: [String: InAppPurchaseKey],
+        over transport: any AppStoreTransport, now: @escaping @Sendable () -> Timestamp,
         wall: @escaping @Sendable () -> Timestamp, sleep: @escaping @Sendable (Duration) async throws -> Void,
         random: any RandomNumberGenerator & Sendable
     ) {
         var (clients, reconcilers) = ([String: AppStoreClient](), [LedgerScope: Reconciler]())
-        for bundleId in service.apps.keys {
-            guard let key = service.signing?.key(of: bundleId) else { continue }
+        for (bundleId, key) in keys {
             let client = AppStoreClient(
-                bundleId: bundleId, key: key, environments: service.verifier.environments, transport: transport,
+                bundleId: bundleId, key: key, environments: verifier.environments, transport: transport,
                 now: wall, sleep: sleep, random: random)
             clients[bundleId] = client
-            for environment in service.verifier.environments {
+            for environment in verifier.environments {
                 let scope = LedgerScope(bundleId: bundleId, environment: environment)
                 guard scope.hasAppStore else { continue }
                 reconcilers[scope] = Reconciler(
-                    ledger: service.ledger, verifier: service.verifier.only(scope), client: client, scope: scope,
+                    ledger: ledger, verifier: verifier.only(scope), client: client, scope: scope,
                     now: now)
             }
         }

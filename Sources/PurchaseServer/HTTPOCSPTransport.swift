@@ -30,8 +30,8 @@ public struct HTTPOCSPTransport: OCSPTransport {
 
     /// Creates a transport with a client that all such transports share, and that lives as long as the process.
     ///
-    /// It follows no redirects: the connection has no TLS, so an attacker on the network could redirect it to an internal
-    /// address.
+    /// It follows no redirects: the connection has no TLS, so an attacker on the network could redirect it to an
+    /// internal address.
     public init() {
         self.init(client: Self.client, timeout: Self.timeout)
     }

@@ -107,7 +107,8 @@ public struct ServerApplication: Sendable {
                 onListening(.requests, $0)
             })
         if let ledger { services.append(publisher(ledger)) }
-        if let questions = ledger?.questions {
+        // A service that has nothing to do would end, and the server with it.
+        if let questions = ledger?.questions, !questions.reconcilers.isEmpty {
             services.append(ReconciliationWorkers(questions, clock: clock, logger: logger))
         }
         if let simulatorClock { services.append(simulatorClock) }

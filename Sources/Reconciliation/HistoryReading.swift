@@ -100,7 +100,8 @@ extension Reconciler {
         return count
     }
 
-    /// Records the notifications of a page. One that cannot be recorded is parked, so that it does not hold up the rest.
+    /// Records the notifications of a page. One that cannot be recorded is parked, so that it does not hold up the
+    /// rest.
     private func take(_ notifications: [CheckedDocument<VerifiedNotification>]) async throws {
         var (evidence, unusable) = ([Evidence](), [(document: String, reason: String)]())
         for notification in notifications {

@@ -9,8 +9,8 @@ public import PurchaseLedger
 ///
 /// A ledger that only listens is wrong after the first lost notification. A reconciler reads the notification history,
 /// so that what did not arrive is recorded after all, and asks about subscriptions whose state is uncertain. It keeps
-/// what it has to do as ``PurchaseLedger/Job``s in the ledger, so that nothing is forgotten in a crash, and any number of
-/// servers share the work.
+/// what it has to do as jobs in the ledger, so that nothing is forgotten in a crash, and any number of servers share
+/// the work.
 ///
 /// It has no clock, no threads and no pauses of its own: the caller calls ``workOnce()`` again and again.
 public struct Reconciler: Sendable {
@@ -43,72 +43,10 @@ public struct Reconciler: Sendable {
         self.scope = scope
         self.now = now
     }
-}
 
-extension Reconciler {
-    /// How long a worker has for a job: longer than ``AppStoreAPI/AppStoreClient/deadline``. Reading the history takes
+    /// How long a worker has for a job: longer than `AppStoreClient.deadline`. Reading the history takes
     /// longer, and prolongs its lease with each page.
     static let lease = Duration.seconds(120)
-
-    /// In the order in which they are done. The history comes first: it may answer what the others would ask.
-    private static let kinds: [Job.Kind] = [.notificationHistory, .subscriptionStatus, .parkedDocument]
-
-    /// Stores the jobs that recur, unless they are stored. Call it once before ``workOnce()``.
-    ///
-    /// - Throws: `LedgerStorageError`.
-    public func start() async throws {
-        try await ledger.add(Job(Job.ID(.notificationHistory, "", in: scope), dueAt: now()), at: now())
-    }
-
-    /// Does one job that is due, if there is one. Several workers may call this at once.
-    ///
-    /// If the App Store does not answer, the job is postponed, with the reason in ``PurchaseLedger/Job/failure``.
-    ///
-    /// - Returns: False if no job is due.
-    /// - Throws: `LedgerStorageError`. The job is done again after its lease has ended.
-    public func workOnce() async throws -> Bool {
-        for kind in Self.kinds {
-            let end = now().advanced(by: Self.lease)
-            guard let job = try await ledger.lease(kind, in: scope, until: end, at: now()).first else { continue }
-            try await perform(job)
-            return true
-        }
-        return false
-    }
-
-    private func perform(_ leased: Job) async throws {
-        var job = leased
-        let outcome: JobOutcome
-        do {
-            outcome = try await result(of: &job)
-        } catch let error as AppStoreAPIError where error.code == .cancelled {
-            // The server stops: whoever has the job next goes on at once.
-            outcome = .later(job.next(at: now(), leased.failure))
-        } catch let error as AppStoreAPIError {
-            outcome = .later(job.retry(after: error, at: now()))
-        } catch is LeaseLost {
-            return
-        } catch let error where error is VerificationError || error is UnusablePage {
-            outcome = .later(job.retry(at: now(), because: "\(error)"))
-        }
-        switch outcome {
-        case .done: try await ledger.finish(job, at: now())
-        case .later(let next):
-            if next.failure != nil, next.failure != leased.failure || next.dueAt > now() { onFailure(next) }
-            try await ledger.replace(job, with: next, at: now())
-        }
-    }
-
-    /// Does a job.
-    ///
-    /// - Parameter job: As it is leased: changes if the lease is prolonged.
-    private func result(of job: inout Job) async throws -> JobOutcome {
-        switch job.id.kind {
-        case .notificationHistory: try await readHistory(&job)
-        case .subscriptionStatus: try await askStatus(job)
-        default: try await takeParked(job)
-        }
-    }
 }
 
 /// What becomes of a job.

@@ -4,7 +4,6 @@ public import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
 public import PurchaseLedger
-import Synchronization
 
 // Asks the App Store for the state of subscriptions that is uncertain.
 
@@ -60,27 +59,5 @@ extension Reconciler {
     public func refresh(_ chains: some Sequence<ChainKey>, within limit: Duration) async -> Bool {
         guard let key = chains.min(), key.scope == scope, !recent.contains(key, at: now()) else { return false }
         return (try? await ask(about: key, within: limit)) != nil
-    }
-}
-
-/// The subscriptions that were asked about a moment ago, so that many reads of one customer do not ask many times.
-final class RecentQuestions: Sendable {
-    /// How long a question is recent: the App Store's answer will hardly be another one.
-    private static let lifetime = Duration.seconds(30)
-    /// The most questions that are remembered: at Apple's 50 a second there are 1,500 in this time.
-    private static let capacity = 10_000
-
-    private let times = Mutex<[ChainKey: Timestamp]>([:])
-
-    func note(_ key: ChainKey, at now: Timestamp) {
-        times.withLock { times in
-            if times.count >= Self.capacity { times = times.filter { $0.value > now } }
-            if times.count >= Self.capacity { times.removeAll() }
-            times[key] = now.advanced(by: Self.lifetime)
-        }
-    }
-
-    func contains(_ key: ChainKey, at now: Timestamp) -> Bool {
-        times.withLock { times in times[key].map { $0 > now } ?? false }
     }
 }

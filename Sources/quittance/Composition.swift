@@ -204,7 +204,8 @@ extension Composition {
         if let address = configuration.sandboxAppStoreServer { hosts[.sandbox] = address }
         let clock = clock
         return AppStoreQuestions(
-            service, over: HTTPAppStoreTransport(hosts: hosts, clock: clock), now: now,
+            service.ledger, service.verifier, keys: service.signing?.allKeys ?? [:],
+            over: HTTPAppStoreTransport(hosts: hosts, clock: clock), now: now,
             wall: SystemClock.now, sleep: { try await clock.sleep(for: $0) }, random: SystemRandomNumberGenerator())
     }
 

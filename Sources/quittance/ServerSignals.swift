@@ -15,8 +15,8 @@ enum ServerSignals {
     /// Ignores SIGHUP, which would end the process. Call this first.
     static func ignoreHangup() { signal(SIGHUP, SIG_IGN) }
 
-    /// Calls `onHangup` at each SIGHUP, and ends the process at once with a second SIGINT or SIGTERM. Call this once the
-    /// server listens: it then handles the first one, and must not miss what is counted here.
+    /// Calls `onHangup` at each SIGHUP, and ends the process at once with a second SIGINT or SIGTERM. Call this once
+    /// the server listens: it then handles the first one, and must not miss what is counted here.
     static func handle(onHangup: @escaping @Sendable () -> Void) {
         let stops = Mutex(StopSignals())
         handle(SIGHUP, onHangup)

@@ -19,7 +19,8 @@ public final class AppStoreClient: Sendable {
     /// The most attempts of a call. The pauses between them add up to 15 seconds at most.
     package static let attempts = 5
 
-    /// The longest pause before the second attempt, in milliseconds, if Apple names no time. It doubles with each attempt.
+    /// The longest pause before the second attempt, in milliseconds, if Apple names no time. It doubles with each
+    /// attempt.
     package static let firstPause: Int64 = 1000
 
     /// How many milliseconds a client remembers that production refuses its token and the sandbox does not.
@@ -194,7 +195,7 @@ public final class AppStoreClient: Sendable {
 
     private func wait(_ milliseconds: Int64) async throws(AppStoreAPIError) {
         do {
-            try await sleep(.milliseconds(milliseconds))
+            try await self.sleep(.milliseconds(milliseconds))
         } catch {
             throw AppStoreAPIError(.cancelled, "The wait was cancelled.")
         }

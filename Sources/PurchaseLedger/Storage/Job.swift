@@ -33,6 +33,7 @@ public struct Job: Hashable, Sendable {
         }
     }
 
+    /// What the job does, and about what.
     public var id: ID
     /// When to do it next. While the job is leased, this is the end of the lease.
     public var dueAt: Timestamp
