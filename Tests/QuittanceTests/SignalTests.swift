@@ -15,10 +15,13 @@ import Testing
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        // A request may take longer than this test.
+        // This test may take longer than a request, or the pause before one.
         let server = try await ServerProcess(
             [], in: folder,
-            environment: ["QUITTANCE_BODY_TIMEOUT_SECONDS": "3600", "QUITTANCE_REQUEST_TIMEOUT_SECONDS": "3600"])
+            environment: [
+                "QUITTANCE_IDLE_TIMEOUT_SECONDS": "3600", "QUITTANCE_BODY_TIMEOUT_SECONDS": "3600",
+                "QUITTANCE_REQUEST_TIMEOUT_SECONDS": "3600",
+            ])
         defer { server.kill() }
         try await body(server)
     }

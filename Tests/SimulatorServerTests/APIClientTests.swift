@@ -50,7 +50,8 @@ import Testing
                 #expect(try await verifier.checked(app, at: now)?.result.get().payload.bundleId == "com.example")
                 _ = try await receiver.next()
                 let request = NotificationHistoryRequest(
-                    startDate: now, endDate: Timestamp(milliseconds: now.milliseconds + 1000))
+                    startDate: Timestamp(milliseconds: now.milliseconds - 1000),
+                    endDate: Timestamp(milliseconds: now.milliseconds + 1000))
                 let notifications = try await client.send(.notificationHistory(request), to: .sandbox)
                 let types = await verifier.checked(notifications, at: now)
                     .map { try? $0.result.get().notification.payload.notificationType }
