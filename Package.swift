@@ -26,7 +26,6 @@ let package = Package(
         .library(name: "PurchaseLedgerTesting", targets: ["PurchaseLedgerTesting"]),
         .library(name: "LedgerSQLite", targets: ["LedgerSQLite"]),
         .library(name: "Reconciliation", targets: ["Reconciliation"]),
-        .library(name: "LedgerSimulation", targets: ["LedgerSimulation"]),
         .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
         .library(name: "SimulatorServer", targets: ["SimulatorServer"]),
         .executable(name: "quittance", targets: ["quittance"]),

@@ -16,7 +16,7 @@ public struct SimulationPlan: Hashable, Sendable {
     public var days: Int
     /// How many customers there are. Every fourth one is in the sandbox.
     public var customers: Int
-    /// Whether deliveries are lost, doubled, late and in disorder, storage and network fail, and clocks jump.
+    /// Whether deliveries are lost, doubled, late and in disorder, and storage and network fail.
     public var isUnkind = true
     /// Whether no notification arrives at all.
     public var losesAll = false

@@ -40,7 +40,7 @@ extension Reconciler {
         do {
             outcome = try await result(of: &job)
         } catch let error as AppStoreAPIError where error.code == .cancelled {
-            // The server stops: whoever has the job next goes on at once.
+            // The server stops. The next worker need not wait.
             outcome = .later(job.next(at: now(), leased.failure))
         } catch let error as AppStoreAPIError {
             outcome = .later(job.retry(after: error, at: now()))
@@ -52,7 +52,7 @@ extension Reconciler {
         switch outcome {
         case .done: try await ledger.finish(job, at: now())
         case .later(let next):
-            if next.failure != nil, next.failure != leased.failure || next.dueAt > now() { onFailure(next) }
+            if next.failure != nil, next.dueAt > now() { onFailure(next) }
             try await ledger.replace(job, with: next, at: now())
         }
     }

@@ -23,6 +23,7 @@ extension Reconciler {
         let id = Job.ID(.parkedDocument, "\(DocumentDigest(bytes, .notification))", in: scope)
         let job = Job(id, dueAt: now().advanced(by: Self.parkedInterval), payload: bytes, failure: reason)
         try await ledger.add(job, at: now())
+        onFailure(job)
     }
 
     /// Tries a parked document again.

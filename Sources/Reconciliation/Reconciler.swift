@@ -21,7 +21,7 @@ public struct Reconciler: Sendable {
     /// How often the notification history is read, and so how long a lost notification is missing at most.
     public var historyInterval = Duration.seconds(900)
 
-    /// Called with each job that failed and is postponed.
+    /// Called with each job that failed and is postponed, and with each document that is parked.
     public var onFailure: @Sendable (Job) -> Void = { _ in }
 
     package let verifier: AppStoreVerifier

@@ -204,20 +204,4 @@ import TestWorld
         #expect(try await !scene.jobs().contains { $0.id.kind == .parkedDocument })
         #expect(try await scene.entitlements == ["pro"])
     }
-
-    @Test func `a consumption request leaves a job with what the answer needs, and only for apps with a key`()
-        async throws
-    {
-        let scene = try await Scene()
-        try await scene.buy()
-        let transaction = await scene.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? ""
-        try await scene.transport.update { try $0.world.requestRefund(transaction) }
-        try await scene.pass(seconds: 1)
-        try await scene.work()
-        let job = try #require(try await scene.jobs().first { $0.id.kind == .consumption })
-        #expect(job.id.name == transaction)
-        let question = try JSONValue(parsing: job.payload).decode(ConsumptionQuestion.self)
-        #expect(question.productId == "month")
-        #expect(question.requestedAt <= scene.time.now)
-    }
 }

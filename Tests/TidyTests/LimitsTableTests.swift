@@ -107,6 +107,21 @@ import Testing
             "the memory that production refuses an app's token", "an hour", apiClient, ["memory: Int64 = 3_600_000"]
         ),
         (
+            "a customer's read waits for the App Store", "1 s", "PurchaseServer/AppStoreQuestions.swift",
+            ["readLimit = Duration.seconds(1)"]
+        ),
+        (
+            "the lease of a job", "120 s", "Reconciliation/Reconciler.swift", ["lease = Duration.seconds(120)"]
+        ),
+        (
+            "subscriptions that were asked about in the last 30 s", "10,000", "Reconciliation/RecentQuestions.swift",
+            ["lifetime = Duration.seconds(30)", "capacity = 10_000"]
+        ),
+        (
+            "pages of a window of the notification history", "20,000", "Reconciliation/HistoryReading.swift",
+            ["mostPages = 20_000"]
+        ),
+        (
             "the verification of a retention request", "300 ms", "PurchaseServer/RetentionRoutes.swift",
             ["deadline = Duration.milliseconds(300)"]
         ),

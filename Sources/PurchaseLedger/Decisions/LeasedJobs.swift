@@ -5,11 +5,6 @@ public import AppStoreModel
 // Jobs as workers see them: leased, finished, postponed.
 
 extension Ledger {
-    /// Stores a job, in place of the one with the same id.
-    public func put(_ job: Job, at now: Timestamp) async throws {
-        try await commit(LedgerQuery(), at: now) { $0.changes.jobs = [job] }
-    }
-
     /// Stores a job unless there is one with the same id.
     public func add(_ job: Job, at now: Timestamp) async throws {
         try await commit(LedgerQuery { $0.jobs = [job.id] }, at: now) { draft in

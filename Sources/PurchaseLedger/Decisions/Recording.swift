@@ -73,7 +73,6 @@ extension LedgerDraft {
             if isRecorded {
                 store(document, for: Set(keys))
                 if isNew { publish(document) }
-                if isNew { wantConsumptionAnswer(to: document) }
                 for account in document.accounts { _ = findOrAddCustomer(account) }
                 for key in keys { record(document, about: key, recording, claimant, &result) }
             }

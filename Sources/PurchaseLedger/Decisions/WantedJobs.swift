@@ -7,24 +7,6 @@ public import AppStoreModel
 extension Job.Kind {
     /// Ask the App Store for the state of a subscription. The name is the original transaction id.
     public static let subscriptionStatus = Job.Kind(rawValue: "subscriptionStatus")
-    /// Answer a consumption request (``ConsumptionQuestion``). The name is the transaction id.
-    public static let consumption = Job.Kind(rawValue: "consumption")
-}
-
-/// A CONSUMPTION_REQUEST that waits for an answer: the payload of a ``Job/Kind/consumption`` job.
-public struct ConsumptionQuestion: Codable, Hashable, Sendable {
-    /// When the App Store signed the request. Apple documents 12 hours for the answer, 5 minutes in sandbox.
-    public var requestedAt: Timestamp
-    /// The product that the customer wants refunded.
-    public var productId: String
-    /// The chain that the transaction belongs to.
-    public var originalTransactionId: String
-
-    public init(requestedAt: Timestamp, productId: String, originalTransactionId: String) {
-        self.requestedAt = requestedAt
-        self.productId = productId
-        self.originalTransactionId = originalTransactionId
-    }
 }
 
 extension SubscriptionState.Status {
@@ -50,27 +32,13 @@ extension LedgerScope {
 }
 
 extension LedgerDraft {
-    private func isAsked(about scope: LedgerScope) -> Bool {
-        rules.asksAppStore.contains(scope.bundleId) && scope.hasAppStore
-    }
-
     /// If time alone can make a subscription's new status wrong, stores a job to ask the App Store about it.
     mutating func wantStatus(of record: ChainRecord, since instant: Timestamp) {
         let scope = record.key.scope
-        guard isAsked(about: scope), let patience = record.report?.state.status.patience else { return }
+        guard rules.asksAppStore.contains(scope.bundleId), scope.hasAppStore,
+            let patience = record.report?.state.status.patience
+        else { return }
         let id = Job.ID(.subscriptionStatus, record.key.originalTransactionId, in: scope)
         changes.jobs.append(Job(id, dueAt: instant.advanced(by: patience)))
-    }
-
-    /// If a notification asks for consumption information, stores a job to answer it.
-    mutating func wantConsumptionAnswer(to document: Evidence) {
-        guard isAsked(about: document.scope), let type = document.notification?.type,
-            NotificationTypeV2(rawValue: type) == .consumptionRequest, let statement = document.statements.first
-        else { return }
-        let question = ConsumptionQuestion(
-            requestedAt: document.signedDate ?? now, productId: statement.productId,
-            originalTransactionId: statement.originalTransactionId)
-        let id = Job.ID(.consumption, statement.transactionId, in: document.scope)
-        changes.jobs.append(Job(id, dueAt: now, payload: (try? JSONWriter.bytes(encoding: question)) ?? []))
     }
 }
