@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(
-        arguments: 1...5 as ClosedRange<UInt64>,
+        arguments: Seeds.first(1, soak: 20),
         [(50, Environment.production), (20, .sandbox), (1, .production), (1, .sandbox)])
     func `no hour has more requests than Apple counts`(seed: UInt64, kind: (rate: Int, environment: Environment)) {
         let limit = kind.rate * (kind.environment == .production ? 3600 : 360)

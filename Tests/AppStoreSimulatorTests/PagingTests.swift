@@ -40,7 +40,7 @@ import Testing
         return (ids, revision)
     }
 
-    @Test(arguments: Seeds.first(4))
+    @Test(arguments: Seeds.first(1, soak: 20))
     func `pages are the whole history in its order, in both directions`(seed: UInt64) throws {
         var (fixture, customer) = try Self.busyStore(seed: seed)
         let all = fixture.store.world.history(of: customer.name).compactMap(\.transaction.transactionId)
@@ -50,7 +50,7 @@ import Testing
         #expect(try Self.read(&fixture, path + "?sort=DESCENDING").ids == all.reversed())
     }
 
-    @Test(arguments: Seeds.first(4))
+    @Test(arguments: Seeds.first(1, soak: 20))
     func `each filter lets through what it says and nothing else`(seed: UInt64) throws {
         var (fixture, customer) = try Self.busyStore(seed: seed)
         let all = fixture.store.world.history(of: customer.name).map(\.transaction)
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Seeds.first(6))
+    @Test(arguments: Seeds.first(2, soak: 50))
     func `a history read in pages while the world changes misses nothing`(seed: UInt64) throws {
         var (fixture, customer) = try Self.busyStore(seed: seed)
         let path = "/inApps/v2/history/\(customer.appTransactionId)"
@@ -99,7 +99,7 @@ import Testing
         #expect(Set(read.keys) == Set(all))
     }
 
-    @Test(arguments: Seeds.first(6))
+    @Test(arguments: Seeds.first(2, soak: 50))
     func `a client that keeps what pages bring has the newest state of everything`(seed: UInt64) throws {
         var fixture = try StoreFixture(RandomWorld(seed: seed, customers: 0).world)
         try fixture.store.world.addCustomer("ann")

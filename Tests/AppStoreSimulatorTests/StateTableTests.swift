@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import AppStoreSimulator
+import TestData
 import TestWorld
 import Testing
 
@@ -98,11 +99,11 @@ import Testing
             ]),
     ]
 
-    private static let worlds: [(seed: UInt64, occurrences: [Occurrence])] = (1...40 as ClosedRange<UInt64>).map {
-        seed in
-        let world = try? RandomWorld(seed: seed, customers: 6, actions: 250).world
-        return (seed, world?.occurrences ?? [])
-    }
+    private static let worlds: [(seed: UInt64, occurrences: [Occurrence])] =
+        (Seeds.isOptimised ? 1...40 : 1...8 as ClosedRange<UInt64>).map { seed in
+            let world = try? RandomWorld(seed: seed, customers: 6, actions: Seeds.isOptimised ? 250 : 80).world
+            return (seed, world?.occurrences ?? [])
+        }
 
     @Test func `a long run reaches every cell of the state table, and no other`() throws {
         var reached: [String: [State: Int]] = [:]
@@ -134,7 +135,7 @@ import Testing
         for row in Self.rows {
             let cells = State.allCases.map { reached[row.name]?[$0].map(String.init) ?? "·" }
             print(row.name.padding(50), cells.map { $0.padding(7) }.joined())
-            for state in row.next.keys where row.unreachable[state] == nil {
+            for state in row.next.keys where Seeds.isOptimised && row.unreachable[state] == nil {
                 #expect(reached[row.name]?[state] != nil, "\(row.name) in \(state) was never reached")
             }
         }
@@ -149,7 +150,7 @@ import Testing
             "TEST", "REFUND", "REFUND_REVERSED",
         ]
         let all = Set(Self.rows.map(\.name).filter { !$0.contains(" of ") } + others)
-        #expect(emitted == all, "\(emitted.symmetricDifference(all))")
+        #expect(Seeds.isOptimised ? emitted == all : emitted.isSubset(of: all), "\(emitted.symmetricDifference(all))")
     }
 
     private static func name(_ notice: Notice) -> String {

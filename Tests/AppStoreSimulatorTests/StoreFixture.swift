@@ -23,8 +23,12 @@ struct StoreFixture: Sendable {
             world, try TestStore().signer, try StoreKey(using: &random), faults: faults, seed: 1)
     }
 
+    private static let opened = Result { try open() }
+
     /// Ann buys all kinds of products, Bob is her family, Cid tests in the sandbox.
-    static func shop() throws -> StoreFixture {
+    static func shop() throws -> StoreFixture { try opened.get() }
+
+    private static func open() throws -> StoreFixture {
         var fixture = try StoreFixture(RandomWorld(seed: 1, customers: 0).world)
         for name in ["ann", "bob"] { try fixture.store.world.addCustomer(name) }
         try fixture.store.world.addCustomer("cid", environment: .sandbox)

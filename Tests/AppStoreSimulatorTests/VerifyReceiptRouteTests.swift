@@ -84,6 +84,37 @@ import Testing
         #expect(Self.send(&fixture, request.json, in: .sandbox).json["status"]?.integer == 21008)
     }
 
+    @Test func `an old transaction receipt is answered in its own style, and 21006 after the subscription`() throws {
+        var fixture = try StoreFixture.shop()
+        let id = try #require(fixture.names["sub"])
+        let info = try #require(fixture.store.world.transactionReceipt(of: id))
+        let receipt = try fixture.store.signer.sign(info)
+        let running = Self.send(&fixture, Self.body(receipt)).json
+        #expect(VerifyTransactionReceiptResponse.isTransactionReceiptStyle(running))
+        #expect(running["status"]?.integer == 0 && running["auto_renew_status"]?.integer == 1)
+        #expect(running["latest_receipt_info"]?["transaction_id"]?.string != nil)
+        let newest = try #require(running["latest_receipt"]?.string.flatMap { Data(base64Encoded: $0) })
+        #expect(Self.send(&fixture, Self.body(Array(newest))).json["status"]?.integer == 0)
+
+        try fixture.store.world.cancel(id)
+        fixture.wait(minutes: 400 * 1440)
+        let over = Self.send(&fixture, Self.body(receipt)).json
+        #expect(over["status"]?.integer == 21006 && over["latest_expired_receipt_info"] != nil)
+        #expect(over["expiration_intent"]?.string == "1" && over["latest_receipt"] == nil)
+
+        #expect(Self.send(&fixture, Self.body(receipt), in: .sandbox).json["status"]?.integer == 21008)
+        fixture.store.sharedSecret = "secret"
+        #expect(Self.send(&fixture, Self.body(receipt)).json["status"]?.integer == 21004)
+        var altered = info
+        altered.productId = "gold.month"
+        let parts = try [receipt, fixture.store.signer.sign(altered)].map {
+            String(decoding: $0, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
+        }
+        // The signature of one receipt above the purchase of another.
+        let mixed = Array((parts[0].prefix(2) + parts[1].dropFirst(2)).joined(separator: "\n").utf8)
+        #expect(Self.send(&fixture, Self.body(mixed)).json["status"]?.integer == 21003)
+    }
+
     @Test func `dates have whole seconds`() throws {
         var fixture = try StoreFixture.shop()
         fixture.store.world.advance(to: Timestamp(milliseconds: fixture.store.world.now.milliseconds + 1))

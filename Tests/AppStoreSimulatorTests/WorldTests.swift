@@ -16,7 +16,7 @@ import Testing
         #expect(try one != RandomWorld(seed: 6).world.occurrences)
     }
 
-    @Test(arguments: Seeds.first(12))
+    @Test(arguments: Seeds.first(Seeds.isOptimised ? 12 : 2, soak: 50))
     func `the ledger's status is the App Store's at every notification`(seed: UInt64) async throws {
         let world = try RandomWorld(seed: seed).world
         let store = try TestStore()

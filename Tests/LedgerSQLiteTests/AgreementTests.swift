@@ -9,7 +9,7 @@ import Testing
 
 /// Runs the same random history in a file and in memory. The storage in memory is simple enough to be the reference.
 @Suite struct AgreementTests {
-    @Test(arguments: Seeds.first(20))
+    @Test(arguments: Seeds.first(6, soak: 100))
     func `a ledger in a file gives the same answers as one in memory`(seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
         let folder = try TemporaryFolder()

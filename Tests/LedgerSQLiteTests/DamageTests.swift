@@ -92,7 +92,7 @@ import Testing
         let whole = Array(try Data(contentsOf: URL(fileURLWithPath: path)))
         let expected = await Self.findings(try write(whole, "copy.sqlite"), appStore)
         #expect(expected.faults == [] && expected.documents.count == 12)
-        for seed in Seeds.first(60) {
+        for seed in Seeds.first(12, soak: 200) {
             var (bytes, random) = (whole, SeededRandom(seed: seed))
             damage.apply(to: &bytes, &random)
             let found = await Self.findings(try write(bytes, "damaged.sqlite"), appStore)

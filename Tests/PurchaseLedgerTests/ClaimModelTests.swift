@@ -232,7 +232,7 @@ import Testing
         return []
     }
 
-    @Test(arguments: Seeds.first(60), TestStorage.allCases)
+    @Test(arguments: Seeds.first(12, soak: 200), TestStorage.allCases)
     func `every step of a random history has the outcome that the model predicts`(
         seed: UInt64, storage: TestStorage
     ) async throws {

@@ -21,7 +21,7 @@ import Testing
         #expect(missing == [])
     }
 
-    @Test(arguments: Seeds.first(30, soak: 500))
+    @Test(arguments: Seeds.first(10, soak: 500))
     func `a consumer of events has the same state as the ledger's answers`(seed: UInt64) async throws {
         var history = RandomHistory(seed)
         let ledger = history.ledger()

@@ -57,7 +57,7 @@ import Testing
         "month": .init(entitlements: ["pro"], level: 2), "high": .init(entitlements: ["pro"], level: 1),
     ])
 
-    @Test(arguments: Seeds.blocks(1000, of: 50))
+    @Test(arguments: Seeds.blocks(200, of: 50, soak: 4000))
     func `the facts of a history in any order, with repetitions, lead to the same chain and answers`(seeds: [UInt64]) {
         for seed in seeds {
             var random = SeededRandom(seed: seed)

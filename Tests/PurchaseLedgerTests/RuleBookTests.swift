@@ -13,7 +13,7 @@ import Testing
     /// The environment variable `QUITTANCE_SOAK` makes many more customers, `QUITTANCE_SEED` those of another world.
     private static let isSoak = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] != nil
     private static let seed = (isSoak ? ProcessInfo.processInfo.environment["QUITTANCE_SEED"] : nil) ?? "1"
-    private static let customers = isSoak ? 2000 : 150
+    private static let customers = isSoak ? 2000 : 100
 
     @Test(.enabled(if: Python.isThere, Python.whyNot))
     func `the rule book passes its own tests, among them the worked decisions`() throws {

@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Seeds.blocks(20, of: 5, soak: 1000))
+    @Test(arguments: Seeds.blocks(8, of: 4, soak: 1000))
     func `a history that is shuffled, repeated or partly late leads to the same answers`(
         seeds: [UInt64]
     ) async throws {
@@ -115,7 +115,7 @@ import Testing
         #expect(types.count >= 20)
         #expect(ties >= 20)
         #expect(groups == ["21000001", "21000002"])
-        // A grace period is too short for the few instants that are asked about; FeedTests has it.
+        // None of these histories ends in a grace period, the only time at which its ledger shows one; FeedTests has it.
         #expect(statuses.isSuperset(of: Set(SubscriptionState.Status.allCases).subtracting([.billingGrace])))
     }
 
@@ -164,7 +164,7 @@ private struct Answers: Sendable {
         let (start, length) = (history.start.milliseconds, history.end.milliseconds - history.start.milliseconds)
         let instants =
             [0, 3, 6, 9].map { Timestamp(milliseconds: start + length / 10 * $0) }
-            + [history.end.advanced(by: .seconds(5 * 86_400))]
+            + [history.end, history.end.advanced(by: .seconds(5 * 86_400))]
 
         var query = LedgerQuery()
         (query.chains, query.transactions, query.owners) = (keys, transactions, true)

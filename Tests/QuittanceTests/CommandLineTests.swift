@@ -88,11 +88,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        [UInt8](repeating: 0, count: 10_000_000), [0x30, 0x80], [0xff, 0xfe],
-        [UInt8](repeating: 0x30, count: 10_000_000),
-    ])
-    func `bytes that are not a document are reported as malformed`(bytes: [UInt8]) throws {
+    @Test(arguments: [([0], 10_000_000), ([0x30, 0x80], 1), ([0xff, 0xfe], 1), ([0x30], 10_000_000)])
+    func `bytes that are not a document are reported as malformed`(part: [UInt8], count: Int) throws {
+        let bytes = Array(repeatElement(part, count: count).joined())
         let outcome = try Self.run(["verify", "--json", "--bundle-id", "x"], input: bytes)
         #expect(outcome.status != 0)
         #expect(try outcome.json.map { $0["code"] } == [.string("malformed")])
@@ -167,7 +165,7 @@ import Testing
     @Test(.enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
     func `memory does not grow with the number of lines`() throws {
         let few = try Self.peakMemory(lines: 500)
-        let many = try Self.peakMemory(lines: 50_000)
+        let many = try Self.peakMemory(lines: 25_000)
         #expect(many - few < 16 << 20, "\(few) bytes, \(many) bytes")
     }
 

@@ -27,7 +27,7 @@ import Testing
         let bytes = try TestData.receipt(file)
         var random = SeededRandom(seed: 1)
         var read = 0
-        for _ in 0..<5000 {
+        for _ in 0..<1000 {
             var changed = bytes
             for _ in 0..<Int.random(in: 0...2, using: &random) {
                 changed[Int.random(in: 0..<changed.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
@@ -39,6 +39,6 @@ import Testing
             #expect(Self.parts(returned) == Self.parts(receipt))
             #expect(Self.canonical(returned) == written)
         }
-        #expect(read > 1000)
+        #expect(read > 200)
     }
 }

@@ -36,6 +36,13 @@ public enum Seeds {
     /// Whether there is time for many more random tests than in an ordinary run.
     public static let isSoak = environment["QUITTANCE_SOAK"] != nil
 
+    /// Whether the compiler has optimised this build. Some random tests are short without: they would take minutes.
+    #if DEBUG
+    public static let isOptimised = false
+    #else
+    public static let isOptimised = true
+    #endif
+
     /// - Parameter soak: How many with `QUITTANCE_SOAK`, if not as many as without.
     public static func first(_ count: UInt64, soak: UInt64? = nil) -> [UInt64] {
         environment["QUITTANCE_SEED"].flatMap { UInt64($0) }.map { [$0] } ?? Array(0..<(isSoak ? soak ?? count : count))

@@ -19,19 +19,37 @@ extension SimulatedStore {
         let fault: VerifyReceiptStatus? = random.choice(of: [
             (faults.internalErrors, .internalDataAccess), (faults.retryableErrors, .unavailable),
         ])
-        let answer =
-            fault.map { VerifyReceiptResponse(status: $0) }
-            ?? world.verifyReceipt(request.body, in: environment, password: sharedSecret, signer: signer)
-        var response = Self.response(answer)
+        var response =
+            if let fault {
+                Self.response(VerifyReceiptResponse(status: fault))
+            } else if let answer = answerOldReceipt(request.body, in: environment) {
+                Self.response(answer.json, answer.status)
+            } else {
+                Self.response(
+                    world.verifyReceipt(request.body, in: environment, password: sharedSecret, signer: signer))
+            }
         response.isWithheld = random.decides(faults.timeouts)
         return response
     }
 
+    /// The answer about an old transaction receipt; `nil` for all other requests.
+    private func answerOldReceipt(
+        _ body: [UInt8], in environment: Environment
+    ) -> VerifyTransactionReceiptResponse? {
+        guard let request = try? VerifyReceiptRequest(parsing: body), let document = request.receipt else { return nil }
+        return world.verifyTransactionReceipt(
+            document, in: environment, password: request.password, secret: sharedSecret, signer: signer)
+    }
+
     private static func response(_ answer: VerifyReceiptResponse) -> StoreResponse {
+        response(answer.json, answer.status)
+    }
+
+    private static func response(_ json: [UInt8], _ status: Open<VerifyReceiptStatus>?) -> StoreResponse {
         var response = StoreResponse(status: 200)
         response.headers = ["content-type": "application/json"]
-        response.body = answer.json
-        if answer.status != .valid { response.note = "verifyReceipt: status \(answer.status?.rawValue ?? 0)" }
+        response.body = json
+        if status != .valid { response.note = "verifyReceipt: status \(status?.rawValue ?? 0)" }
         return response
     }
 }

@@ -87,7 +87,9 @@ extension World {
     public func history(of name: String) -> [(change: UInt64, transaction: JWSTransactionDecodedPayload)] {
         let bought = (customers[name]?.purchases ?? []).compactMap { purchases[$0] }
         let all = subscriptions(of: name).flatMap { subscriptions[$0]?.transactions ?? [] } + bought
-        return all.map { (changes[$0.transactionId ?? ""] ?? 0, $0) }.sorted { $0.0 < $1.0 }
+        let numbers = all.map { changes[$0.transactionId ?? ""] ?? 0 }
+        // Positions are sorted, since a transaction is large.
+        return all.indices.sorted { numbers[$0] < numbers[$1] }.map { (numbers[$0], all[$0]) }
     }
 
     /// The order id of a transaction: what a customer's receipt by mail shows.
