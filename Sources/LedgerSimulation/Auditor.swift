@@ -57,4 +57,47 @@ struct Auditor {
         }
         return nil
     }
+
+    /// What is wrong about the answers to the App Store's consumption requests; `nil` if nothing is.
+    ///
+    /// - Parameters:
+    ///   - questions: What the ledger says about each request, by transaction id.
+    ///   - accepted: How often the App Store accepted an answer, by transaction id.
+    ///   - consenting: The customers who consent.
+    ///   - isExact: Whether no worker was stopped, so that nothing was sent twice and nothing was missed.
+    static func fault(
+        in questions: [String: ConsumptionQuestion], _ accepted: [String: Int], consenting: Set<String>,
+        isExact: Bool, in world: World
+    ) -> String? {
+        for (id, requests) in consumptionRequests(in: world) {
+            guard let first = requests.first, let last = requests.last else { continue }
+            let (question, count) = (questions[id], accepted[id] ?? 0)
+            let consents = consenting.contains(first.customer ?? "")
+            if !consents, count > 0 { return "\(id) was answered without consent" }
+            if isExact, count > 1 { return "\(id) was answered \(count) times" }
+            if question?.state == .answered, count == 0 { return "\(id) counts as answered, and is not" }
+            // Notices take up to an hour to arrive, and outcomes are kept for 30 days.
+            let age = world.now.milliseconds - first.date.milliseconds
+            let isOver = world.now >= last.date.advanced(by: patience(of: last) + .seconds(3600))
+            guard isOver, age < 29 * 86_400_000 else { continue }
+            switch question?.state {
+            case .answered, .refused: break
+            case .missed where !isExact || !consents || first.environment == .sandbox: break
+            case let state:
+                return "The request about \(id) of \(first.date.iso8601) is \(state.map { "\($0)" } ?? "lost")"
+            }
+        }
+        return nil
+    }
+
+    /// How long Apple waits for an answer.
+    private static func patience(of request: Occurrence) -> Duration {
+        .seconds(request.environment == .sandbox ? 300 : 43_200)
+    }
+
+    /// The consumption requests about each transaction, in their order.
+    static func consumptionRequests(in world: World) -> [String: [Occurrence]] {
+        let requests = world.occurrences.filter { $0.notice.type == .consumptionRequest }
+        return Dictionary(grouping: requests) { $0.transaction?.transactionId ?? "" }
+    }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreModel
-public import AppStoreSimulator
+import AppStoreModel
+import AppStoreSimulator
 import PurchaseLedger
 
-/// Customers who buy, cancel, fail to pay and get refunds at random, in a catalogue whose entitlements are known.
+/// Customers who buy, share, cancel, fail to pay, and ask for refunds at random, in a catalogue whose entitlements are
+/// known.
 struct SimulatedLife {
     /// All subscriptions are of one group, and all its products grant this.
     static let subscription = "premium"
@@ -21,9 +22,12 @@ struct SimulatedLife {
             var product = StoreProduct(
                 id: id, type: .autoRenewableSubscription, price: StorePrice(milliunits: price))
             product.plan = SubscriptionPlan(group: "21000001", level: level, period: period)
+            product.isFamilyShareable = id == "gold.month"
             catalogue.add(product)
         }
-        catalogue.add(StoreProduct(id: book, type: .nonConsumable, price: StorePrice(milliunits: 2990)))
+        var shared = StoreProduct(id: book, type: .nonConsumable, price: StorePrice(milliunits: 2990))
+        shared.isFamilyShareable = true
+        catalogue.add(shared)
         catalogue.add(StoreProduct(id: season, type: .nonRenewingSubscription, price: StorePrice(milliunits: 7990)))
         catalogue.add(StoreProduct(id: "coins", type: .consumable, price: StorePrice(milliunits: 990)))
         catalogue.graceDays = .three
@@ -41,7 +45,18 @@ struct SimulatedLife {
         return catalogue
     }
 
+    /// What the app says about each product if the App Store asks how it was used.
+    static var consumption: [String: ConsumptionInformation] {
+        var information = ConsumptionInformation()
+        (information.deliveryStatus, information.sampleContentProvided) = (Open(.delivered), false)
+        information.refundPreference = Open(.decline)
+        return Dictionary(uniqueKeysWithValues: catalogue.products.map { ($0.id, information) })
+    }
+
     let names: [String]
+
+    /// The customers whose consent to consumption information is recorded: two of three.
+    var consenting: [String] { names.enumerated().filter { $0.offset % 3 != 2 }.map(\.element) }
 
     /// Every fourth customer is in the sandbox.
     init(_ world: inout World, customers: Int) throws {
@@ -59,7 +74,7 @@ struct SimulatedLife {
         let transaction = all.randomElement(using: &random) ?? ""
         let newest = world.subscriptions[id]?.current.transactionId ?? transaction
         let plan = ["gold.month", "silver.month", "silver.week"].randomElement(using: &random) ?? ""
-        switch Int.random(in: 0..<20, using: &random) {
+        switch Int.random(in: 0..<26, using: &random) {
         case 0..<6: _ = try? world.buy(plan, by: name, PurchaseOptions(hasNewCard: true))
         case 6: _ = try? world.buy(Self.book, by: name)
         case 7: _ = try? world.buy(Self.season, by: name)
@@ -71,7 +86,38 @@ struct SimulatedLife {
         case 16: try? world.refund(newest)
         case 17: try? world.refund(transaction)
         case 18: try? world.reverseRefund(newest)
-        default: try? world.extend(id, days: 7)
+        case 19: try? world.extend(id, days: 7)
+        case 20: requestRefund(of: newest, in: &world)
+        case 21: requestRefund(of: transaction, in: &world)
+        case 22: decideRefund(in: &world, &random)
+        case 23, 24: joinFamily(name, in: &world, &random)
+        default: try? world.leaveFamily(name)
         }
+    }
+
+    /// Only who paid gets money back.
+    private func requestRefund(of transaction: String, in world: inout World) {
+        guard world.transaction(transaction)?.inAppOwnershipType == .purchased else { return }
+        try? world.requestRefund(transaction)
+    }
+
+    /// The App Store decides about a refund in production. In the sandbox it does so by itself.
+    private func decideRefund(in world: inout World, _ random: inout some RandomNumberGenerator) {
+        guard let id = world.refundRequests.keys.sorted().randomElement(using: &random) else { return }
+        if Bool.random(using: &random) { try? world.refund(id) } else { try? world.declineRefund(id) }
+    }
+
+    private func joinFamily(_ name: String, in world: inout World, _ random: inout some RandomNumberGenerator) {
+        let environment = world.customers[name]?.environment
+        let others = names.filter { $0 != name && world.customers[$0]?.environment == environment }
+        guard let other = others.randomElement(using: &random) else { return }
+        try? world.makeFamily(of: [name, other])
+    }
+
+    /// What a customer got from the family: transactions without the customer's account, which the app must present.
+    func shared(with name: String, in world: World) -> [JWSTransactionDecodedPayload] {
+        let subscriptions = world.subscriptions(of: name).compactMap { world.subscriptions[$0]?.current }
+        let purchases = (world.customers[name]?.purchases ?? []).compactMap { world.purchases[$0] }
+        return (subscriptions + purchases).filter { $0.inAppOwnershipType == .familyShared }
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreAPI
-public import AppStoreModel
-public import AppStoreSimulator
-public import AppStoreTrust
-public import PurchaseLedger
+import AppStoreAPI
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import PurchaseLedger
 import PurchaseLedgerTesting
-public import Reconciliation
+import Reconciliation
 
 /// What to simulate. The same plan gives the same course of events, on every machine.
 public struct SimulationPlan: Hashable, Sendable {
@@ -16,7 +16,8 @@ public struct SimulationPlan: Hashable, Sendable {
     public var days: Int
     /// How many customers there are. Every fourth one is in the sandbox.
     public var customers: Int
-    /// Whether deliveries are lost, doubled, late and in disorder, and storage and network fail.
+    /// Whether deliveries are lost, doubled, late and in disorder, storage and network fail, keys and certificates
+    /// change, and the clock jumps.
     public var isUnkind = true
     /// Whether no notification arrives at all.
     public var losesAll = false
@@ -46,12 +47,17 @@ public struct SimulationReport: Hashable, Sendable, CustomStringConvertible {
     public var comparisons = 0
     /// Events of the ledger.
     public var events = 0
+    /// Consumption requests of the App Store, each transaction once.
+    public var consumptionRequests = 0
+    /// Those that were answered. The others have no consent, or came or were found too late.
+    public var consumptionAnswers = 0
 
     /// One line.
     public var description: String {
         "\(occurrences) occurrences, \(deliveries) deliveries, \(acknowledged) acknowledged, \(requests) requests "
             + "(\(fewestRequests) would do), "
-            + "\(stops) stops, \(comparisons) comparisons, \(events) events"
+            + "\(stops) stops, \(comparisons) comparisons, \(events) events, "
+            + "\(consumptionAnswers) of \(consumptionRequests) consumption requests answered"
     }
 }
 
@@ -83,10 +89,12 @@ public struct Simulation {
     private let memory = MemoryLedgerStorage()
     private let storage: StoppingStorage
     private let verifier: AppStoreVerifier
-    private let key: InAppPurchaseKey
+    private var key: InAppPurchaseKey
     private let life: SimulatedLife
     private var random: SeededRandom
     private var acknowledged: Set<Provenance> = []
+    /// The original transaction ids of what a family shares and its members' apps presented.
+    private var presented: Set<String> = []
     private var report = SimulationReport()
     private var reconcilers: [Reconciler] = []
 
@@ -95,9 +103,8 @@ public struct Simulation {
     private static let environments: [Environment] = [.production, .sandbox]
     /// A step of the simulation in milliseconds: three hours.
     private static let step: Int64 = 10_800_000
-    /// How long before a comparison nothing may have changed for a customer, in milliseconds: what is younger may be on
-    /// its way.
-    private static let settling: Int64 = 3_600_000
+    /// How often the history is read, in milliseconds.
+    private static let interval: Int64 = 900_000
 
     /// Prepares a simulation, in which nothing has happened yet.
     public init(_ plan: SimulationPlan) throws {
@@ -106,7 +113,8 @@ public struct Simulation {
         var world = World(seed: plan.seed, catalogue: SimulatedLife.catalogue, now: Self.start)
         world.sandboxSpeed = .oneHour
         life = try SimulatedLife(&world, customers: plan.customers)
-        let authority = try StoreAuthority.fixture()
+        var authority = try StoreAuthority.fixture()
+        if plan.isUnkind { authority.turn = Self.turn }
         let storeKey = try StoreKey(seed: plan.seed)
         var store = SimulatedStore(world, WorldSigner(authority), storeKey, seed: plan.seed)
         store.notificationURLs = [.production: "production", .sandbox: "sandbox"]
@@ -121,8 +129,12 @@ public struct Simulation {
         verifier = AppStoreVerifier(
             apps: .only([AppIdentity(bundleId: Self.bundleId, appAppleId: 1_500_000_001)]),
             environments: Set(Self.environments), roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
-        key = try InAppPurchaseKey(id: storeKey.id, issuer: storeKey.issuer, pem: storeKey.pem)
+        key = try InAppPurchaseKey(storeKey)
     }
+
+    /// How long the App Store signs with one leaf, in milliseconds: three days. Every third one is under another
+    /// intermediate.
+    private static let turn: Int64 = 3 * 86_400_000
 
     /// Ten times as bad as a network is.
     private static var faults: Faults {
@@ -135,6 +147,7 @@ public struct Simulation {
     ///
     /// - Throws: ``SimulationFailure`` if something is wrong.
     public mutating func run() async throws -> SimulationReport {
+        try await recordConsent()
         for day in 0..<plan.days {
             try await live(day)
             do {
@@ -144,12 +157,20 @@ public struct Simulation {
             }
         }
         report.requests = trouble.requests
+        report.consumptionRequests = Auditor.consumptionRequests(in: await transport.store.world).count
+        report.consumptionAnswers = trouble.answers.count
         let entries = await transport.store.outbox.entries
         report.fewestRequests = Self.environments.reduce(0) { sum, environment in
             sum + (entries.count { $0.environment == environment } + 19) / 20
         }
         report.occurrences = await transport.store.world.occurrenceCount
         return report
+    }
+}
+
+extension InAppPurchaseKey {
+    fileprivate init(_ key: StoreKey) throws {
+        try self.init(id: key.id, issuer: key.issuer, pem: key.pem)
     }
 }
 
@@ -163,15 +184,66 @@ private struct Finding: Error {
 extension Simulation {
     /// A day in steps, with the troubles of that day.
     private mutating func live(_ day: Int) async throws {
-        // Every third fortnight the App Store cannot be asked for four days.
-        let isDown = plan.isUnkind && day % 42 >= 38
-        for _ in 0..<(86_400_000 / Self.step) {
-            let isBroken = plan.isUnkind && Int.random(in: 0..<4, using: &random) == 0
-            trouble.set(storage: isBroken ? 0.05 : 0, isAPIDown: isDown)
+        // In each fortnight the App Store cannot be asked for two days, in every third one for four.
+        let isDown = plan.isUnkind && (8..<(day / 14 % 3 == 2 ? 12 : 10)).contains(day % 14)
+        let steps = Int(86_400_000 / Self.step)
+        for step in 0..<steps {
+            if plan.isUnkind { try await makeTrouble(day, step, isAPIDown: isDown) }
             try await pass(Self.step, acts: Int.random(in: 0...2, using: &random))
+            await present()
             await work()
         }
         trouble.set(storage: 0, isAPIDown: isDown)
+        clock.jump(by: 0)
+    }
+
+    /// What goes wrong in a step of a day.
+    private mutating func makeTrouble(_ day: Int, _ step: Int, isAPIDown: Bool) async throws {
+        let dice = Int.random(in: 0..<16, using: &random)
+        trouble.set(storage: dice < 4 ? 0.05 : 0, refusesWrites: dice == 4, isAPIDown: isAPIDown)
+        // Back by a little, as a time server corrects it, or forwards, as after a pause of the machine.
+        clock.jump(by: dice % 2 == 0 ? 0 : Int64.random(in: -2000...Self.longestJump, using: &random))
+        // The operator revokes the key in App Store Connect, and gives the server the new one some hours later.
+        guard day % 9 == 4, step == 2 || step == 4 else { return }
+        let next = try StoreKey(seed: plan.seed &+ UInt64(day) &+ 100)
+        if step == 2 { return await transport.update { $0.key = next } }
+        key = try InAppPurchaseKey(next)
+        for reconciler in reconcilers { reconciler.client.replaceKey(by: key) }
+    }
+
+    /// How far the clock jumps forwards at most, in milliseconds: ten minutes.
+    private static let longestJump: Int64 = 600_000
+
+    /// The app records the consent of the customers who give it.
+    private func recordConsent() async throws {
+        let (ledger, world) = (Ledger(storage: memory), await transport.store.world)
+        for customer in life.consenting.compactMap({ world.customers[$0] }) {
+            guard let account = customer.appAccountToken else { continue }
+            let scope = LedgerScope(bundleId: Self.bundleId, environment: customer.environment)
+            _ = try await ledger.recordConsent(true, of: account, in: scope, at: clock.now)
+        }
+    }
+
+    /// The app of each customer presents what the family shares, unless it has before.
+    private mutating func present() async {
+        let world = await transport.store.world
+        for name in life.names {
+            guard let account = world.customers[name]?.appAccountToken else { continue }
+            for transaction in life.shared(with: name, in: world) {
+                let id = transaction.originalTransactionId ?? ""
+                guard !presented.contains(id) else { continue }
+                do {
+                    let token = try await transport.store.signer.sign(transaction, at: world.now)
+                    let verified = try await verifier.verify(
+                        token.utf8, as: JWSTransactionDecodedPayload.self, at: clock.now)
+                    guard let evidence = Evidence(verified) else { continue }
+                    _ = try await ledger.record([evidence], claimedBy: account, at: clock.now)
+                    presented.insert(id)
+                } catch {
+                    report.stops += 1
+                }
+            }
+        }
     }
 
     /// Time passes in the App Store, and its notifications are delivered.
@@ -190,7 +262,7 @@ extension Simulation {
             return (try store.takeDeliveries(), random)
         }
         random = after
-        clock.now = await transport.store.world.now
+        clock.set(await transport.store.world.now)
         for delivery in deliveries { await deliver(delivery) }
     }
 
@@ -245,8 +317,9 @@ extension Simulation {
             now: { clock.now }, sleep: { _ in }, random: SeededRandom(seed: plan.seed &+ 2))
         for environment in Self.environments {
             let scope = LedgerScope(bundleId: Self.bundleId, environment: environment)
-            let reconciler = Reconciler(
+            var reconciler = Reconciler(
                 ledger: ledger, verifier: verifier, client: client, scope: scope, now: { clock.now })
+            reconciler.consumptionDefaults = SimulatedLife.consumption
             try await reconciler.start()
             reconcilers.append(reconciler)
         }
@@ -260,9 +333,10 @@ extension Simulation {
     /// evidence that could not be fetched may be missing.
     private mutating func audit(_ day: Int) async throws {
         let before = Auditor.entitlements(in: await transport.store.world)
-        // The pauses after a failure are an hour at most. After that the history has been read again.
-        for _ in 0..<5 {
-            try await pass(Self.settling / 4)
+        await present()
+        // The history is read once in this time. The pauses after a failure are an hour at most.
+        for _ in 0..<(plan.isUnkind ? 5 : 1) {
+            try await pass(Self.interval)
             await work()
         }
         let world = await transport.store.world
@@ -270,12 +344,27 @@ extension Simulation {
             for (name, expected) in Auditor.entitlements(in: world) where before[name] == expected {
                 try await compare(name, expected, in: world)
             }
+            try await compareAnswers(in: world)
         }
         let names = try await memory.load(LedgerQuery { $0.names = acknowledged }).names
         guard names == acknowledged else {
             throw Finding(text: "\(acknowledged.subtracting(names).count) acknowledged documents are lost")
         }
         if let sentence = try await contradiction() { throw Finding(text: sentence) }
+    }
+
+    /// Compares the answers to consumption requests with what the App Store asked.
+    private func compareAnswers(in world: World) async throws {
+        var (questions, place) = ([String: ConsumptionQuestion](), ScanCursor?.none)
+        repeat {
+            let page = try await memory.scanJobs(after: place, limit: 10_000)
+            for job in page.items { if let question = ConsumptionQuestion(job) { questions[job.id.name] = question } }
+            place = page.next
+        } while place != nil
+        let fault = Auditor.fault(
+            in: questions, trouble.answers, consenting: Set(life.consenting), isExact: !plan.isUnkind && plan.asks,
+            in: world)
+        if let fault { throw Finding(text: fault) }
     }
 
     private mutating func compare(_ name: String, _ expected: Set<String>, in world: World) async throws {

@@ -104,6 +104,8 @@ extension Ledger {
         /// The transaction ids of consumables that may have been credited to another customer before: a claim moved
         /// them from that customer, or that customer was erased.
         public var transferred: Set<String>
+        /// Since when the customer consents to information about consumption being sent to Apple; `nil` if it does not.
+        public var consentedAt: Timestamp?
     }
 
     /// What a customer has at `now`; `nil` if the customer is not known.
@@ -117,7 +119,7 @@ extension Ledger {
             purchases: histories.flatMap(\.1.purchases),
             transferred: zip(records, histories).reduce(into: []) { transferred, chain in
                 transferred.formUnion(chain.0.transferred(of: chain.1.1.purchases))
-            })
+            }, consentedAt: customer.consentedAt)
     }
 
     /// What a customer has at `now`, without its ids and transactions; `nil` if the customer is not known.

@@ -19,13 +19,15 @@ public struct AppStoreQuestions: Sendable {
     /// - Parameters:
     ///   - verifier: Accepts the documents of the ledger's environments.
     ///   - keys: The keys by the bundle ids of their apps.
+    ///   - apps: The configuration of the apps, by bundle id.
     ///   - now: Returns the server's time, which may be a simulator's.
     ///   - wall: Returns the time of the machine, by which the App Store judges tokens and rates.
     ///   - sleep: Waits, and throws if the task is cancelled.
     ///   - random: Spreads the pauses before attempts.
     package init(
         _ ledger: Ledger, _ verifier: AppStoreVerifier, keys: [String: InAppPurchaseKey],
-        over transport: any AppStoreTransport, now: @escaping @Sendable () -> Timestamp,
+        apps: [String: AppConfiguration], over transport: any AppStoreTransport,
+        now: @escaping @Sendable () -> Timestamp,
         wall: @escaping @Sendable () -> Timestamp, sleep: @escaping @Sendable (Duration) async throws -> Void,
         random: any RandomNumberGenerator & Sendable
     ) {
@@ -38,9 +40,10 @@ public struct AppStoreQuestions: Sendable {
             for environment in verifier.environments {
                 let scope = LedgerScope(bundleId: bundleId, environment: environment)
                 guard scope.hasAppStore else { continue }
-                reconcilers[scope] = Reconciler(
-                    ledger: ledger, verifier: verifier.only(scope), client: client, scope: scope,
-                    now: now)
+                var reconciler = Reconciler(
+                    ledger: ledger, verifier: verifier.only(scope), client: client, scope: scope, now: now)
+                reconciler.consumptionDefaults = apps[bundleId]?.consumption ?? [:]
+                reconcilers[scope] = reconciler
             }
         }
         (self.clients, self.reconcilers) = (clients, reconcilers)

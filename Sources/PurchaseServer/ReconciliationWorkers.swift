@@ -21,12 +21,14 @@ struct ReconciliationWorkers: Service {
 
     init(_ questions: AppStoreQuestions, clock: any Clock<Duration>, logger: Logger) {
         let postponed = ThrottledWarning("A question to the App Store is postponed", clock: clock, logger)
+        let unanswered = ThrottledWarning("A consumption request was not answered", clock: clock, logger)
         failure = ThrottledWarning(level: .error, "The ledger has no job for the App Store", clock: clock, logger)
         self.clock = clock
         reconcilers = questions.reconcilers.values.map { reconciler in
             var reconciler = reconciler
             reconciler.onFailure = { job in
-                postponed.log([
+                let isClosed = ConsumptionQuestion(job).map { $0.state != .waiting } ?? false
+                (isClosed ? unanswered : postponed).log([
                     "kind": .string(job.id.kind.rawValue), "bundleId": .string(job.id.scope.bundleId),
                     "environment": .string(job.id.scope.environment.rawValue), "reason": .string(job.failure ?? ""),
                 ])

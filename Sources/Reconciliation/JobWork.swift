@@ -8,8 +8,9 @@ public import PurchaseLedger
 // Which job is done next, and what becomes of it.
 
 extension Reconciler {
-    /// In the order in which they are done. The history comes first: it may answer what the others would ask.
-    private static let kinds: [Job.Kind] = [.notificationHistory, .subscriptionStatus, .parkedDocument]
+    /// In the order in which they are done. Apple waits for consumption information. The history is next: it may answer
+    /// what the others would ask.
+    private static let kinds: [Job.Kind] = [.consumption, .notificationHistory, .subscriptionStatus, .parkedDocument]
 
     /// Stores the jobs that recur, unless they are stored. Call it once before ``workOnce()``.
     ///
@@ -62,6 +63,7 @@ extension Reconciler {
     /// - Parameter job: As it is leased: changes if the lease is prolonged.
     private func result(of job: inout Job) async throws -> JobOutcome {
         switch job.id.kind {
+        case .consumption: try await answerConsumption(job)
         case .notificationHistory: try await readHistory(&job)
         case .subscriptionStatus: try await askStatus(job)
         default: try await takeParked(job)

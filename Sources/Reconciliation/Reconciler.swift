@@ -21,7 +21,12 @@ public struct Reconciler: Sendable {
     /// How often the notification history is read, and so how long a lost notification is missing at most.
     public var historyInterval = Duration.seconds(900)
 
-    /// Called with each job that failed and is postponed, and with each document that is parked.
+    /// What is said about a product's purchases in answers to consumption requests, by product, if the app says nothing
+    /// else. Consent has no default.
+    public var consumptionDefaults: [String: ConsumptionInformation] = [:]
+
+    /// Called with each job that failed and is postponed, with each document that is parked, and with each consumption
+    /// request that was refused or missed.
     public var onFailure: @Sendable (Job) -> Void = { _ in }
 
     package let verifier: AppStoreVerifier

@@ -204,7 +204,7 @@ extension Composition {
         if let address = configuration.sandboxAppStoreServer { hosts[.sandbox] = address }
         let clock = clock
         return AppStoreQuestions(
-            service.ledger, service.verifier, keys: service.signing?.allKeys ?? [:],
+            service.ledger, service.verifier, keys: service.signing?.allKeys ?? [:], apps: service.apps,
             over: HTTPAppStoreTransport(hosts: hosts, clock: clock), now: now,
             wall: SystemClock.now, sleep: { try await clock.sleep(for: $0) }, random: SystemRandomNumberGenerator())
     }

@@ -249,11 +249,12 @@ import Testing
         "commitmentPeriods", "commitmentExpiresDate", "commitmentPrice", "revokedSeats",
     ]
 
-    /// By table, what "017 offers and commitments" added.
+    /// By table, what "017 offers and commitments" and later steps added.
     private static let newColumns = [
         "statements": ofStatements, "residue": ofStatements,
         "chains": ["commitmentAutoRenewStatus", "commitmentAutoRenewProductId", "publishedCommitmentWillRenew"],
         "events": ["beforeCommitmentWillRenew", "afterCommitmentWillRenew"],
+        "customers": ["consentedAt"],
     ]
 
     @Test func `numbers of rows that were deleted from an older file are not used again`() async throws {

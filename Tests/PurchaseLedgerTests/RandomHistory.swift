@@ -43,7 +43,7 @@ struct RandomHistory {
         rules = LedgerRules(
             catalogues: [Facts.scope.bundleId: Self.catalogue],
             claimPolicy: ClaimPolicy.allCases.randomElement(using: &random) ?? .transfer,
-            keepsEvidence: Int.random(in: 0..<4, using: &random) == 0)
+            keepsEvidence: Int.random(in: 0..<4, using: &random) == 0, asksAppStore: [Facts.scope.bundleId])
         trace = "\(storage) \(rules.claimPolicy), keeps evidence: \(rules.keepsEvidence)"
         for number in 0..<50 { documents.append(document(number)) }
     }
@@ -110,7 +110,8 @@ struct RandomHistory {
         }
         // Some renewal info arrives without its transaction.
         if !renewals.isEmpty, chance(5) { statements = [] }
-        let about = Evidence.Notification(uuid: "\(number)", type: chance(10) ? "NEW" : "DID_RENEW", subtype: nil)
+        let type = ["NEW", "CONSUMPTION_REQUEST"].randomElement(using: &random) ?? ""
+        let about = Evidence.Notification(uuid: "\(number)", type: chance(5) ? type : "DID_RENEW", subtype: nil)
         return Evidence(
             kind, Array("e30.\(number).".utf8), Facts.scope, chance(20) ? nil : Facts.day(signed),
             notification: kind == .notification ? about : nil,

@@ -107,6 +107,31 @@ import Testing
             ])
     }
 
+    @Test(arguments: [
+        (#"{"deliveryStatus":"DELIVERED","sampleContentProvided":false,"refundPreference":"DECLINE"}"#, nil),
+        (#"{"consumptionPercentage":50000}"#, nil),
+        (#"{"customerConsented":true}"#, "consumption.customerConsented: Unknown setting"),
+        (#"{"deliveryStatus":"LOST"}"#, "consumption.deliveryStatus: Expected one of DELIVERED, UNDELIVERED_"),
+        (#"{"sampleContentProvided":"no"}"#, "consumption.sampleContentProvided: Expected true or false"),
+        (#"{"consumptionPercentage":100001}"#, "consumption.consumptionPercentage: Expected a whole number"),
+        (
+            #"{"deliveryStatus":"UNDELIVERED_OTHER","consumptionPercentage":1}"#,
+            "consumption: consumptionPercentage of what was not delivered"
+        ),
+    ])
+    func `a product may have a default for consumption requests, but not for consent`(
+        consumption: String, message: String?
+    ) throws {
+        let text = #"{"apps":[{"bundleId":"x","products":{"p":{"consumption":\#(consumption)}}}]}"#
+        guard let message else {
+            let information = try Self.read(text).apps.first?.consumption["p"]
+            #expect(try JSONValue(encoding: #require(information)).compactText == consumption)
+            return
+        }
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(text) }
+        #expect(error?.message.contains("products.p.\(message)") == true, "\(error?.message ?? "")")
+    }
+
     @Test(
         arguments: [
             (#"{"secret": "a secret of enough bytes: 0123456789"}"#, nil),

@@ -104,12 +104,24 @@ import Testing
     }
 
     /// The configuration of a server that trusts the simulator and has its time.
-    private static func configuration(_ simulator: SimulatorProcess, in folder: URL) throws -> [String] {
+    ///
+    /// - Parameter asks: Whether the server asks the simulator's App Store Server API.
+    private static func configuration(
+        _ simulator: SimulatorProcess, in folder: URL, asks: Bool = false
+    ) throws -> [String] {
+        let key = """
+            "inAppPurchaseKey": {"file": "\(simulator.fact("keyFile"))", "keyId": "\(simulator.fact("keyId"))",
+                                 "issuerId": "\(simulator.fact("issuerId"))"},
+            """
         let text = """
             {"database": "sqlite:\(folder.path)/ledger.sqlite", "roots": ["\(simulator.fact("rootsFile"))"],
              "simulatorClock": "\(simulator.fact("control"))",
-             "apps": [{"bundleId": "com.example.notes",
-                       "products": {"com.example.notes.pro.monthly": {"entitlements": ["pro"]}}}]}
+             "appStoreServer": "\(simulator.fact("production"))",
+             "sandboxAppStoreServer": "\(simulator.fact("sandbox"))",
+             "apps": [{"bundleId": "com.example.notes", \(asks ? key : "")
+                       "products": {"com.example.notes.pro.monthly": {"entitlements": ["pro"],
+                           "consumption": {"deliveryStatus": "DELIVERED", "sampleContentProvided": false,
+                                           "refundPreference": "GRANT_PRORATED"}}}}]}
             """
         let file = folder.appendingPathComponent("quittance.json")
         try Data(text.utf8).write(to: file)
@@ -168,6 +180,55 @@ import Testing
 
             let ready = try await quittance.send(.GET, "/health/ready").json
             #expect(ready["simulatorClock"]?.string == simulator.fact("control"))
+            #expect(quittance.terminate() == 0)
+            #expect(simulator.terminate() == 0)
+        }
+    }
+
+    @Test func `a refund request is answered over HTTP with recorded consent, and decided by the answer`() async throws
+    {
+        try await Self.withFolder { folder in
+            let server = try await ServerProcess([], in: folder)
+            let port = server.port
+            #expect(server.terminate() == 0)
+            let simulator = try await SimulatorProcess(
+                ["--kind", "--speed", "0", "--sandbox-notify", "http://127.0.0.1:\(port)/notifications/v2"], in: folder)
+            let configuration = try Self.configuration(simulator, in: folder, asks: true)
+            let quittance = try await ServerProcess(configuration + ["--port", "\(port)"], in: folder)
+            let created = try CommandLineTests.run(
+                ["keys", "create", "--name", "test", "--role", "server"] + configuration)
+            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let anna = try await simulator.command("/customers", #"{"name":"anna","environment":"Sandbox"}"#)
+            let account = try #require(anna["customer"]?["appAccountToken"]?.string)
+            let bought = try await simulator.command(
+                "/customers/anna/buy", #"{"product":"com.example.notes.pro.monthly"}"#)
+            let id = try #require(bought["transactionId"]?.string)
+            // A third of the sandbox's month.
+            try await simulator.command("/clock/advance", #"{"seconds":60}"#)
+            try await simulator.command("/customers/anna/refund/request")
+
+            let path = "/v1/transactions/\(id)/consumption?environment=sandbox"
+            func become(_ status: String) async throws {
+                while try await quittance.send(.GET, path, key: key).json["status"]?.string != status {
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+            }
+            try await become("waiting")
+            // The simulator's time stands still, so the server looks again only because something is supplied.
+            let consent = try await quittance.send(
+                .PUT, "/v1/customers/\(account)/consent", #"{"customerConsented":true}"#, key: key)
+            #expect(consent.status == 200)
+            #expect(try await quittance.send(.PUT, path, "{}", key: key).status == 200)
+            try await become("answered")
+            #expect(try await quittance.send(.PUT, path, "{}", key: key).status == 409)
+
+            // Five minutes later the sandbox refunds the time that is left, as the answer prefers.
+            try await simulator.command("/clock/advance", #"{"seconds":300}"#)
+            let purchase = "/v1/transactions/\(id)?environment=sandbox"
+            while try await quittance.send(.GET, purchase, key: key).json["revocationType"]?.string != "REFUND_PRORATED"
+            {
+                try await Task.sleep(for: .milliseconds(10))
+            }
             #expect(quittance.terminate() == 0)
             #expect(simulator.terminate() == 0)
         }

@@ -18,11 +18,15 @@ import TestWorld
         let time: SharedTime
         let transport: SimulatedTransport
         let ledger: Ledger
-        let reconciler: Reconciler
+        var reconciler: Reconciler
+        var scope: LedgerScope { reconciler.scope }
 
         let requests: Counter
 
-        init(trusting: Bool = true) async throws {
+        init(
+            trusting: Bool = true, in environment: AppStoreModel.Environment = .production,
+            storage: any LedgerStorage = MemoryLedgerStorage()
+        ) async throws {
             let start = Timestamp(milliseconds: 1_769_851_800_000)
             let store = try TestStore()
             var product = StoreProduct(
@@ -30,10 +34,10 @@ import TestWorld
             product.plan = SubscriptionPlan(group: "1", level: 1, period: Period(1, .month))
             var world = World(
                 selling: [product], in: AppIdentity(bundleId: "com.example", appAppleId: 7), at: start)
-            try world.addCustomer("anna")
+            try world.addCustomer("anna", environment: environment)
             let key = try StoreKey(seed: 1)
             var simulated = SimulatedStore(world, store.signer, key)
-            simulated.notificationURLs[.production] = "somewhere"
+            simulated.notificationURLs[environment] = "somewhere"
             simulated.faults.losses = 1
             time = SharedTime(start)
             requests = Counter()
@@ -43,7 +47,7 @@ import TestWorld
                 "com.example": Catalogue(products: ["month": .init(entitlements: ["pro"])])
             ])
             rules.asksAppStore = ["com.example"]
-            ledger = Ledger(storage: MemoryLedgerStorage(), rules: rules)
+            ledger = Ledger(storage: storage, rules: rules)
             var verifier = store.verifier(of: .only([AppIdentity(bundleId: "com.example", appAppleId: 7)]))
             if !trusting { verifier.roots = .apple }
             let client = AppStoreClient(
@@ -51,7 +55,8 @@ import TestWorld
                 transport: CountingTransport(inner: transport, counter: requests), now: { time.now }, sleep: { _ in },
                 random: SeededRandom(seed: 1))
             reconciler = Reconciler(
-                ledger: ledger, verifier: verifier, client: client, scope: Self.scope, now: { time.now })
+                ledger: ledger, verifier: verifier, client: client,
+                scope: LedgerScope(bundleId: "com.example", environment: environment), now: { time.now })
         }
 
         /// Time passes in the App Store, whose notifications are all lost.
@@ -82,16 +87,18 @@ import TestWorld
         var entitlements: Set<String> {
             get async throws {
                 let account = await transport.store.world.customers["anna"]?.appAccountToken ?? ""
-                let holdings = try await ledger.holdings(of: account, in: Self.scope, at: time.now)
+                let holdings = try await ledger.holdings(of: account, in: scope, at: time.now)
                 return Set(holdings?.entitlements.map(\.name) ?? [])
             }
         }
     }
 
+    /// What was sent to the App Store.
     final class Counter: Sendable {
-        private let number = Mutex(0)
-        var count: Int { number.withLock { $0 } }
-        func add() { number.withLock { $0 += 1 } }
+        private let sent = Mutex<[APIRequest]>([])
+        var requests: [APIRequest] { sent.withLock { $0 } }
+        var count: Int { requests.count }
+        func add(_ request: APIRequest) { sent.withLock { $0.append(request) } }
     }
 
     struct CountingTransport: AppStoreTransport {
@@ -101,7 +108,7 @@ import TestWorld
         func answer(
             to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
         ) async throws -> APIAnswer {
-            counter.add()
+            counter.add(request)
             return try await inner.answer(to: request, in: environment, within: timeout)
         }
     }

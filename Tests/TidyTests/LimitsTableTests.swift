@@ -122,6 +122,22 @@ import Testing
             ["mostPages = 20_000"]
         ),
         (
+            "the answer to a consumption request", "12 h, 5 min in sandbox",
+            "PurchaseLedger/ConsumptionQuestion.swift", ["environment == .sandbox ? 300 : 43_200"]
+        ),
+        (
+            "a look at a consumption request that waits for the app", "20 before the deadline",
+            "Reconciliation/ConsumptionAnswers.swift", ["looks: Int64 = 20"]
+        ),
+        (
+            "the outcome of a consumption request", "30 days", "PurchaseLedger/ConsumptionQuestion.swift",
+            ["memory = Duration.seconds(30 * 86_400)"]
+        ),
+        (
+            "a body with consent, or about consumption", "4,096 bytes", "PurchaseServer/ConsumptionRoutes.swift",
+            ["bodyLimit = 4096"]
+        ),
+        (
             "the verification of a retention request", "300 ms", "PurchaseServer/RetentionRoutes.swift",
             ["deadline = Duration.milliseconds(300)"]
         ),

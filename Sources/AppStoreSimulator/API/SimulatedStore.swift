@@ -13,7 +13,7 @@ public struct SimulatedStore: Sendable {
     /// Signs answers and notifications.
     public var signer: WorldSigner
     /// The key that signs requests.
-    public let key: StoreKey
+    public package(set) var key: StoreKey
     /// Where notifications go, by environment. Without a URL the App Store sends none and keeps none.
     public var notificationURLs: [Environment: String] = [:]
     /// The format that the URL of an environment is registered for; version 2 if none is given. Test notifications are

@@ -48,16 +48,16 @@ public struct StoreAuthority: Sendable {
             ])
     }
 
-    /// How long a signer is in use before the next one takes its turn: half a year.
-    private static let turn: Int64 = 182 * 86_400_000
+    /// How long a signer is in use before the next one takes its turn, in milliseconds: half a year.
+    package var turn: Int64 = 182 * 86_400_000
 
     /// The signer of tokens at a time.
-    package func tokens(at date: Timestamp) -> SigningChain { Self.signer(among: tokens, at: date) }
+    package func tokens(at date: Timestamp) -> SigningChain { signer(among: tokens, at: date) }
 
     /// The signer of app receipts at a time.
-    package func receipts(at date: Timestamp) -> SigningChain { Self.signer(among: receipts, at: date) }
+    package func receipts(at date: Timestamp) -> SigningChain { signer(among: receipts, at: date) }
 
-    private static func signer(among chains: [SigningChain], at date: Timestamp) -> SigningChain {
+    private func signer(among chains: [SigningChain], at date: Timestamp) -> SigningChain {
         chains[Int(max(0, date.milliseconds) / turn % Int64(chains.count))]
     }
 }

@@ -7,13 +7,13 @@ import PurchaseLedger
 
 extension SQLiteLedgerSession {
     private static let customerByID = """
-        SELECT number, isEstablished, ids.id FROM customerIds AS named
+        SELECT number, isEstablished, consentedAt, ids.id FROM customerIds AS named
         JOIN customers ON number = named.customer JOIN customerIds AS ids ON ids.customer = number
         WHERE named.id = ? AND named.app = ? ORDER BY ids.place
         """
 
     private static let customerByNumber = """
-        SELECT number, isEstablished, id FROM customers JOIN customerIds ON customer = number
+        SELECT number, isEstablished, consentedAt, id FROM customers JOIN customerIds ON customer = number
         WHERE number = ? ORDER BY place
         """
 
@@ -33,11 +33,15 @@ extension SQLiteLedgerSession {
 
     private func customer(_ sql: String, _ parameters: [StoredValue], of bundleId: String) throws -> CustomerRecord? {
         let rows = try all(sql, parameters) { row in
-            (number: try row.next(Int64.self), isEstablished: try row.next(Bool.self), id: try row.next(String.self))
+            (
+                number: try row.next(Int64.self), isEstablished: try row.next(Bool.self),
+                consentedAt: try row.next(Timestamp?.self), id: try row.next(String.self)
+            )
         }
         guard let first = rows.first else { return nil }
         let customer = Customer(number: first.number, bundleId: bundleId)
-        let record = CustomerRecord(customer, ids: rows.map(\.id), isEstablished: first.isEstablished)
+        var record = CustomerRecord(customer, ids: rows.map(\.id), isEstablished: first.isEstablished)
+        record.consentedAt = first.consentedAt
         customers[customer] = record
         return record
     }
@@ -63,12 +67,13 @@ extension SQLiteLedgerSession {
     func put(_ record: CustomerRecord) throws {
         let (customer, old) = (record.customer, try storedCustomer(record.customer))
         let (app, number) = (StoredValue.integer(try addedApp(customer.bundleId)), customer.number.stored)
-        if old?.isEstablished != record.isEstablished {
+        if old?.isEstablished != record.isEstablished || old?.consentedAt != record.consentedAt {
             try run(
                 """
-                INSERT INTO customers (number, app, isEstablished) VALUES (?, ?, ?)
-                ON CONFLICT DO UPDATE SET isEstablished = excluded.isEstablished
-                """, [number, app, record.isEstablished.stored])
+                INSERT INTO customers (number, app, isEstablished, consentedAt) VALUES (?, ?, ?, ?)
+                ON CONFLICT DO UPDATE
+                SET (isEstablished, consentedAt) = (excluded.isEstablished, excluded.consentedAt)
+                """, [number, app, record.isEstablished.stored, record.consentedAt.stored])
         }
         let oldIDs = old?.ids ?? []
         let kept = zip(oldIDs, record.ids).prefix { $0 == $1 }.count

@@ -21,6 +21,9 @@ package enum Schema {
             try connection.execute(sql: addCommitments)
         }
         migrator.registerMigration("018 jobs") { try $0.execute(sql: jobs) }
+        migrator.registerMigration("019 consent") {
+            try $0.execute(sql: "ALTER TABLE customers ADD COLUMN consentedAt INTEGER")
+        }
         return migrator
     }
 

@@ -86,6 +86,7 @@ extension LedgerDraft {
         erased.lastEventAt = record.lastEventAt
         put(erased)
         changes.erasedChains.insert(record.key)
+        eraseConsumptionJobs(of: record)
         for name in record.chain.predecessors {
             var earlier = self.record(ChainKey(name, in: record.key.scope))
             earlier.erasedAt = now
@@ -153,8 +154,9 @@ extension LedgerDraft {
 // MARK: - Jobs
 
 extension LedgerDraft {
-    /// A stored job; `nil` if there is none.
+    /// A job as it is stored or decided by now; `nil` if there is none.
     mutating func job(_ id: Job.ID) -> Job? {
+        if let decided = changes.jobs.last(where: { $0.id == id }) { return decided }
         if !loaded.query.jobs.contains(id) { missing.jobs.insert(id) }
         return loaded.jobs[id]
     }

@@ -75,6 +75,7 @@ extension LedgerDraft {
                 if isNew { publish(document) }
                 for account in document.accounts { _ = findOrAddCustomer(account) }
                 for key in keys { record(document, about: key, recording, claimant, &result) }
+                if isNew { wantConsumptionAnswer(to: document) }
             }
             for key in migrated.subtracting(isRecorded ? keys : []).sorted() { publishNow(key) }
         }

@@ -51,6 +51,8 @@ public struct LedgerEvent: Hashable, Sendable {
         /// A change that no other event names, such as another end of a non-renewing subscription after the catalogue
         /// changed.
         case purchaseUpdated = "purchase.updated"
+        /// The App Store asks for information about a purchase that the customer wants refunded.
+        case consumptionRequested = "purchase.consumptionRequested"
         /// A purchase got an owner.
         case linked = "purchase.linked"
         /// A purchase lost an owner.

@@ -59,6 +59,9 @@ public struct CustomerRecord: Hashable, Sendable {
     /// Whether the customer exists in its own right: a claim or an alias has used one of its ids. Otherwise it exists
     /// only because a signed document names its account.
     public var isEstablished: Bool
+    /// Since when the customer consents to information about consumption being sent to Apple; `nil` if the app has
+    /// recorded no consent, or its withdrawal.
+    public var consentedAt: Timestamp?
 
     public init(_ customer: Customer, ids: [String], isEstablished: Bool = false) {
         self.customer = customer

@@ -123,10 +123,14 @@ extension LedgerStorageContract {
             _ = try await trial.customer("other")
             anna.ids.append("k")
             anna.isEstablished = true
-            try await trial.commit(trial.second) { $0.customers = [anna] }
-            for id in anna.ids {
-                let found = try await trial.load(trial.first) { $0.customers = [CustomerID(id, of: "com.example.one")] }
-                try trial.expect(found.customer(CustomerID(id, of: "com.example.one")), is: anna, "By \(id)")
+            for consent in [nil, Sample.time(5), Sample.time(6), nil] {
+                anna.consentedAt = consent
+                try await trial.commit(trial.second) { [anna] in $0.customers = [anna] }
+                for id in anna.ids {
+                    let id = CustomerID(id, of: "com.example.one")
+                    let found = try await trial.load(trial.first) { $0.customers = [id] }
+                    try trial.expect(found.customer(id), is: anna, "By \(id.id)")
+                }
             }
         },
         Requirement("All chains of a customer in an environment are loaded") { trial in

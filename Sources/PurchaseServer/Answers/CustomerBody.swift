@@ -20,9 +20,10 @@ struct CustomerBody: Encodable, Sendable {
     var purchases: [PurchaseBody]
     var consumables: [ConsumableBody]
     var unknownProducts: [String]
+    var consentedAt: Timestamp?
 
-    /// - Parameter role: The role of the API key. A client key gets neither the customer's other ids nor the
-    ///   `evidence` of purchases.
+    /// - Parameter role: The role of the API key. A client key gets neither the customer's other ids and consent nor
+    ///   the `evidence` of purchases.
     init(
         _ id: String, _ answer: Ledger.CustomerAnswer, in scope: LedgerScope, at now: Timestamp, for role: APIKey.Role
     ) {
@@ -39,6 +40,7 @@ struct CustomerBody: Encodable, Sendable {
             ConsumableBody($0, isTransferred: answer.transferred.contains($0.transactionId))
         }
         unknownProducts = answer.holdings.unknownProducts.sorted()
+        consentedAt = isServer ? answer.consentedAt : nil
     }
 }
 

@@ -19,6 +19,9 @@ public struct AppConfiguration: Sendable {
     public var inAppPurchaseKey: InAppPurchaseKeyFile?
     /// The promotional offers that a client key may have signed, by product.
     public var clientOffers: [String: Set<String>] = [:]
+    /// What is said about a product's purchases in answers to consumption requests, by product, if the app says nothing
+    /// else.
+    public var consumption: [String: ConsumptionInformation] = [:]
     /// The retention messages; `nil` if the App Store does not ask this server.
     public var retention: RetentionRules?
 

@@ -64,6 +64,7 @@ extension AppConfiguration {
         for product in try app.members("products") {
             catalogue.products[product.name] = try Catalogue.Product(product)
             clientOffers[product.name] = try product.strings("clientOffers", "Expected the name of an offer.")
+            consumption[product.name] = try product.object("consumption").map(ConsumptionInformation.init)
         }
         sharedSecret = try app.string("sharedSecret")
         refusedPurchases = try app.strings("refusedPurchases", "Expected an original transaction id as a string.")
@@ -89,12 +90,47 @@ extension AppConfiguration {
 
 extension Catalogue.Product {
     fileprivate init(_ product: ConfigurationMember) throws(ConfigurationError) {
-        try product.requireMembers(in: ["entitlements", "level", "durationDays", "clientOffers"])
+        try product.requireMembers(in: ["entitlements", "level", "durationDays", "clientOffers", "consumption"])
         let names = try product.strings("entitlements", "Expected the name of an entitlement.")
         let days = try product.number("durationDays", in: 1...36_500)
         self.init(
             entitlements: names, level: try product.number("level", in: 1...10_000).map(Int.init),
             duration: days.map { .seconds($0 * 86_400) })
+    }
+}
+
+extension ConsumptionInformation {
+    /// There is no member for consent, which only a customer can give.
+    fileprivate init(_ defaults: ConfigurationMember) throws(ConfigurationError) {
+        try defaults.requireMembers(in: [
+            "deliveryStatus", "sampleContentProvided", "consumptionPercentage", "refundPreference",
+        ])
+        self.init()
+        deliveryStatus = try defaults.word("deliveryStatus", of: DeliveryStatus.self)
+        sampleContentProvided = try defaults.flag("sampleContentProvided")
+        consumptionPercentage = try defaults.number("consumptionPercentage", in: 0...100_000).map(Int.init)
+        refundPreference = try defaults.word("refundPreference", of: RefundPreference.self)
+        if let fault = fault(isSubscription: nil) { throw defaults.error(fault) }
+    }
+}
+
+extension ConfigurationMember {
+    /// One of Apple's words.
+    fileprivate func word<Word: RawRepresentable<String> & CaseIterable & Sendable>(
+        _ name: String, of words: Word.Type
+    ) throws(ConfigurationError) -> Open<Word>? {
+        guard let text = try string(name) else { return nil }
+        guard let word = Word(rawValue: text) else {
+            let known = words.allCases.map(\.rawValue).joined(separator: ", ")
+            throw member(name, .string(text)).error("Expected one of \(known).")
+        }
+        return Open(word)
+    }
+
+    fileprivate func flag(_ name: String) throws(ConfigurationError) -> Bool? {
+        guard let found = value[name] else { return nil }
+        guard case .bool(let flag) = found else { throw member(name, found).error("Expected true or false.") }
+        return flag
     }
 }
 

@@ -81,11 +81,11 @@ struct SignatureRoutes: Sendable {
     }
 
     private func introductoryOffer(_ body: [UInt8], _ request: KeyedRequest) throws -> SignatureBody? {
-        let members = try SignatureMembers(
+        let members = try BodyMembers(
             parsing: body, known: ["productId", "allowIntroductoryOffer", "transactionId"])
         let (product, transaction) = (try members.text("productId"), try members.text("transactionId"))
-        guard case .bool(let isAllowed) = members.json["allowIntroductoryOffer"] else {
-            throw Refusal.invalid("allowIntroductoryOffer is neither true nor false.")
+        guard let isAllowed = try members.flag("allowIntroductoryOffer") else {
+            throw Refusal.invalid("allowIntroductoryOffer is missing.")
         }
         let (signer, nonce) = try signer(for: request)
         return .jws(
@@ -105,29 +105,6 @@ struct SignatureRoutes: Sendable {
 
 // MARK: - Bodies
 
-/// The members of a body. A member with an unknown name is refused: a misspelt `transactionId` would leave the
-/// signature without its customer.
-private struct SignatureMembers {
-    let json: JSONValue
-
-    init(parsing body: [UInt8], known: Set<String>) throws(Refusal) {
-        guard let json = try? JSONValue(parsing: body), let members = json.members else {
-            throw .invalid("The body is not a JSON object.")
-        }
-        guard members.allSatisfy({ known.contains($0.name) }), Set(members.map(\.name)).count == members.count else {
-            throw .invalid("The body may have \(known.sorted().joined(separator: ", ")), each once, and nothing else.")
-        }
-        self.json = json
-    }
-
-    /// - Returns: `nil` if there is no such member.
-    func text(_ name: String) throws(Refusal) -> String? {
-        guard let value = json[name] else { return nil }
-        guard let text = value.string, !text.isEmpty else { throw .invalid("\(name) is not a string, or is empty.") }
-        return text
-    }
-}
-
 /// `{"productId", "offerIdentifier", "transactionId"?, "appAccountToken"?, "version"?}`.
 private struct PromotionalOfferRequest: Sendable {
     let offer: PromotionalOffer
@@ -137,7 +114,7 @@ private struct PromotionalOfferRequest: Sendable {
     let version: Int64
 
     init(parsing body: [UInt8]) throws(Refusal) {
-        let members = try SignatureMembers(
+        let members = try BodyMembers(
             parsing: body, known: ["productId", "offerIdentifier", "transactionId", "appAccountToken", "version"])
         offer = PromotionalOffer(
             productId: try members.text("productId") ?? "", offerIdentifier: try members.text("offerIdentifier") ?? "")

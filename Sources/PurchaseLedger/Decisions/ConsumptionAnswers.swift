@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// What an app supplies for answers to consumption requests: the consent of customers, and information about purchases.
+
+extension Ledger {
+    /// The job to answer a consumption request; `nil` if the App Store has not asked about the transaction lately.
+    public func consumptionJob(_ key: TransactionKey) async throws -> Job? {
+        try await job(Job.ID(.consumption, key.transactionId, in: key.scope))
+    }
+
+    /// Stores what the app says about a purchase that the App Store asks about, in place of what it said before. The
+    /// answer is due at once.
+    ///
+    /// If an answer is on its way at this moment, there is another one with what is stored here.
+    ///
+    /// - Returns: Whether it was stored: not if there is an answer, or Apple waits no longer. `nil` if the App Store
+    ///   has not asked about the transaction lately.
+    public func supply(
+        _ information: ConsumptionInformation, about key: TransactionKey, at now: Timestamp
+    ) async throws -> Bool? {
+        let id = Job.ID(.consumption, key.transactionId, in: key.scope)
+        return try await commit(LedgerQuery { $0.jobs = [id] }, at: now) { draft in
+            guard let job = draft.job(id), var question = ConsumptionQuestion(job) else { return nil }
+            guard question.isOpen(in: key.scope.environment, at: now) else { return false }
+            (question.state, question.information) = (.waiting, information)
+            draft.changes.jobs = [Job(id, dueAt: now, attempts: job.attempts, payload: question.payload)]
+            return true
+        }
+    }
+
+    /// Records that a customer consents to information about consumption being sent to Apple, or no longer does. From
+    /// then on the customer exists in its own right; see ``CustomerRecord/isEstablished``. An unknown id makes a new
+    /// customer.
+    ///
+    /// - Returns: Since when the customer consents; `nil` if it does not.
+    public func recordConsent(
+        _ isGiven: Bool, of id: String, in scope: LedgerScope, at now: Timestamp
+    ) async throws -> Timestamp? {
+        let id = CustomerID(id, of: scope.bundleId)
+        return try await commit(LedgerQuery { $0.customers = [id] }, at: now) { draft in
+            guard let customer = draft.findOrAddCustomer(id) else { return nil }
+            draft.establish(customer)
+            guard var record = draft.customer(customer) else { return nil }
+            record.consentedAt = isGiven ? record.consentedAt ?? now : nil
+            draft.put(record)
+            return record.consentedAt
+        }
+    }
+
+    /// A transaction, and whether all customers that own it consent to information about it being sent to Apple.
+    ///
+    /// - Returns: `nil` if the transaction is not known.
+    public func consent(
+        about key: TransactionKey
+    ) async throws -> (transaction: TransactionStatement, isGiven: Bool)? {
+        let snapshot = try await storage.load(LedgerQuery { ($0.transactions, $0.owners) = ([key], true) })
+        guard let record = snapshot.transactions[key].flatMap({ snapshot.chains[$0] }),
+            let statement = record.chain.transactions[key.transactionId].flatMap(record.chain.current)
+        else { return nil }
+        let owners = record.owners.map { snapshot.customers[$0.customer] }
+        return (statement, !owners.isEmpty && owners.allSatisfy { $0?.consentedAt != nil })
+    }
+}

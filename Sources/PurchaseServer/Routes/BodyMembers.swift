@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// The members of a body. A member with an unknown name is refused: with a misspelt one, the server would do something
+/// else than it was asked to.
+struct BodyMembers {
+    let json: JSONValue
+
+    init(parsing body: [UInt8], known: Set<String>) throws(Refusal) {
+        guard let json = try? JSONValue(parsing: body), let members = json.members else {
+            throw .invalid("The body is not a JSON object.")
+        }
+        guard members.allSatisfy({ known.contains($0.name) }), Set(members.map(\.name)).count == members.count else {
+            throw .invalid("The body may have \(known.sorted().joined(separator: ", ")), each once, and nothing else.")
+        }
+        self.json = json
+    }
+
+    /// - Returns: `nil` if there is no such member.
+    func text(_ name: String) throws(Refusal) -> String? {
+        guard let value = json[name] else { return nil }
+        guard let text = value.string, !text.isEmpty else { throw .invalid("\(name) is not a string, or is empty.") }
+        return text
+    }
+
+    /// - Returns: `nil` if there is no such member.
+    func flag(_ name: String) throws(Refusal) -> Bool? {
+        guard let value = json[name] else { return nil }
+        guard case .bool(let flag) = value else { throw .invalid("\(name) is neither true nor false.") }
+        return flag
+    }
+
+    /// One of Apple's words.
+    ///
+    /// - Returns: `nil` if there is no such member.
+    func word<Word: RawRepresentable<String> & CaseIterable & Sendable>(
+        _ name: String, of words: Word.Type
+    ) throws(Refusal) -> Open<Word>? {
+        guard let text = try text(name) else { return nil }
+        guard let word = Word(rawValue: text) else {
+            throw .invalid("\(name) is not one of \(words.allCases.map(\.rawValue).joined(separator: ", ")).")
+        }
+        return Open(word)
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import PurchaseLedger
+
+// Answers the App Store's consumption requests, with what the app has supplied.
+
+extension Reconciler {
+    /// A request that waits for the app is looked at so often before its deadline: every 36 minutes, in sandbox every
+    /// 15 seconds.
+    private static let looks: Int64 = 20
+
+    /// Does a job to answer a request. Without consent and the members that Apple requires nothing is sent.
+    func answerConsumption(_ job: Job) async throws -> JobOutcome {
+        let key = TransactionKey(job.id.name, in: scope)
+        // An outcome has been kept for long enough, or the purchase was erased.
+        guard let question = ConsumptionQuestion(job), question.state == .waiting,
+            let (transaction, isGiven) = try await ledger.consent(about: key)
+        else { return .done }
+        if question.information.customerConsented == false { return close(job, question, as: .withheld) }
+        var information = question.information.completed(by: consumptionDefaults[transaction.productId] ?? .init())
+        information.customerConsented = information.customerConsented ?? isGiven
+        let deadline = question.deadline(in: scope.environment)
+        guard now() < deadline else {
+            return close(job, question, as: .missed, because: information.gap ?? job.failure ?? "The server was down.")
+        }
+        guard let request = information.request(isSubscription: transaction.isSubscription) else {
+            let pause = ConsumptionQuestion.patience(in: scope.environment) / Self.looks
+            return .later(job.next(at: min(deadline, now().advanced(by: pause)), nil))
+        }
+        return try await send(request, job, question, before: deadline)
+    }
+
+    private func send(
+        _ request: ConsumptionRequest, _ job: Job, _ question: ConsumptionQuestion, before deadline: Timestamp
+    ) async throws -> JobOutcome {
+        let rest = Duration.milliseconds(deadline.milliseconds - now().milliseconds)
+        do {
+            try await client.send(
+                .sendConsumptionInformation(request, about: job.id.name), to: scope.environment,
+                within: min(AppStoreClient.deadline, rest))
+            return close(job, question, as: .answered)
+        } catch  where error.code == .cancelled {
+            throw error
+        } catch  where error.code == .refused && !error.isRetryable {
+            return close(job, question, as: .refused, because: "\(error)")
+        } catch {
+            var next = job.retry(after: error, at: now())
+            next.dueAt = min(next.dueAt, deadline)
+            return .later(next)
+        }
+    }
+
+    /// The outcome of a request, which is kept for a while.
+    private func close(
+        _ job: Job, _ question: ConsumptionQuestion, as state: ConsumptionQuestion.State, because failure: String? = nil
+    ) -> JobOutcome {
+        var (question, next) = (question, job.next(at: question.forgottenAt, failure))
+        (question.state, question.answeredAt) = (state, state == .answered ? now() : nil)
+        next.payload = question.payload
+        return .later(next)
+    }
+}
