@@ -175,6 +175,7 @@ public struct ServerApplication: Sendable {
         CustomerRoutes(keyed: keyed).add(to: router)
         PurchaseRoutes(keyed: keyed).add(to: router)
         EventRoutes(keyed: keyed).add(to: router)
+        BackfillRoutes(keyed: keyed).add(to: router)
         SignatureRoutes(keyed: keyed, signing: ledger.signing, apps: ledger.apps).add(to: router)
         RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).add(to: router)
         return router.completed(verifyReceipt: Set(endpoints.keys))

@@ -3,13 +3,15 @@
 import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
-public import PurchaseLedger
+import PurchaseLedger
 
 // Which job is done next, and what becomes of it.
 
 extension Reconciler {
     /// In the order in which they are done. The history comes first: it may answer what the others would ask.
-    private static let kinds: [Job.Kind] = [.notificationHistory, .subscriptionStatus, .parkedDocument]
+    private static let kinds: [Job.Kind] = [
+        .notificationHistory, .customerHistory, .subscriptionStatus, .parkedDocument,
+    ]
 
     /// Stores the jobs that recur, unless they are stored. Call it once before ``workOnce()``.
     ///
@@ -63,6 +65,7 @@ extension Reconciler {
     private func result(of job: inout Job) async throws -> JobOutcome {
         switch job.id.kind {
         case .notificationHistory: try await readHistory(&job)
+        case .customerHistory: try await goOnWithHistory(&job)
         case .subscriptionStatus: try await askStatus(job)
         default: try await takeParked(job)
         }
