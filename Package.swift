@@ -97,7 +97,8 @@ let package = Package(
             ]
         ),
         .target(
-            name: "Reconciliation", dependencies: ["AppStoreAPI", "AppStoreModel", "AppStoreTrust", "PurchaseLedger"]),
+            name: "Reconciliation",
+            dependencies: ["AppStoreAPI", "AppStoreModel", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding"]),
         .target(
             name: "LedgerSimulation",
             dependencies: [
@@ -158,6 +159,7 @@ let package = Package(
                 "PurchaseLedger",
                 "PurchaseServer",
                 "ReceiptCoding",
+                "Reconciliation",
                 "SimulatorServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: server),
                 .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
@@ -262,7 +264,7 @@ let package = Package(
             name: "ReconciliationTests",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSimulation",
-                "PurchaseLedger", "PurchaseLedgerTesting", "Reconciliation", "TestWorld",
+                "PurchaseLedger", "PurchaseLedgerTesting", "ReceiptCoding", "Reconciliation", "TestWorld",
             ]
         ),
         .testTarget(
@@ -298,6 +300,7 @@ let package = Package(
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
+                "PurchaseLedger",
                 "PurchaseServer",
                 "ReceiptCoding", "Reconciliation",
                 "SimulatorServer",

@@ -20,13 +20,14 @@ public struct AppStoreQuestions: Sendable {
     ///   - verifier: Accepts the documents of the ledger's environments.
     ///   - keys: The keys by the bundle ids of their apps.
     ///   - apps: The configuration of the apps, by bundle id.
+    ///   - share: How much of Apple's rate limits to use, in percent.
     ///   - now: Returns the server's time, which may be a simulator's.
     ///   - wall: Returns the time of the machine, by which the App Store judges tokens and rates.
     ///   - sleep: Waits, and throws if the task is cancelled.
     ///   - random: Spreads the pauses before attempts.
     package init(
         _ ledger: Ledger, _ verifier: AppStoreVerifier, keys: [String: InAppPurchaseKey],
-        apps: [String: AppConfiguration], over transport: any AppStoreTransport,
+        apps: [String: AppConfiguration], over transport: any AppStoreTransport, share: Int = 100,
         now: @escaping @Sendable () -> Timestamp,
         wall: @escaping @Sendable () -> Timestamp, sleep: @escaping @Sendable (Duration) async throws -> Void,
         random: any RandomNumberGenerator & Sendable
@@ -34,8 +35,8 @@ public struct AppStoreQuestions: Sendable {
         var (clients, reconcilers) = ([String: AppStoreClient](), [LedgerScope: Reconciler]())
         for (bundleId, key) in keys {
             let client = AppStoreClient(
-                bundleId: bundleId, key: key, environments: verifier.environments, transport: transport,
-                now: wall, sleep: sleep, random: random)
+                bundleId: bundleId, key: key, environments: verifier.environments, share: share,
+                transport: transport, now: wall, sleep: sleep, random: random)
             clients[bundleId] = client
             for environment in verifier.environments {
                 let scope = LedgerScope(bundleId: bundleId, environment: environment)
@@ -53,6 +54,9 @@ public struct AppStoreQuestions: Sendable {
     package func replaceKeys(_ keys: [String: InAppPurchaseKey]) {
         for (bundleId, key) in keys { clients[bundleId]?.replaceKey(by: key) }
     }
+
+    /// Whether an app has a key.
+    func knows(_ bundleId: String) -> Bool { clients[bundleId] != nil }
 
     /// Asks about a customer's stale subscriptions.
     ///

@@ -124,24 +124,12 @@ extension Reconciler {
 
     /// So many documents without a valid one among them are no coincidence: a whole page of the history.
     private static let suspiciousCount = 20
-
-    /// Stores how far the job is, and begins its lease anew.
-    private func prolong(_ job: inout Job, _ payload: [UInt8]) async throws {
-        var next = job
-        (next.dueAt, next.payload) = (now().advanced(by: Self.lease), payload)
-        guard next != job else { return }
-        guard try await ledger.replace(job, with: next, at: now()) else { throw LeaseLost() }
-        job = next
-    }
 }
 
 /// No document on a page is valid: a sentence.
 struct UnusablePage: Error, CustomStringConvertible {
     let description: String
 }
-
-/// Another worker has the job, because this one took longer than its lease.
-struct LeaseLost: Error {}
 
 extension AppStoreAPIError {
     /// Whether Apple's tokens for further pages are no longer valid.

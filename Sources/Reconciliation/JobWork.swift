@@ -3,14 +3,16 @@
 import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
-public import PurchaseLedger
+import PurchaseLedger
 
 // Which job is done next, and what becomes of it.
 
 extension Reconciler {
     /// In the order in which they are done. Apple waits for consumption information. The history is next: it may answer
     /// what the others would ask.
-    private static let kinds: [Job.Kind] = [.consumption, .notificationHistory, .subscriptionStatus, .parkedDocument]
+    private static let kinds: [Job.Kind] = [
+        .consumption, .notificationHistory, .customerHistory, .subscriptionStatus, .parkedDocument,
+    ]
 
     /// Stores the jobs that recur, unless they are stored. Call it once before ``workOnce()``.
     ///
@@ -65,6 +67,7 @@ extension Reconciler {
         switch job.id.kind {
         case .consumption: try await answerConsumption(job)
         case .notificationHistory: try await readHistory(&job)
+        case .customerHistory: try await goOnWithHistory(&job)
         case .subscriptionStatus: try await askStatus(job)
         default: try await takeParked(job)
         }

@@ -52,7 +52,19 @@ public struct Reconciler: Sendable {
     /// How long a worker has for a job: longer than `AppStoreClient.deadline`. Reading the history takes
     /// longer, and prolongs its lease with each page.
     static let lease = Duration.seconds(120)
+
+    /// Stores how far the job is, and begins its lease anew.
+    func prolong(_ job: inout Job, _ payload: [UInt8]) async throws {
+        var next = job
+        (next.dueAt, next.payload) = (now().advanced(by: Self.lease), payload)
+        guard next != job else { return }
+        guard try await ledger.replace(job, with: next, at: now()) else { throw LeaseLost() }
+        job = next
+    }
 }
+
+/// Another worker has the job, because this one took longer than its lease.
+struct LeaseLost: Error {}
 
 /// What becomes of a job.
 enum JobOutcome {

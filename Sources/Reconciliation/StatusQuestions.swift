@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreAPI
+import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
 public import PurchaseLedger
@@ -34,7 +34,9 @@ extension Reconciler {
     }
 
     /// Asks for the state of all subscriptions of the customer of a chain, and records the answer.
-    private func ask(about key: ChainKey, within limit: Duration) async throws {
+    ///
+    /// - Returns: `nil` if the customer has no subscription.
+    @discardableResult func ask(about key: ChainKey, within limit: Duration) async throws -> RecordResult? {
         recent.note(key, at: now())
         let answer = try await client.send(
             .subscriptionStatuses(key.originalTransactionId), to: scope.environment, within: limit)
@@ -45,7 +47,7 @@ extension Reconciler {
             guard let renewalInfo = try subscription.renewalInfo?.result.get() else { continue }
             if let document = Evidence(renewalInfo, boundBy: transaction) { evidence.append(document) }
         }
-        if !evidence.isEmpty { _ = try await ledger.record(evidence, at: now()) }
+        return evidence.isEmpty ? nil : try await ledger.record(evidence, at: now())
     }
 
     /// Asks about a customer's stale subscriptions before an answer is given, if the rate limit has room.

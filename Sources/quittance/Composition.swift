@@ -198,14 +198,16 @@ extension Composition {
     }
 
     /// Asks the App Store, or a simulated one, about the apps that have keys.
-    func questions(_ service: LedgerService) -> AppStoreQuestions {
+    ///
+    /// - Parameter share: How much of Apple's rate limits to use, in percent.
+    func questions(_ service: LedgerService, share: Int = 100) -> AppStoreQuestions {
         var hosts = AppStoreHosts.apple
         if let address = configuration.appStoreServer { hosts[.production] = address }
         if let address = configuration.sandboxAppStoreServer { hosts[.sandbox] = address }
         let clock = clock
         return AppStoreQuestions(
             service.ledger, service.verifier, keys: service.signing?.allKeys ?? [:], apps: service.apps,
-            over: HTTPAppStoreTransport(hosts: hosts, clock: clock), now: now,
+            over: HTTPAppStoreTransport(hosts: hosts, clock: clock), share: share, now: now,
             wall: SystemClock.now, sleep: { try await clock.sleep(for: $0) }, random: SystemRandomNumberGenerator())
     }
 

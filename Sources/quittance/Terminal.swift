@@ -11,7 +11,9 @@ import Darwin
 #endif
 
 /// A count with its noun, such as `1 document` or `2 documents`.
-func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
+func counted(_ count: Int, _ noun: String, plural: String? = nil) -> String {
+    "\(count) \(count == 1 ? noun : plural ?? "\(noun)s")"
+}
 
 /// Standard output and standard error.
 enum Terminal {

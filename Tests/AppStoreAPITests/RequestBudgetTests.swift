@@ -49,6 +49,20 @@ import Testing
         #expect(sent.count > limit * 3 / 2, "seed \(seed): the limit is never near")
     }
 
+    @Test(arguments: [(50, 25), (1, 1), (100, 50)])
+    func `a share of the limit is so much of it, at once and in an hour`(share: Int, most: Int) {
+        var budget = RequestBudget(share: share)
+        var sent = 0
+        for second in 0..<3600 {
+            let now = Timestamp(milliseconds: Self.start + Int64(second) * 1000)
+            var inSecond = 0
+            while case .after = budget.take(50, in: .production, at: now, within: 0) { inSecond += 1 }
+            if second == 0 { #expect(inSecond == most) }
+            sent += inSecond
+        }
+        #expect(50 * 36 * share / 2...50 * 36 * share ~= sent, "\(sent)")
+    }
+
     @Test(arguments: [(50, Environment.production, 50), (5, .sandbox, 1), (1, .sandbox, 1), (1, .production, 1)])
     func `a second's requests may be sent at once, and no more`(rate: Int, environment: Environment, most: Int) {
         var budget = RequestBudget()

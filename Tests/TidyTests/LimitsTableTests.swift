@@ -138,6 +138,34 @@ import Testing
             ["bodyLimit = 4096"]
         ),
         (
+            "the share of Apple's rate limits that a backfill uses", "50 %", "quittance/BackfillCommand.swift",
+            ["share = 50"]
+        ),
+        (
+            "histories that a backfill reads at a time, and lines that wait behind each", "8, 10",
+            "Reconciliation/Backfill.swift", ["width = 8", "neighbours = 10"]
+        ),
+        (
+            "waits of a line for the time that the App Store names", "3", "Reconciliation/Backfill.swift",
+            ["mostWaits = 3"]
+        ),
+        (
+            "lines in a row without an answer before a backfill stops", "20", "Reconciliation/Backfill.swift",
+            ["outage = 20"]
+        ),
+        (
+            "transactions that a backfill remembers", "500,000", "Reconciliation/SeenTransactions.swift",
+            ["capacity = 500_000"]
+        ),
+        (
+            "an id in a question, and ids from one receipt", "64 bytes, 20", "Reconciliation/HistoryQuestion.swift",
+            ["longestId = 64", "idsOfReceipt = 20"]
+        ),
+        (
+            "the backfill of one customer, before a job reads the rest", "20 s",
+            "PurchaseServer/BackfillRoutes.swift", ["limit = Duration.seconds(20)"]
+        ),
+        (
             "the verification of a retention request", "300 ms", "PurchaseServer/RetentionRoutes.swift",
             ["deadline = Duration.milliseconds(300)"]
         ),

@@ -35,7 +35,7 @@ public final class AppStoreClient: Sendable {
 
     private struct State {
         var token: BearerToken
-        var budget = RequestBudget()
+        var budget: RequestBudget
         var random: any RandomNumberGenerator & Sendable
         /// When production refused the token that the sandbox accepted.
         var refusedByProduction: Timestamp?
@@ -47,12 +47,14 @@ public final class AppStoreClient: Sendable {
     ///   - bundleId: The app.
     ///   - key: An In-App Purchase key of the app's account.
     ///   - environments: Those to ask: production, sandbox or both. The others have no server.
+    ///   - share: How much of Apple's rate limits to use, from 1 to 100 percent, if other programs ask about the same
+    ///     app.
     ///   - now: Returns the time of the wall clock.
     ///   - sleep: Waits, and throws if the task is cancelled.
     ///   - random: Spreads the pauses before attempts.
     public init(
         bundleId: String, key: InAppPurchaseKey, environments: Set<Environment> = [.production, .sandbox],
-        transport: any AppStoreTransport, now: @escaping @Sendable () -> Timestamp,
+        share: Int = 100, transport: any AppStoreTransport, now: @escaping @Sendable () -> Timestamp,
         sleep: @escaping @Sendable (Duration) async throws -> Void, random: any RandomNumberGenerator & Sendable
     ) {
         self.bundleId = bundleId
@@ -60,7 +62,8 @@ public final class AppStoreClient: Sendable {
         self.transport = transport
         self.now = now
         self.sleep = sleep
-        state = Mutex(State(token: BearerToken(key, for: bundleId), random: random))
+        state = Mutex(
+            State(token: BearerToken(key, for: bundleId), budget: RequestBudget(share: share), random: random))
     }
 
     /// Signs with another key from now on.

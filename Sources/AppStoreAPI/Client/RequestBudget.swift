@@ -38,9 +38,13 @@ package struct RequestBudget: Sendable {
     /// Milliseconds.
     private static let hour: Int64 = 3_600_000
 
+    private let share: Int64
     private var buckets: [Key: Bucket] = [:]
 
-    package init() {}
+    /// - Parameter share: How much of Apple's numbers to use, in percent.
+    package init(share: Int = 100) {
+        self.share = Int64(min(max(1, share), 100))
+    }
 
     /// Takes a request from the budget.
     ///
@@ -51,7 +55,7 @@ package struct RequestBudget: Sendable {
         _ rate: Int, in environment: Environment, at now: Timestamp, within patience: Int64
     ) -> Turn {
         let key = Key(environment: environment, rate: rate)
-        let limits = Limits(rate, in: environment)
+        let limits = Limits(rate, share, in: environment)
         var bucket = refilled(key, limits, at: now)
         let missing = max(0, Self.hour - bucket.level)
         let wait = max((missing + limits.refill - 1) / limits.refill, bucket.pause(at: now))
@@ -63,7 +67,7 @@ package struct RequestBudget: Sendable {
     /// Sends nothing until this time: Apple said that it would be refused.
     package mutating func close(_ rate: Int, in environment: Environment, until time: Timestamp, at now: Timestamp) {
         let key = Key(environment: environment, rate: rate)
-        var bucket = refilled(key, Limits(rate, in: environment), at: now)
+        var bucket = refilled(key, Limits(rate, share, in: environment), at: now)
         bucket.closedUntil = time
         buckets[key] = bucket
     }
@@ -85,8 +89,8 @@ package struct RequestBudget: Sendable {
         /// The requests that are added in an hour, evenly.
         let refill: Int64
 
-        init(_ rate: Int, in environment: Environment) {
-            let perHour = Int64(max(1, rate)) * (environment == .production ? 3600 : 360)
+        init(_ rate: Int, _ share: Int64, in environment: Environment) {
+            let perHour = Int64(max(1, rate)) * (environment == .production ? 3600 : 360) * share / 100
             capacity = max(1, perHour / 3600)
             refill = perHour - capacity
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import PurchaseLedger
 
 /// The JSON of an error.
@@ -12,11 +13,15 @@ struct ErrorBody: Encodable, Sendable {
         var retryable: Bool
         /// The cursor after which the remaining events begin; only for the code `cursorExpired`.
         var oldest: String?
+        /// Apple's number; only for the code `appStoreRefused`.
+        var appStoreCode: Int64?
+        /// When to repeat the request, if the App Store said it.
+        var retryAt: Timestamp?
     }
 
     init(_ refusal: Refusal) {
         error = Content(
             code: refusal.code, message: refusal.message, retryable: refusal.isRetryable,
-            oldest: refusal.oldestCursor?.rawValue)
+            oldest: refusal.oldestCursor?.rawValue, appStoreCode: refusal.appStoreCode, retryAt: refusal.retryAt)
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
 import HTTPTypes
@@ -32,6 +33,9 @@ struct ErrorResponder {
             }
             return refusal
         case let error as VerificationError:
+            return Refusal(error)
+        case let error as AppStoreAPIError:
+            log("The App Store did not answer", "error", "\(error)", notes, route)
             return Refusal(error)
         case let error as LedgerStorageError:
             log(error, of: notes, route: route)

@@ -19,6 +19,10 @@ struct Refusal: Error {
     var cause: VerificationError?
     /// The cursor after which the remaining events begin, if the events after the cursor in the request were erased.
     var oldestCursor: EventCursor?
+    /// Apple's number, if the App Store refused the request.
+    var appStoreCode: Int64?
+    /// The earliest time at which the same request may succeed, if the App Store said it.
+    var retryAt: Timestamp?
     /// Whether overload is the reason. The log then has at most one warning a minute, instead of one for each request.
     var isOverload = false
 

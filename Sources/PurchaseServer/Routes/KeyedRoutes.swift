@@ -6,6 +6,7 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 import PurchaseLedger
+import Reconciliation
 
 /// Authenticates requests to the routes under `/v1`: by API key, and for client keys also by customer token if the app
 /// requires one.
@@ -24,11 +25,18 @@ struct KeyedRoutes: Sendable {
         needs role: APIKey.Role, _ what: String, parameters: [String] = ["environment"],
         _ answer: @escaping @Sendable (KeyedRequest) async throws -> (some Encodable & Sendable)?
     ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
-        { request, context in
-            let keyed = try await admit(request, context, needs: role, parameters)
+        handler(needs: role, parameters: parameters) { keyed in
             guard let body = try await answer(keyed) else { throw Refusal.notFound(what) }
             return try Response(body)
         }
+    }
+
+    /// A handler that authenticates a request, then answers it.
+    func handler(
+        needs role: APIKey.Role, parameters: [String] = ["environment"],
+        _ answer: @escaping @Sendable (KeyedRequest) async throws -> Response
+    ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
+        { request, context in try await answer(admit(request, context, needs: role, parameters)) }
     }
 
     private func admit(
@@ -79,6 +87,17 @@ struct KeyedRequest: Sendable {
     /// - Returns: Whether the customer should be read again.
     func refresh(_ holdings: Holdings?) async -> Bool {
         await routes.service.questions?.refresh(holdings, in: scope) ?? false
+    }
+
+    /// Asks the App Store about the app of the key in the request's environment.
+    ///
+    /// - Throws: ``Refusal`` if the app has no In-App Purchase key, or the environment no App Store.
+    func reconciler() throws(Refusal) -> Reconciler {
+        guard let questions = routes.service.questions, questions.knows(scope.bundleId) else { throw .noSigningKey }
+        guard let reconciler = questions.reconcilers[scope] else {
+            throw .invalid("The server does not ask the App Store about the environment \(scope.environment.rawValue).")
+        }
+        return reconciler
     }
 
     /// Accepts documents of the request's scope only.

@@ -137,10 +137,6 @@ private struct PromotionalOfferRequest: Sendable {
 }
 
 extension Refusal {
-    fileprivate static let noSigningKey = Refusal(
-        status: .notFound, code: "noSigningKey",
-        message: "The server's configuration has no inAppPurchaseKey for the app.")
-
     fileprivate static let offerNotAllowed = Refusal(
         status: .forbidden, code: "offerNotAllowed",
         message: "With a client key, only the clientOffers of the product in the server's configuration are signed.")

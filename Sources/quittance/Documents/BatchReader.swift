@@ -40,11 +40,16 @@ enum Batch: Sendable {
     var items: [Item] {
         switch self {
         case .document(let bytes): [Item(bytes[...])]
-        case .lines(let bytes, let first):
-            bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated()
-                .filter { !$1.trimmingWhiteSpace.isEmpty }.map { Item($1, line: first + $0) }
+        case .lines: lines.map { Item($1, line: $0) }
         case .unreadable(let error, let line): [Item(error, line: line)]
         }
+    }
+
+    /// The lines with their numbers, of a list. Blank lines are left out.
+    var lines: [(number: Int, text: ArraySlice<UInt8>)] {
+        guard case .lines(let bytes, let first) = self else { return [] }
+        return bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated()
+            .filter { !$1.trimmingWhiteSpace.isEmpty }.map { (first + $0, $1) }
     }
 }
 
@@ -62,13 +67,16 @@ struct BatchReader: Sequence, IteratorProtocol {
     private var start = 0
     /// The number of the line that begins at `start`.
     private var line = 1
-    private var isList = false
+    private var isList: Bool
 
     /// The bytes of a batch, except for one longer line: some 50 tokens, which take 2 ms.
     private static let size = 1 << 18
 
     /// Opens a file, or standard input if `path` is `-` or `nil`.
-    init(_ path: String?) {
+    ///
+    /// - Parameter isList: Whether the input is known to be a list.
+    init(_ path: String?, isList: Bool = false) {
+        self.isList = isList
         do {
             file = try InputFile(path)
         } catch {

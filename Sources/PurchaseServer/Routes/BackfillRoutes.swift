@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import HTTPTypes
+import Hummingbird
+import PurchaseLedger
+import Reconciliation
+
+/// The route that brings one customer's whole history into the ledger.
+struct BackfillRoutes: Sendable {
+    let keyed: KeyedRoutes
+
+    /// The longest body, in bytes: one receipt of the largest size as base64, as for verifyReceipt.
+    private static let bodyLimit = Limits.verifyReceiptRequest
+
+    /// The time after which no other page is asked for, and a job reads the rest. The whole request has three times as
+    /// long.
+    private static let limit = Duration.seconds(20)
+
+    func add(to router: Router<BasicRequestContext>) {
+        router.post(
+            "/v1/backfill",
+            use: keyed.handler(needs: .server) { request in
+                try await request.withBody(upTo: Self.bodyLimit) { try await backfill($1, $0) }
+            })
+    }
+
+    private func backfill(_ body: [UInt8], _ request: KeyedRequest) async throws -> Response {
+        let question = try HistoryQuestion(parsing: body)
+        let reconciler = try request.reconciler()
+        do {
+            switch try await reconciler.takeHistory(question, within: Self.limit) {
+            case .complete(let report): return try Response(BackfillBody(report))
+            case .later(let job): return try Response(BackfillBody(job), .accepted)
+            }
+        } catch let error as HistoryQuestionError {
+            throw Refusal(status: .notFound, code: "notFound", message: error.description)
+        }
+    }
+}
+
+extension HistoryQuestion {
+    /// `{"transactionId": …}`, `{"orderId": …}` or `{"document": …}`.
+    fileprivate init(parsing body: [UInt8]) throws(Refusal) {
+        let members = (try? JSONValue(parsing: body))?.members ?? []
+        guard members.count == 1, let (name, text) = members.first.map({ ($0.name, $0.value.string ?? "") }) else {
+            throw .invalid(Self.expected)
+        }
+        do {
+            switch name {
+            case "transactionId": try self.init(transactionId: text)
+            case "orderId": try self.init(orderId: text)
+            case "document": try self.init(document: text.utf8)
+            default: throw Refusal.invalid(Self.expected)
+            }
+        } catch let error as HistoryQuestionError {
+            throw .invalid("\(name): \(error)")
+        } catch {
+            throw .invalid(Self.expected)
+        }
+    }
+
+    private static let expected = #"The body is not {"transactionId": …}, {"orderId": …} or {"document": …}."#
+}

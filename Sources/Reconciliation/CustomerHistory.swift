@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreTrust
+import PurchaseLedger
+
+// Reads all transactions of a customer, request by request.
+
+/// The reading of one customer's history in one environment. Each step is one request, whose answer is verified and
+/// recorded before the next.
+struct HistoryReading {
+    let reconciler: Reconciler
+    /// What is left to read.
+    private(set) var question: HistoryQuestion
+    private(set) var report: HistoryReport
+    /// Collects the transactions that were recorded; `nil` if nobody wants to know.
+    let seen: SeenTransactions?
+    /// The longest time of a step.
+    let patience: Duration
+    private var pages: Pages<HistoryResponse>.Iterator?
+    /// Whether all pages about the first id were read.
+    private var isRead = false
+
+    init(
+        _ question: HistoryQuestion, by reconciler: Reconciler, seen: SeenTransactions? = nil,
+        patience: Duration = AppStoreClient.deadline
+    ) {
+        (self.reconciler, self.question, self.seen, self.patience) = (reconciler, question, seen, patience)
+        report = HistoryReport(in: reconciler.scope.environment)
+    }
+
+    /// Takes the first page, which the caller has asked for.
+    mutating func begin(with page: HistoryResponse) async throws {
+        try await take(page)
+    }
+
+    /// Makes the next request.
+    ///
+    /// - Returns: False if there is nothing left to ask.
+    /// - Throws: `AppStoreAPIError`, `LedgerStorageError`, or `VerificationError` if a document may be valid later.
+    mutating func step() async throws -> Bool {
+        if let order = question.order {
+            try await lookUp(order)
+            return true
+        }
+        guard let id = question.transactions.first else { return false }
+        do {
+            if try await readPage(of: id) { return true }
+            if question.hasSubscription { try await askStatuses(of: id) }
+        } catch let error as AppStoreAPIError where error.isUnknownTransaction && !isLastHope {
+            // A receipt may have ids that the App Store no longer knows.
+        }
+        question.dropFirst()
+        (pages, isRead) = (nil, false)
+        return true
+    }
+
+    /// Whether nothing was found yet and nothing is left to ask about.
+    private var isLastHope: Bool { question.transactions.count == 1 && report.originalTransactionIds.isEmpty }
+
+    private mutating func lookUp(_ order: String) async throws {
+        let answer = try await reconciler.client.send(
+            .lookUpOrder(order), to: reconciler.scope.environment, within: patience)
+        let documents = await reconciler.verifier.checked(answer, at: reconciler.now())
+        guard answer.isValid else { throw HistoryQuestionError("The App Store does not know this order id.") }
+        question.foundOrder(transactions: try await record(documents))
+    }
+
+    /// - Returns: False if there is no other page.
+    private mutating func readPage(of id: String) async throws -> Bool {
+        guard !isRead else { return false }
+        if pages == nil {
+            pages =
+                reconciler.client.pages(
+                    .transactionHistory(id), after: question.revision, in: reconciler.scope.environment,
+                    within: patience
+                ).makeAsyncIterator()
+        }
+        guard let page = try await pages?.next() else { return false }
+        try await take(page)
+        return true
+    }
+
+    private mutating func take(_ page: HistoryResponse) async throws {
+        let documents = await reconciler.verifier.checked(page, at: reconciler.now())
+        question.answered(with: try await record(documents), upTo: page.revision)
+        isRead = page.hasMore != true
+    }
+
+    private mutating func askStatuses(of id: String) async throws {
+        let result = try await reconciler.ask(about: ChainKey(id, in: reconciler.scope), within: patience)
+        if let result { report.count(result) }
+    }
+
+    private mutating func record(
+        _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>]
+    ) async throws -> [JWSTransactionDecodedPayload] {
+        let payloads = try await reconciler.record(documents, in: &report)
+        seen?.insert(payloads.compactMap(\.transactionId))
+        return payloads
+    }
+}
+
+extension HistoryQuestion {
+    fileprivate mutating func dropFirst() {
+        transactions.removeFirst()
+        (revision, hasSubscription) = (nil, false)
+    }
+
+    fileprivate mutating func foundOrder(transactions found: [JWSTransactionDecodedPayload]) {
+        order = nil
+        // All transactions of an order are one customer's.
+        transactions = found.compactMap(\.originalTransactionId).first.map { [$0] } ?? []
+    }
+
+    /// A page was recorded. It needs no question of its own about its transactions.
+    fileprivate mutating func answered(with found: [JWSTransactionDecodedPayload], upTo revision: String?) {
+        let known = Set(found.flatMap { [$0.transactionId, $0.originalTransactionId].compactMap(\.self) })
+        transactions = transactions.prefix(1) + transactions.dropFirst().filter { !known.contains($0) }
+        hasSubscription = hasSubscription || found.contains { $0.type?.known == .autoRenewableSubscription }
+        self.revision = revision
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreTrust
+public import PurchaseLedger
+
+// The whole history of one customer, asked for by a backend: at once if it is short, otherwise as a job.
+
+extension Job.Kind {
+    /// Read the whole history of a customer. The name is an order id or a transaction id, the payload a
+    /// ``HistoryQuestion``.
+    public static let customerHistory = Job.Kind(rawValue: "customerHistory")
+}
+
+/// What became of a question about a customer's history.
+public enum HistoryOutcome: Sendable {
+    /// All of it is in the ledger.
+    case complete(HistoryReport)
+    /// A job reads the rest. Its `failure` says why it was not read at once, if the App Store did not answer.
+    case later(Job)
+}
+
+extension Reconciler {
+    /// Reads the whole history of a customer. What is not read in time is read later, as a job.
+    ///
+    /// - Parameter limit: The time after which no further request is made.
+    /// - Throws: `AppStoreAPIError` or ``HistoryQuestionError`` if the App Store refuses the question, so that it is
+    ///   not asked again; `LedgerStorageError`.
+    public func takeHistory(_ question: HistoryQuestion, within limit: Duration) async throws -> HistoryOutcome {
+        let id = Job.ID(.customerHistory, question.order ?? question.transactions.first ?? "", in: scope)
+        let end = now().advanced(by: limit)
+        var job = Job(id, dueAt: now().advanced(by: Self.lease), attempts: 1, payload: question.payload)
+        try await ledger.add(job, at: now())
+        // The same question may be a job already, which goes on where it is.
+        guard let stored = try await ledger.job(id), stored == job else {
+            return .later(try await ledger.job(id) ?? job)
+        }
+        var reading = HistoryReading(question, by: self, patience: limit)
+        do {
+            while try await advance(&reading, &job) {
+                if now() >= end { return try await postpone(job, job.next(at: now(), nil)) }
+            }
+        } catch let error as AppStoreAPIError where error.isRetryable {
+            return try await postpone(job, job.retry(after: error, at: now()))
+        } catch let error as VerificationError {
+            return try await postpone(job, job.retry(at: now(), because: "\(error)"))
+        } catch is LeaseLost {
+            return .later(job)
+        } catch let error where error is AppStoreAPIError || error is HistoryQuestionError {
+            try await ledger.finish(job, at: now())
+            throw error
+        }
+        try await ledger.finish(job, at: now())
+        return .complete(reading.report)
+    }
+
+    private func postpone(_ job: Job, _ next: Job) async throws -> HistoryOutcome {
+        try await ledger.replace(job, with: next, at: now())
+        return .later(next)
+    }
+
+    /// Does a job to read a customer's history. If the App Store refuses the question, the job ends.
+    func goOnWithHistory(_ job: inout Job) async throws -> JobOutcome {
+        guard let question = HistoryQuestion(payload: job.payload) else { return .done }
+        var reading = HistoryReading(question, by: self)
+        do {
+            while try await advance(&reading, &job) {}
+        } catch let error where Self.isFinal(error) {
+            onFailure(job.next(at: now(), "\(error)"))
+        }
+        return .done
+    }
+
+    /// Makes the next request of a reading, and stores how far it is.
+    private func advance(_ reading: inout HistoryReading, _ job: inout Job) async throws -> Bool {
+        guard try await reading.step() else { return false }
+        try await prolong(&job, reading.question.payload)
+        return true
+    }
+
+    /// Whether the same question would get the same answer.
+    private static func isFinal(_ error: any Error) -> Bool {
+        guard let error = error as? AppStoreAPIError else { return error is HistoryQuestionError }
+        return !error.isRetryable && error.code != .cancelled && error.code != .credentials
+    }
+}
+
+extension HistoryQuestion {
+    /// The payload of a job.
+    fileprivate var payload: [UInt8] { (try? JSONWriter.bytes(encoding: self)) ?? [] }
+
+    fileprivate init?(payload: [UInt8]) {
+        guard let question = try? JSONValue(parsing: payload).decode(HistoryQuestion.self) else { return nil }
+        self = question
+    }
+}

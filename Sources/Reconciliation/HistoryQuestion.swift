@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ReceiptCoding
+
+// Which customer's history is meant: by a transaction id, an order id or a receipt.
+
+/// Names a customer of the App Store whose history is to be read, and says how far it was read.
+public struct HistoryQuestion: Codable, Hashable, Sendable {
+    /// An order id whose transactions are looked up first; `nil` if there is none.
+    public internal(set) var order: String?
+    /// The ids to ask about in turn, unless an earlier answer had them: transaction ids, original transaction ids or
+    /// app transaction ids.
+    public internal(set) var transactions: [String]
+    /// Where the history of the first id goes on: Apple's `revision`.
+    var revision: String?
+    /// Whether the part that was read has a subscription.
+    var hasSubscription = false
+
+    private init(order: String? = nil, _ transactions: [String] = []) {
+        self.order = order
+        self.transactions = transactions
+    }
+}
+
+/// Why a text names no customer: a sentence.
+public struct HistoryQuestionError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What was expected and what was found.
+    public let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+extension HistoryQuestion {
+    /// The longest id in bytes. Apple's ids have some 20, and are texts to us.
+    static let longestId = 64
+
+    /// The most ids that are taken from one receipt. All transactions in a receipt are of one customer, or of few if
+    /// the device changed hands, and the answer about one id has the others of its customer.
+    static let idsOfReceipt = 20
+
+    /// The question about the ids after the first.
+    var withoutFirst: HistoryQuestion {
+        var question = self
+        question.transactions.removeFirst()
+        return question
+    }
+
+    /// Asks about an id of a transaction.
+    ///
+    /// - Throws: ``HistoryQuestionError`` if it is not a number.
+    public init(transactionId: String) throws(HistoryQuestionError) {
+        guard transactionId.utf8.allSatisfy(\.isDigit), 1...Self.longestId ~= transactionId.utf8.count else {
+            throw HistoryQuestionError("This is no transaction id, which has only digits.")
+        }
+        self.init([transactionId])
+    }
+
+    /// Asks about an order. Only production knows orders.
+    ///
+    /// - Throws: ``HistoryQuestionError`` if it has other characters than capital letters and digits.
+    public init(orderId: String) throws(HistoryQuestionError) {
+        let (bytes, hasLetter) = (orderId.utf8, orderId.utf8.contains(where: \.isCapital))
+        guard hasLetter, bytes.allSatisfy({ $0.isDigit || $0.isCapital }), 1...Self.longestId ~= orderId.utf8.count
+        else {
+            throw HistoryQuestionError("This is no order id, which has capital letters and digits, such as MV5G8XK2PQ.")
+        }
+        self.init(order: orderId)
+    }
+
+    /// Asks about the transactions in a document: an app receipt, an old transaction receipt, both as base64, or a
+    /// signed transaction. The document is not verified, since the App Store itself is asked.
+    ///
+    /// - Throws: ``HistoryQuestionError`` if it is no such document, or has no transaction.
+    public init(document: some Collection<UInt8>) throws(HistoryQuestionError) {
+        let found = try Self.ids(in: Array(document))
+        var ids: [String] = []
+        for id in found where ids.count < Self.idsOfReceipt && !ids.contains(id) {
+            if (try? HistoryQuestion(transactionId: id)) != nil { ids.append(id) }
+        }
+        guard !ids.isEmpty else { throw HistoryQuestionError("The document has no transaction.") }
+        self.init(ids)
+    }
+
+    /// Recognises a transaction id, an order id or a document by its characters. White space around it does not count.
+    ///
+    /// - Throws: ``HistoryQuestionError`` if it is none of them.
+    public init(recognizing text: some BidirectionalCollection<UInt8>) throws(HistoryQuestionError) {
+        let text = Array(text.trimmed)
+        guard text.count > Self.longestId else {
+            let id = String(decoding: text, as: UTF8.self)
+            if let question = try? HistoryQuestion(transactionId: id) { self = question; return }
+            if let question = try? HistoryQuestion(orderId: id) { self = question; return }
+            throw HistoryQuestionError("This is neither a transaction id, nor an order id, nor a receipt in base64.")
+        }
+        try self.init(document: text)
+    }
+}
+
+extension HistoryQuestion {
+    private static func ids(in document: [UInt8]) throws(HistoryQuestionError) -> [String] {
+        if document.contains(UInt8(ascii: ".")) { return try idsOfToken(document) }
+        guard document.count <= Limits.receipt * 2, let bytes = Base64.decode(document.padded) else {
+            throw HistoryQuestionError("This is neither a transaction id, nor an order id, nor a receipt in base64.")
+        }
+        if let old = try? TransactionReceipt(decoding: bytes) {
+            return ["original-transaction-id", "transaction-id"].compactMap { old.purchase[$0] }
+        }
+        do {
+            let purchases = try AppReceipt(decoding: SignedReceipt(decoding: bytes).payload).inAppPurchases
+            return purchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
+        } catch {
+            throw HistoryQuestionError("This base64 is no receipt: \(error)")
+        }
+    }
+
+    private static func idsOfToken(_ text: [UInt8]) throws(HistoryQuestionError) -> [String] {
+        guard let token = try? JWS(text), let payload = try? JSONValue(parsing: token.payload) else {
+            throw HistoryQuestionError("This is neither a receipt nor a signed transaction.")
+        }
+        return [payload["originalTransactionId"]?.string, payload["transactionId"]?.string].compactMap(\.self)
+    }
+}
+
+extension UInt8 {
+    fileprivate var isDigit: Bool { 0x30...0x39 ~= self }
+    fileprivate var isCapital: Bool { 0x41...0x5a ~= self }
+    fileprivate var isSpace: Bool { [0x20, 0x09, 0x0a, 0x0d].contains(self) }
+}
+
+extension BidirectionalCollection<UInt8> {
+    fileprivate var trimmed: SubSequence {
+        var rest = self[...]
+        while let first = rest.first, first.isSpace { rest.removeFirst() }
+        while let last = rest.last, last.isSpace { rest.removeLast() }
+        return rest
+    }
+}
+
+extension [UInt8] {
+    /// Base64 whose padding was lost gets it back.
+    fileprivate var padded: [UInt8] {
+        let missing = count % 4 > 1 ? 4 - count % 4 : 0
+        return self + Array(repeating: UInt8(ascii: "="), count: missing)
+    }
+}

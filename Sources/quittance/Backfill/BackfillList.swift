@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Reconciliation
+
+/// The lines of a backfill, read as they are needed. Lines that were taken in before are skipped; wrong ones are
+/// reported and skipped.
+final class BackfillList: Sequence, IteratorProtocol {
+    typealias Element = (number: Int, question: HistoryQuestion)
+
+    let done: DoneFile?
+    /// How many lines there are; `nil` for standard input, which is read once.
+    let count: Int?
+    /// How many lines were skipped because they were taken in before.
+    private(set) var doneBefore = 0
+    /// How many lines name no customer.
+    private(set) var wrong = 0
+    /// Called with the number of each wrong line, and with what is wrong.
+    var onWrong: (_ place: String, _ reason: String) -> Void = { _, _ in }
+
+    private var reader: BatchReader
+    private var lines: ArraySlice<(number: Int, text: ArraySlice<UInt8>)> = []
+
+    /// - Throws: Wrong usage if the file cannot be read.
+    init(_ path: String?, done: DoneFile?) throws {
+        self.done = done
+        count = path == nil || path == "-" ? nil : try Self.countLines(path)
+        reader = BatchReader(path, isList: true)
+    }
+
+    private static func countLines(_ path: String?) throws -> Int {
+        var (reader, count) = (BatchReader(path, isList: true), 0)
+        while let batch = reader.next() {
+            if case .unreadable(let error, line: nil) = batch { throw ValidationError("\(error)") }
+            count += batch.lines.isEmpty ? 1 : batch.lines.count
+        }
+        return count
+    }
+
+    func next() -> Element? {
+        while let (number, text) = nextLine() {
+            do throws(HistoryQuestionError) {
+                let question = try HistoryQuestion(recognizing: text)
+                if done?.contains(question) != true { return (number, question) }
+                doneBefore += 1
+            } catch {
+                refuse(number, "\(error)")
+            }
+        }
+        return nil
+    }
+
+    private func nextLine() -> (number: Int, text: ArraySlice<UInt8>)? {
+        while lines.isEmpty {
+            guard let batch = reader.next() else { return nil }
+            if case .unreadable(let error, let line) = batch { refuse(line, "\(error)") }
+            lines = batch.lines[...]
+        }
+        return lines.removeFirst()
+    }
+
+    private func refuse(_ line: Int?, _ reason: String) {
+        wrong += 1
+        onWrong(line.map { "line \($0)" } ?? "the list", reason)
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ArgumentParser
+import Reconciliation
+
+/// What a backfill would ask, for `--dry-run`.
+struct BackfillPlan {
+    /// How much of Apple's rate limits would be used, in percent.
+    let share: Int
+
+    /// Prints a line for each question, and the number of all.
+    ///
+    /// - Throws: Exit status 1 if lines are wrong.
+    func print(_ list: BackfillList) throws {
+        list.onWrong = { Terminal.printError("quittance: \($0): \($1.printable)") }
+        var count = 0
+        for (number, question) in list {
+            count += 1
+            try Terminal.print("line \(number): \(question.plan)")
+        }
+        // History and statuses, 50 requests a second in production.
+        let seconds = count * 2 * 100 / (50 * share)
+        try Terminal.print(
+            "\(counted(count, "line")) to ask about, \(list.doneBefore) done before, \(list.wrong) wrong; "
+                + "\(seconds.asDuration) or more in production, ten times that in the sandbox.")
+        guard list.wrong == 0 else { throw ExitCode(1) }
+    }
+}
+
+extension HistoryQuestion {
+    fileprivate var plan: String {
+        guard order == nil, let first = transactions.first else { return "look up order \(order ?? "")" }
+        let others = transactions.count - 1
+        return "history of \(first)" + (others == 0 ? "" : ", and of \(others) others if that does not have them")
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Synchronization
+
+/// Shows on a terminal how many lines of a list are done, and how long the rest will take.
+final class BackfillProgress: Sendable {
+    private struct State {
+        var isShown = false
+        var shownAt: Timestamp?
+    }
+
+    /// `nil` if it is not known.
+    private let total: Int?
+    private let start = SystemClock.now()
+    private let state = Mutex(State())
+
+    /// How often it is shown, in milliseconds.
+    private static let interval: Int64 = 500
+
+    init(of total: Int?) {
+        self.total = total
+    }
+
+    /// - Parameters:
+    ///   - skipped: Lines that took no time.
+    func update(done: Int, skipped: Int, failed: Int) {
+        guard Terminal.isErrorInteractive else { return }
+        let now = SystemClock.now()
+        state.withLock { state in
+            guard now.milliseconds - (state.shownAt ?? start).milliseconds >= Self.interval else { return }
+            (state.isShown, state.shownAt) = (true, now)
+            let text = Self.text(
+                done: done, skipped: skipped, failed: failed, of: total,
+                after: now.milliseconds - start.milliseconds)
+            Terminal.writeError(Array("\r\(text)\u{1b}[K".utf8))
+        }
+    }
+
+    /// The line that is shown.
+    ///
+    /// - Parameter elapsed: Milliseconds since the start.
+    static func text(done: Int, skipped: Int, failed: Int, of total: Int?, after elapsed: Int64) -> String {
+        let asked = done + failed
+        let failures = failed == 0 ? "" : ", \(failed) not taken in"
+        guard let total else { return "\(asked + skipped) lines\(failures) …" }
+        let left = max(0, total - asked - skipped)
+        let time = asked == 0 ? "" : ", \((Int(elapsed) / asked * left / 1000).asDuration) left"
+        return "\(asked + skipped) of \(total) lines\(failures)\(time) …"
+    }
+
+    /// Prints an error on a line of its own.
+    func printError(_ message: String) {
+        clear()
+        Terminal.printError("quittance: \(message)")
+    }
+
+    /// Erases what is shown.
+    func clear() {
+        state.withLock { state in
+            if state.isShown { Terminal.writeError(Array("\r\u{1b}[K".utf8)) }
+            state.isShown = false
+        }
+    }
+}
+
+extension Int {
+    /// This number of seconds in the largest unit that fits, such as `90 s`, `12 min` or `7 h`.
+    var asDuration: String {
+        switch self {
+        case ..<120: "\(self) s"
+        case ..<7200: "\(self / 60) min"
+        default: "\(self / 3600) h"
+        }
+    }
+}

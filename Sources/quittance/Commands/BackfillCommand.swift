@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ArgumentParser
+import LedgerSQLite
+import PurchaseLedger
+import PurchaseServer
+import Reconciliation
+
+/// `quittance backfill`: brings customers' whole histories into a ledger.
+struct BackfillCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "backfill",
+        abstract: "Bring customers' whole histories from the App Store into the ledger.",
+        discussion: """
+            Reads a list with one customer a line: a transaction id, an order id, an app receipt or an old transaction \
+            receipt in base64, or a signed transaction, in any order. Asks the App Store for all transactions of that \
+            customer and for the state of the subscriptions, verifies the answers and records them. One line a \
+            customer is enough; further lines about purchases that an earlier answer had cost nothing.
+
+            The command writes to the ledger itself, whether a server runs on it or not. It uses half of Apple's rate \
+            limits and leaves the rest to the server (--share). The app needs inAppPurchaseKey in the configuration.
+
+            Lines that were taken in are noted in FILE.done (--done). If the command was stopped or killed, run it \
+            again: it goes on where it was, and asks again about lines that failed. Once all lines are taken in, the \
+            file is removed. A list from standard input is not noted without --done. To do it twice is safe.
+
+            Exit status: 0 all lines were taken in; 1 some were not, as standard error says line by line; 2 wrong usage.
+
+              quittance backfill ids.txt --config quittance.json
+              quittance backfill ids.txt --config quittance.json --dry-run
+            """)
+
+    @Argument(help: "The list; omit it or pass - for standard input.", completion: .file())
+    var file: String?
+
+    @OptionGroup var options: ServerOptions
+
+    @Option(help: "The app. May be omitted if the configuration has only one.")
+    var bundleId: String?
+
+    @Option(
+        name: .customLong("done"), help: "The file that notes the lines that were taken in. Default: FILE.done.",
+        completion: .file())
+    var doneFile: String?
+
+    @Option(help: "How much of Apple's rate limits to use, from 1 to 100 percent.")
+    var share = 50
+
+    @Flag(help: "Say what would be asked. Nothing is asked or written.")
+    var dryRun = false
+
+    func validate() throws {
+        guard (1...100).contains(share) else { throw ValidationError("--share takes a number from 1 to 100.") }
+    }
+
+    func run() async throws {
+        var composition = try options.composition()
+        let app = try composition.configuration.bundleId(bundleId)
+        let signing = try composition.signing()
+        guard signing.key(of: app) != nil else {
+            throw ValidationError("The App Store answers only with a key: add inAppPurchaseKey to \(app).")
+        }
+        _ = try composition.existingLedger()
+        let list = try BackfillList(file, done: donePath.map { try DoneFile($0, isChanged: !dryRun) })
+        guard !dryRun else { return try BackfillPlan(share: share).print(list) }
+        try await composition.takeSimulatorTime(composition.logger())
+        let storage = try composition.storage()
+        var service = composition.service(storage, try composition.verifier())
+        service.signing = signing
+        let reconcilers = composition.questions(service, share: share).reconcilers
+        let backfill = Backfill(
+            reconcilers.values.filter { $0.scope.bundleId == app }, wall: SystemClock.now,
+            sleep: { try await Task.sleep(for: $0) })
+        guard let backfill else { throw ValidationError("The configuration has neither production nor sandbox.") }
+        let run = BackfillRun(backfill, list)
+        let isComplete = await run.run()
+        try storage.close()
+        try run.printSummary()
+        guard isComplete else { throw ExitCode(1) }
+        list.done?.remove()
+    }
+
+    private var donePath: String? { doneFile ?? (file == nil || file == "-" ? nil : file.map { "\($0).done" }) }
+}
