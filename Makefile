@@ -7,7 +7,7 @@
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run demo test test-release simulation soak rulebook kill sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup
+.PHONY: run demo test test-release simulation load soak rulebook kill sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -42,6 +42,11 @@ soak: setup
 simulation: setup
 	swift build -c release --product quittance
 	"$$(swift build -c release --show-bin-path)/quittance" simulate --check --seed $(SEED) --days $(DAYS) --customers $(CUSTOMERS)
+
+# Two virtual hours with ten customers a second, to see whether work piles up.
+load: setup
+	swift build -c release --product quittance
+	"$$(swift build -c release --show-bin-path)/quittance" simulate --check --load --seed $(SEED)
 
 # Compares the ledger with the rule book in Tests/RuleBook: 2,000 customers, 90,000 deliveries; or SEED=7. Needs python3.
 rulebook: setup

@@ -111,6 +111,13 @@ struct Simulate: AsyncParsableCommand {
             """)
     var check = false
 
+    @Flag(
+        help: """
+            With --check: two hours in which ten customers buy in each second, on a SQLite file. It says whether work \
+            piles up.
+            """)
+    var load = false
+
     @Option(help: "How many days a --check takes, in the customers' time.")
     var days = 365
 
@@ -144,6 +151,7 @@ struct Simulate: AsyncParsableCommand {
     }
 
     func run() async throws {
+        if check, load { return try await runLoad() }
         if check { return try await runCheck() }
         ServerSignals.ignoreHangup()
         var logger = Logger(label: "quittance") { _ in

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+public import PurchaseLedger
+import Reconciliation
+import Synchronization
+
+/// How many customers buy in how long.
+public struct LoadPlan: Hashable, Sendable {
+    /// Decides about everything that is random.
+    public var seed: UInt64
+    /// How many customers buy, evenly over the time. Every tenth one asks for a refund, every twentieth is in the
+    /// sandbox, where a month takes an hour.
+    public var customers: Int
+    /// The time in virtual seconds.
+    public var seconds: Int
+    /// How many virtual seconds pass before the server does what is due.
+    public var step = 1
+    /// The share of notifications that are lost.
+    public var losses = 0.1
+
+    public init(seed: UInt64, customers: Int, seconds: Int) {
+        (self.seed, self.customers, self.seconds) = (seed, customers, seconds)
+    }
+}
+
+/// What a load left behind.
+public struct LoadReport: Hashable, Sendable, CustomStringConvertible {
+    /// Notifications that arrived.
+    public var notifications = 0
+    /// Requests to the App Store.
+    public var requests = 0
+    /// The most requests at one time.
+    public var mostInFlight = 0
+    /// In each quarter of the time, the most jobs and chains that were still due after the server had done its work.
+    public var due = [0, 0, 0, 0]
+    /// Consumption requests that were answered.
+    public var answered = 0
+    /// Jobs at the end, without outcomes of consumption requests, which are kept for 30 days.
+    public var jobs = 0
+
+    /// One line.
+    public var description: String {
+        "\(notifications) notifications, \(requests) requests, at most \(mostInFlight) at a time, \(answered) answers; "
+            + "most work left over in each quarter of the time: \(due); \(jobs) jobs at the end"
+    }
+}
+
+/// Customers who buy without a pause, and a server that takes in their notifications and asks for those that are lost.
+///
+/// The time is virtual, and the App Store is simulated in the same process, so this says whether work piles up, and not
+/// how fast the server is. As in the server, eight workers do the jobs of each environment.
+public struct SimulatedLoad {
+    private static let scopes = [AppStoreModel.Environment.production, .sandbox].map {
+        LedgerScope(bundleId: "com.example", environment: $0)
+    }
+    private static let workers = 8
+
+    private let plan: LoadPlan
+    private let clock = SimulationClock(Timestamp(milliseconds: 1_769_851_800_000))
+    private let transport: SimulatedTransport
+    private let counter = RequestCounter()
+    private let ledger: Ledger
+    private let verifier: AppStoreVerifier
+    private let reconcilers: [Reconciler]
+    private var report = LoadReport()
+
+    /// Prepares a load on an empty storage.
+    public init(_ plan: LoadPlan, on storage: any LedgerStorage) throws {
+        self.plan = plan
+        let world = World(seed: plan.seed, catalogue: SimulatedLife.catalogue, now: clock.now)
+        let (authority, key, clock) = (try StoreAuthority.fixture(), try StoreKey(seed: plan.seed), clock)
+        var store = SimulatedStore(world, WorldSigner(authority), key, seed: plan.seed)
+        store.world.sandboxSpeed = .oneHour
+        store.notificationURLs = [.production: "production", .sandbox: "sandbox"]
+        store.faults.losses = plan.losses
+        let transport = SimulatedTransport(store, wall: { clock.now })
+        self.transport = transport
+        var rules = LedgerRules(catalogues: ["com.example": SimulatedLife.entitlements])
+        rules.asksAppStore = ["com.example"]
+        let ledger = Ledger(storage: storage, rules: rules)
+        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
+        let verifier = AppStoreVerifier(
+            apps: .only([AppIdentity(bundleId: "com.example", appAppleId: 1_500_000_001)]),
+            environments: Set(Self.scopes.map(\.environment)),
+            roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
+        let client = AppStoreClient(
+            bundleId: "com.example", key: try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem),
+            transport: CountingTransport(inner: transport, counter: counter), now: { clock.now }, sleep: { _ in },
+            random: SeededRandom(seed: plan.seed))
+        reconcilers = Self.scopes.map { scope in
+            var reconciler = Reconciler(
+                ledger: ledger, verifier: verifier, client: client, scope: scope, now: { clock.now })
+            reconciler.consumptionDefaults = SimulatedLife.consumption
+            return reconciler
+        }
+        (self.ledger, self.verifier) = (ledger, verifier)
+    }
+
+    /// Lets all customers buy.
+    public mutating func run() async throws -> LoadReport {
+        for reconciler in reconcilers { try await reconciler.start() }
+        for second in stride(from: 0, to: plan.seconds, by: plan.step) {
+            let first = plan.customers * second / plan.seconds
+            let last = plan.customers * min(plan.seconds, second + plan.step) / plan.seconds
+            try await sell(first..<last)
+            try await work()
+            let quarter = second * report.due.count / plan.seconds
+            report.due[quarter] = max(report.due[quarter], try await due())
+        }
+        (report.requests, report.mostInFlight) = counter.state.withLock { ($0.requests, $0.mostInFlight) }
+        try await countJobs()
+        return report
+    }
+
+    /// Customers buy, and their notifications arrive unless they are lost.
+    private mutating func sell(_ numbers: Range<Int>) async throws {
+        let step = Duration.seconds(plan.step)
+        let (deliveries, buyers, now) = try await transport.update { store in
+            store.world.advance(to: store.world.now.advanced(by: step))
+            var buyers: [(account: String, scope: LedgerScope)] = []
+            for number in numbers {
+                let environment: AppStoreModel.Environment = number % 20 == 7 ? .sandbox : .production
+                let customer = try store.world.addCustomer("customer \(number)", environment: environment)
+                try store.world.buy("gold.month", by: customer.name)
+                guard number % 10 == 3 else { continue }
+                let id = store.world.history(of: customer.name).last?.transaction.transactionId ?? ""
+                try store.world.requestRefund(id)
+                let scope = LedgerScope(bundleId: "com.example", environment: environment)
+                buyers.append((customer.appAccountToken ?? "", scope))
+            }
+            let deliveries = try store.takeDeliveries()
+            store.world.forgetOccurrences(keeping: 0)
+            return (deliveries, buyers, store.world.now)
+        }
+        clock.set(now)
+        for buyer in buyers {
+            _ = try await ledger.recordConsent(true, of: buyer.account, in: buyer.scope, at: now)
+        }
+        for delivery in deliveries { try await deliver(delivery) }
+    }
+
+    private mutating func deliver(_ delivery: Outbox.Delivery) async throws {
+        guard case .signed(let payload) = delivery.content else { return }
+        let verified = try await verifier.verify(notification: payload.utf8, at: clock.now)
+        if let evidence = Evidence(verified) { _ = try await ledger.record([evidence], at: clock.now) }
+        report.notifications += 1
+        await transport.update { $0.record(.success, of: delivery) }
+    }
+
+    /// The workers do all that is due.
+    private func work() async throws {
+        while try await ledger.publishDueChanges(at: clock.now) > 0 {}
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for reconciler in reconcilers {
+                for _ in 0..<Self.workers { group.addTask { while try await reconciler.workOnce() {} } }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    /// The jobs and chains that are due at this moment, a thousand of each at most.
+    private func due() async throws -> Int {
+        var count = try await ledger.storage.dueChains(at: clock.now, limit: 1000).count
+        for scope in Self.scopes {
+            for kind in [Job.Kind.consumption, .notificationHistory, .subscriptionStatus, .parkedDocument] {
+                count += try await ledger.storage.dueJobs(kind, in: scope, at: clock.now, limit: 1000).count
+            }
+        }
+        return count
+    }
+
+    private mutating func countJobs() async throws {
+        var cursor: ScanCursor?
+        repeat {
+            let page = try await ledger.jobs(after: cursor)
+            for job in page.items {
+                let state = ConsumptionQuestion(job)?.state
+                if state == .answered { report.answered += 1 }
+                if state == nil || state == .waiting { report.jobs += 1 }
+            }
+            cursor = page.next
+        } while cursor != nil
+    }
+}
+
+/// How many requests were sent, and how many at a time.
+private final class RequestCounter: Sendable {
+    struct State {
+        var requests = 0
+        var inFlight = 0
+        var mostInFlight = 0
+    }
+
+    let state = Mutex(State())
+}
+
+private struct CountingTransport: AppStoreTransport {
+    let inner: SimulatedTransport
+    let counter: RequestCounter
+
+    func answer(
+        to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
+    ) async throws -> APIAnswer {
+        counter.state.withLock { state in
+            state.requests += 1
+            state.inFlight += 1
+            state.mostInFlight = max(state.mostInFlight, state.inFlight)
+        }
+        defer { counter.state.withLock { $0.inFlight -= 1 } }
+        return try await inner.answer(to: request, in: environment, within: timeout)
+    }
+}
