@@ -176,6 +176,7 @@ public struct ServerApplication: Sendable {
         PurchaseRoutes(keyed: keyed).add(to: router)
         EventRoutes(keyed: keyed).add(to: router)
         BackfillRoutes(keyed: keyed).add(to: router)
+        AppStoreRoutes(keyed: keyed).add(to: router)
         SignatureRoutes(keyed: keyed, signing: ledger.signing, apps: ledger.apps).add(to: router)
         RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).add(to: router)
         return router.completed(verifyReceipt: Set(endpoints.keys))
