@@ -177,6 +177,7 @@ public struct ServerApplication: Sendable {
         EventRoutes(keyed: keyed).add(to: router)
         ConsumptionRoutes(keyed: keyed, apps: ledger.apps).add(to: router)
         BackfillRoutes(keyed: keyed).add(to: router)
+        AppStoreRoutes(keyed: keyed).add(to: router)
         SignatureRoutes(keyed: keyed, signing: ledger.signing, apps: ledger.apps).add(to: router)
         RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).add(to: router)
         return router.completed(verifyReceipt: Set(endpoints.keys))

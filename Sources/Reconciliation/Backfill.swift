@@ -67,51 +67,61 @@ extension Backfill {
     ///
     /// - Parameters:
     ///   - lines: Each with its number. They are taken from the sequence as they are needed.
-    ///   - report: Called once for each line, in their order.
+    ///   - report: Called once for each line when it is done, in any order.
     /// - Throws: ``Stopped`` if the App Store refuses the key, or is out of reach; `LedgerStorageError`; errors of
     ///   `report`.
     public func run(
         _ lines: some Sequence<Line>, _ report: (_ line: Line, _ outcome: Outcome) throws -> Void
     ) async throws {
-        var (running, neighbours, silence) = ([Task<[Answer], Never>](), [Line](), 0)
-        func finishFirst() async throws {
-            for (line, result) in await running.removeFirst().value {
-                try report(line, try outcome(of: result, &silence))
-                if silence >= Self.outage { throw Stopped("The App Store has not answered \(silence) lines in a row.") }
+        var (lines, workers, started, silence) = (lines.makeIterator(), [Int: Task<Void, Never>](), 0, 0)
+        let (news, teller) = AsyncStream<News>.makeStream()
+        func start() {
+            while workers.count < Self.width {
+                var neighbours: [Line] = []
+                while neighbours.count < Self.neighbours, let line = lines.next() { neighbours.append(line) }
+                guard !neighbours.isEmpty else { break }
+                started += 1
+                workers[started] = Task { [neighbours, started] in await work(on: neighbours, started, teller) }
             }
-        }
-        func start() async throws {
-            running.append(Task { [neighbours] in await answers(to: neighbours) })
-            neighbours = []
-            if running.count >= Self.width { try await finishFirst() }
+            if workers.isEmpty { teller.finish() }
         }
         do {
-            for line in lines {
-                neighbours.append(line)
-                if neighbours.count >= Self.neighbours { try await start() }
+            start()
+            for await item in news {
+                switch item {
+                case .answered(let line, let result):
+                    try report(line, try outcome(of: result, &silence))
+                    if silence >= Self.outage {
+                        throw Stopped("The App Store has not answered \(silence) lines in a row.")
+                    }
+                case .ended(let worker):
+                    workers[worker] = nil
+                    start()
+                }
             }
-            try await start()
-            while !running.isEmpty { try await finishFirst() }
         } catch {
-            for task in running { task.cancel() }
-            for task in running { _ = await task.value }
+            for worker in workers.values { worker.cancel() }
+            for worker in workers.values { await worker.value }
             throw error
         }
     }
 
-    private typealias Answer = (line: Line, result: Result<Outcome, any Error>)
+    /// What a worker tells.
+    private enum News: Sendable {
+        case answered(Line, Result<Outcome, any Error>)
+        case ended(worker: Int)
+    }
 
     /// Reads one history after the other, so that a line finds what the line before it brought.
-    private func answers(to lines: [Line]) async -> [Answer] {
-        var answers: [Answer] = []
+    private func work(on lines: [Line], _ number: Int, _ teller: AsyncStream<News>.Continuation) async {
         for line in lines where !Task.isCancelled {
             do {
-                answers.append((line, .success(try await take(line.question))))
+                teller.yield(.answered(line, .success(try await take(line.question))))
             } catch {
-                answers.append((line, .failure(error)))
+                teller.yield(.answered(line, .failure(error)))
             }
         }
-        return answers
+        teller.yield(.ended(worker: number))
     }
 
     /// Turns errors into outcomes, except for those that end the backfill.

@@ -24,7 +24,7 @@ struct Quittance: AsyncParsableCommand {
         version: "quittance \(ServerApplication.version)",
         subcommands: [
             Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Check.self, Rebuild.self,
-            BackfillCommand.self, Sign.self, Simulate.self, Watch.self,
+            BackfillCommand.self, Jobs.self, AppStoreCommand.self, Sign.self, Simulate.self, Watch.self,
         ]
     )
 

@@ -222,7 +222,7 @@ import Testing
         let response = try await Self.response(to: "OPTIONS * \(rest)\r\n\r\n", world)
         #expect(response.hasPrefix("HTTP/1.1 204 ") && response.hasSuffix("\r\n\r\n"), "\(response)")
         #expect(Self.field("Content-Length", of: response) == nil)
-        #expect(Self.field("Allow", of: response) == "GET, HEAD, POST, DELETE, OPTIONS")
+        #expect(Self.field("Allow", of: response) == "GET, HEAD, POST, PUT, DELETE, OPTIONS")
     }
 
     @Test(arguments: ["/verifyReceipt", "/sandbox/verifyReceipt"])

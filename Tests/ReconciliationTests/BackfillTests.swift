@@ -123,16 +123,16 @@ import TestWorld
         /// Asks about all lines, and returns what became of each.
         func run(_ lines: [String]) async throws -> [String] {
             let questions = try lines.enumerated().map { ($0 + 1, try HistoryQuestion(recognizing: Array($1.utf8))) }
-            var outcomes: [String] = []
+            var outcomes: [Int: String] = [:]
             try await backfill.run(questions.map { (number: $0, question: $1) }) { line, outcome in
-                #expect(line.number == outcomes.count + 1)
+                #expect(outcomes[line.number] == nil)
                 switch outcome {
-                case .taken(let report): outcomes.append(report.refusal ?? "taken")
-                case .covered: outcomes.append("covered")
-                case .failed(let reason): outcomes.append(reason)
+                case .taken(let report): outcomes[line.number] = report.refusal ?? "taken"
+                case .covered: outcomes[line.number] = "covered"
+                case .failed(let reason): outcomes[line.number] = reason
                 }
             }
-            return outcomes
+            return outcomes.sorted { $0.key < $1.key }.map(\.value)
         }
 
         /// Of how many customers the ledger has the whole history.

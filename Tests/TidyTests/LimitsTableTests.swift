@@ -166,6 +166,14 @@ import Testing
             "PurchaseServer/BackfillRoutes.swift", ["limit = Duration.seconds(20)"]
         ),
         (
+            "a body about an extension or an account", "16 KiB", "PurchaseServer/AppStoreRoutes.swift",
+            ["bodyLimit = 16 << 10"]
+        ),
+        (
+            "a request to the App Store for a backend", "20 s", "PurchaseServer/AppStoreRoutes.swift",
+            ["limit = Duration.seconds(20)"]
+        ),
+        (
             "the verification of a retention request", "300 ms", "PurchaseServer/RetentionRoutes.swift",
             ["deadline = Duration.milliseconds(300)"]
         ),

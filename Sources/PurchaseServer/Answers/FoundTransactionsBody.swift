@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+package import Reconciliation
+
+/// The JSON of the transactions that the App Store found.
+package struct FoundTransactionsBody: Encodable, Sendable {
+    var recorded: Int
+    var alreadyKnown: Int
+    var refused: Int
+    var refusal: String?
+    var transactions: [PurchaseBody] = []
+
+    /// - Throws: `LedgerStorageError`.
+    package init(_ found: FoundTransactions, in reconciler: Reconciler) async throws {
+        (recorded, alreadyKnown) = (found.report.recorded, found.report.alreadyKnown)
+        (refused, refusal) = (found.report.refused, found.report.refusal)
+        for id in found.transactionIds {
+            // The ledger has no facts about a customer that was erased.
+            guard let known = try await reconciler.ledger.transaction(TransactionKey(id, in: reconciler.scope)) else {
+                continue
+            }
+            transactions.append(PurchaseBody(known))
+        }
+    }
+}
+
+/// The JSON of a purchase whose account was set.
+package struct AppAccountTokenBody: Encodable, Sendable {
+    var originalTransactionId: String
+    var appAccountToken: String
+
+    package init(originalTransactionId: String, appAccountToken: String) {
+        (self.originalTransactionId, self.appAccountToken) = (originalTransactionId, appAccountToken)
+    }
+}

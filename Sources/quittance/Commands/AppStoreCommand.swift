@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import LedgerSQLite
+import PurchaseLedger
+import PurchaseServer
+import Reconciliation
+
+/// `quittance app-store`: has the App Store do or tell something about customers.
+struct AppStoreCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "app-store",
+        abstract: "Look up orders and refunds, extend subscriptions, and set accounts, at the App Store.",
+        discussion: """
+            Each command asks the App Store with the app's inAppPurchaseKey, records what is signed in the answer, and \
+            prints one JSON document. A server may run on the ledger meanwhile.
+
+            Exit status: 0 done; 1 refused or not answered, with code and reason on standard error; 2 wrong usage.
+            """,
+        subcommands: [
+            Order.self, Refunds.self, Extend.self, ExtendAll.self, ExtensionStatus.self, SetAppAccountToken.self,
+        ])
+
+    /// The options of all these commands.
+    struct Options: ParsableArguments {
+        @OptionGroup var server: ServerOptions
+
+        @Option(help: "The app. May be omitted if the configuration has only one.")
+        var bundleId: String?
+
+        @Option(
+            help: "production (the default) or sandbox.",
+            transform: { try Environment.option($0, allowed: [.production, .sandbox]) })
+        var environment: Environment?
+
+        /// The longest time of a request, so that a person does not wait for long.
+        static let limit = Duration.seconds(30)
+
+        /// Prints the JSON of what `ask` returns.
+        ///
+        /// - Throws: Exit status 1 if the App Store refuses, or `ask` returns `nil`.
+        func print(
+            _ what: String, _ ask: (Reconciler) async throws -> (some Encodable)?
+        ) async throws {
+            var composition = try server.composition()
+            let scope = LedgerScope(
+                bundleId: try composition.configuration.bundleId(bundleId), environment: environment ?? .production)
+            let signing = try composition.signing()
+            try await composition.takeSimulatorTime(composition.logger())
+            let storage = try composition.storage()
+            defer { try? storage.close() }
+            var service = composition.service(storage, try composition.verifier())
+            service.signing = signing
+            guard let reconciler = composition.questions(service).reconcilers[scope] else {
+                throw ValidationError(
+                    "The configuration has no inAppPurchaseKey for \(scope.bundleId), or not this environment.")
+            }
+            do {
+                guard let answer = try await ask(reconciler) else { throw Unknown(what: what) }
+                try Terminal.print(String(decoding: try JSONWriter.bytes(encoding: answer), as: UTF8.self))
+            } catch let error
+                where error is AppStoreAPIError || error is LedgerStorageError || error is Unknown
+                || error is VerificationError || error is UnfinishedRefunds
+            {
+                Terminal.printError("quittance: \("\(error)".printable)")
+                throw ExitCode(1)
+            } catch let error as HistoryQuestionError {
+                throw ValidationError(error.description)
+            }
+        }
+    }
+
+    /// What was asked for is not known.
+    private struct Unknown: Error, CustomStringConvertible {
+        let what: String
+        var description: String { "The App Store does not know this \(what)." }
+    }
+
+    struct Order: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Look up the transactions of the order id in a customer's e-mail. Production only.",
+            discussion: "  quittance app-store order MV5G8XK2PQ --config quittance.json")
+
+        @Argument(help: "The order id.")
+        var orderId: String
+
+        @OptionGroup var options: Options
+
+        func run() async throws {
+            try await options.print("order id") { reconciler -> FoundTransactionsBody? in
+                guard let found = try await reconciler.lookUpOrder(orderId, within: Options.limit) else { return nil }
+                return try await FoundTransactionsBody(found, in: reconciler)
+            }
+        }
+    }
+
+    struct Refunds: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Read all refunds of the customer of a transaction.",
+            discussion: "  quittance app-store refunds 410000000000001 --config quittance.json")
+
+        @Argument(help: "Any transaction id of the customer.")
+        var transactionId: String
+
+        @OptionGroup var options: Options
+
+        func run() async throws {
+            try await options.print("transaction") { reconciler -> FoundTransactionsBody? in
+                let found = try await reconciler.refunds(of: transactionId, within: Options.limit)
+                return try await FoundTransactionsBody(found, in: reconciler)
+            }
+        }
+    }
+
+    /// The options of an extension.
+    struct Extension: ParsableArguments {
+        @Option(help: "1 to 90.")
+        var days: Int
+
+        @Option(help: "0 undeclared, 1 customer satisfaction, 2 other, 3 service issue or outage.")
+        var reason: Int
+
+        @Option(
+            help: """
+                A UUID for this request. Pass it again only to repeat the request, as after a failure. Default: a \
+                random one, which standard error has.
+                """)
+        var requestIdentifier: String?
+
+        func validate() throws {
+            guard (1...90).contains(days) else { throw ValidationError("--days takes a number from 1 to 90.") }
+            guard (0...3).contains(reason) else { throw ValidationError("--reason takes a number from 0 to 3.") }
+        }
+
+        /// The request identifier, which is shown before the request is sent.
+        func identifier() -> String {
+            let identifier = requestIdentifier ?? Composition.nonce()
+            Terminal.printError("quittance: --request-identifier \(identifier.printable)")
+            return identifier
+        }
+
+        /// The reason in Apple's form.
+        var code: Open<ExtendReasonCode> { Open(rawValue: reason) }
+    }
+
+    struct Extend: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Extend the renewal date of a subscription. Nobody can undo it.",
+            discussion: "  quittance app-store extend 410000000000001 --days 7 --reason 3 --config quittance.json")
+
+        @Argument(help: "The subscription's originalTransactionId.")
+        var originalTransactionId: String
+
+        @OptionGroup var request: Extension
+        @OptionGroup var options: Options
+
+        func run() async throws {
+            try await options.print("subscription") { reconciler -> ExtendRenewalDateResponse? in
+                let body = ExtendRenewalDateRequest(
+                    extendByDays: request.days, extendReasonCode: request.code,
+                    requestIdentifier: request.identifier())
+                return try await reconciler.extend(body, of: originalTransactionId, within: Options.limit)
+            }
+        }
+    }
+
+    struct ExtendAll: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Extend the renewal dates of all active subscribers of a product. Nobody can undo it.",
+            discussion: """
+                It takes hours or days; quittance app-store extension-status tells how far it is.
+
+                  quittance app-store extend-all com.example.notes.pro --days 2 --reason 3 --config quittance.json
+                """)
+
+        @Argument(help: "The product.")
+        var productId: String
+
+        @OptionGroup var request: Extension
+
+        @Option(
+            name: .customLong("storefront"), help: "A storefront's country, such as DEU. May be repeated. Default: all."
+        )
+        var storefronts: [String] = []
+
+        @OptionGroup var options: Options
+
+        func run() async throws {
+            try await options.print("product") { reconciler -> MassExtendRenewalDateResponse? in
+                var body = MassExtendRenewalDateRequest(
+                    extendByDays: request.days, extendReasonCode: request.code,
+                    requestIdentifier: request.identifier(), productId: productId)
+                body.storefrontCountryCodes = storefronts.isEmpty ? nil : storefronts
+                return try await reconciler.extendAll(body, within: Options.limit)
+            }
+        }
+    }
+
+    struct ExtensionStatus: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Say how far an extension for all subscribers is.")
+
+        @Argument(help: "The product.")
+        var productId: String
+
+        @Argument(help: "The request identifier of the extension.")
+        var requestIdentifier: String
+
+        @OptionGroup var options: Options
+
+        func run() async throws {
+            try await options.print("extension") { reconciler -> MassExtendRenewalDateStatusResponse? in
+                try await reconciler.extensionStatus(
+                    of: productId, requestIdentifier: requestIdentifier, within: Options.limit)
+            }
+        }
+    }
+
+    struct SetAppAccountToken: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Set the appAccountToken of a purchase, such as of one made outside the app.")
+
+        @Argument(help: "The purchase's originalTransactionId.")
+        var originalTransactionId: String
+
+        @Argument(help: "The account: a UUID.")
+        var appAccountToken: String
+
+        @OptionGroup var options: Options
+
+        func run() async throws {
+            try await options.print("purchase") { reconciler -> AppAccountTokenBody? in
+                try await reconciler.setAppAccountToken(
+                    appAccountToken, of: originalTransactionId, within: Options.limit)
+                return AppAccountTokenBody(
+                    originalTransactionId: originalTransactionId, appAccountToken: appAccountToken)
+            }
+        }
+    }
+}

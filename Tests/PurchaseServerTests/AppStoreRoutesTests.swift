@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import HTTPTypes
+import PurchaseLedger
+import PurchaseServer
+import Reconciliation
+import TestWorld
+import Testing
+
+/// The routes by which a backend has the App Store tell or do something, against a simulated one.
+@Suite struct AppStoreRoutesTests {
+    private typealias World = LedgerRoutesTests.World
+    private static let now = LedgerRoutesTests.now
+
+    /// A server that knows nothing, and an App Store with one subscriber, `anna`, in her second month.
+    private struct Shop {
+        var server: World
+        let transport: SimulatedTransport
+        let account: String
+        let id: String
+        let orderId: String
+        let reconciler: Reconciler
+
+        init() async throws {
+            server = try await World()
+            let service = try #require(server.server.ledger)
+            var world = AppStoreSimulator.World(
+                selling: [.subscription("month", Period(1, .month))],
+                in: AppIdentity(bundleId: "com.example", appAppleId: 7),
+                at: now.advanced(by: .seconds(-40 * 86_400)))
+            account = try #require(try world.addCustomer("anna").appAccountToken)
+            id = try #require(try world.buy("month", by: "anna"))
+            world.advance(to: now)
+            orderId = try #require(world.orderId(ofTransaction: id))
+            let key = try StoreKey(seed: 1)
+            transport = SimulatedTransport(SimulatedStore(world, server.store.signer, key), wall: { now })
+            let questions = AppStoreQuestions(
+                service.ledger, service.verifier,
+                keys: ["com.example": try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem)],
+                over: transport, now: { now }, wall: { now }, sleep: { _ in }, random: SeededRandom(seed: 1))
+            server.server.ledger?.questions = questions
+            reconciler = try #require(
+                questions.reconcilers[LedgerScope(bundleId: "com.example", environment: .production)])
+        }
+
+        func periods() async throws -> Int {
+            let (_, answer) = try await server.send(.get, "/v1/subscriptions/\(id)")
+            return answer["transactions"]?.array?.count ?? 0
+        }
+    }
+
+    // MARK: - Backfill
+
+    @Test(arguments: ["transactionId", "orderId", "document"])
+    func `a backfill by any name of a customer brings in all of it, and a second one nothing`(
+        member: String
+    ) async throws {
+        let shop = try await Shop()
+        let document = try shop.server.store.sign(TestStore.transaction(shop.id))
+        let values = ["transactionId": shop.id, "orderId": shop.orderId, "document": document]
+        let body = #"{"\#(member)":"\#(values[member] ?? "")"}"#
+        let (status, answer) = try await shop.server.send(.post, "/v1/backfill", body)
+        #expect(status == .ok, "\(answer.compactText)")
+        #expect(answer["complete"] == .bool(true) && answer["refused"]?.integer == 0)
+        #expect(answer["originalTransactionIds"]?.array?.first?.string == shop.id)
+        #expect(try await shop.periods() == 2)
+        let (_, customer) = try await shop.server.send(.get, "/v1/customers/\(shop.account)")
+        #expect(customer["subscriptions"]?.array?.first?["willRenew"] == .bool(true))
+        let (_, again) = try await shop.server.send(.post, "/v1/backfill", body)
+        #expect(again["recorded"]?.integer == 0 && again["alreadyKnown"]?.integer ?? 0 > 0, "\(again.compactText)")
+        #expect(try await shop.server.ledger.jobs().items.isEmpty)
+    }
+
+    @Test func `without an answer of the App Store a backfill is a job, which goes on once there is one`() async throws
+    {
+        let shop = try await Shop()
+        await shop.transport.update { $0.faults.timeouts = 1 }
+        let (status, answer) = try await shop.server.send(.post, "/v1/backfill", #"{"transactionId":"\#(shop.id)"}"#)
+        #expect(status == .accepted)
+        #expect(answer["complete"] == .bool(false))
+        #expect(answer["reason"]?.string?.contains("timedOut") == true, "\(answer.compactText)")
+        let job = try #require(try await shop.server.ledger.jobs().items.first)
+        #expect(job.id.kind == .customerHistory && job.id.name == shop.id)
+        await shop.transport.update { $0.faults.timeouts = 0 }
+        // The pause is over.
+        var due = job
+        due.dueAt = Self.now
+        try await shop.server.ledger.replace(job, with: due, at: Self.now)
+        while try await shop.reconciler.workOnce() {}
+        #expect(try await shop.periods() == 2)
+        #expect(try await shop.server.ledger.jobs().items.isEmpty)
+    }
+
+    @Test(
+        arguments: [
+            ("", 400, "invalidRequest"), ("[]", 400, "invalidRequest"), ("{}", 400, "invalidRequest"),
+            (#"{"transactionId":"x"}"#, 400, "invalidRequest"), (#"{"transactionId":7}"#, 400, "invalidRequest"),
+            (#"{"transactionID":"7"}"#, 400, "invalidRequest"),
+            (#"{"transactionId":"7","orderId":"M7"}"#, 400, "invalidRequest"),
+            (#"{"document":"bm90IGEgcmVjZWlwdA=="}"#, 400, "invalidRequest"),
+            (#"{"orderId":"MZZZZZZZZZ"}"#, 404, "notFound"), (#"{"transactionId":"7"}"#, 404, "appStoreRefused"),
+        ] as [(String, Int, String)])
+    func `a wrong backfill is refused, and leaves no job`(body: String, status: Int, code: String) async throws {
+        let shop = try await Shop()
+        let (found, answer) = try await shop.server.send(.post, "/v1/backfill", body)
+        #expect(found.code == status, "\(answer.compactText)")
+        #expect(answer["error"]?["code"]?.string == code)
+        #expect(answer["error"]?["appStoreCode"]?.integer == (code == "appStoreRefused" ? 4_040_010 : nil))
+        #expect(try await shop.server.ledger.jobs().items.isEmpty)
+    }
+
+    private static let routes: [(HTTPRequest.Method, String, String)] = [
+        (.post, "/v1/backfill", #"{"transactionId":"1"}"#), (.get, "/v1/orders/M1", ""),
+        (.get, "/v1/transactions/1/refunds", ""),
+        (.put, "/v1/transactions/1/app-account-token", #"{"appAccountToken":"x"}"#),
+        (
+            .post, "/v1/subscriptions/1/extension",
+            #"{"extendByDays":1,"extendReasonCode":0,"requestIdentifier":"a"}"#
+        ),
+        (
+            .post, "/v1/extensions",
+            #"{"extendByDays":1,"extendReasonCode":0,"requestIdentifier":"a","productId":"month"}"#
+        ),
+        (.get, "/v1/extensions/month/a", ""),
+    ]
+
+    @Test func `each route needs a server key, an In-App Purchase key, an App Store and its answer`() async throws {
+        let (shop, none) = (try await Shop(), try await World())
+        for (method, path, body) in Self.routes {
+            #expect(try await shop.server.send(method, path, body, key: nil).0 == .unauthorized)
+            #expect(try await shop.server.send(method, path, body, key: .client).0 == .forbidden)
+            let (status, answer) = try await none.send(method, path, body)
+            #expect(status == .notFound && answer["error"]?["code"]?.string == "noSigningKey", "\(path)")
+            let (xcode, refusal) = try await shop.server.send(method, path + "?environment=xcode", body)
+            #expect(xcode == .badRequest && refusal["error"]?["code"]?.string == "invalidRequest", "\(path)")
+        }
+        await shop.transport.update { $0.faults.timeouts = 1 }
+        for (method, path, body) in Self.routes.dropFirst() {
+            let (status, answer) = try await shop.server.send(method, path, body)
+            #expect(status == .serviceUnavailable, "\(path)")
+            #expect(answer["error"]?["code"]?.string == "appStoreUnavailable")
+            #expect(answer["error"]?["retryable"] == .bool(true))
+        }
+    }
+
+    // MARK: - Orders and refunds
+
+    @Test func `the transactions of an order and the refunds of a customer are recorded and answered`() async throws {
+        let shop = try await Shop()
+        let (status, order) = try await shop.server.send(.get, "/v1/orders/\(shop.orderId)")
+        #expect(status == .ok, "\(order.compactText)")
+        #expect(order["recorded"]?.integer == 1)
+        #expect(order["transactions"]?.array?.map { $0["transactionId"]?.string } == [shop.id])
+        let (_, none) = try await shop.server.send(.get, "/v1/transactions/\(shop.id)/refunds")
+        #expect(none["transactions"]?.array?.isEmpty == true)
+        let id = shop.id
+        try await shop.transport.update { store in
+            // Of two documents of one instant nobody knows which is newer.
+            store.world.advance(to: Self.now.advanced(by: .seconds(1)))
+            try store.world.refund(id)
+        }
+        let (_, refunds) = try await shop.server.send(.get, "/v1/transactions/\(shop.id)/refunds")
+        #expect(refunds["transactions"]?.array?.first?["revocationDate"]?.integer != nil, "\(refunds.compactText)")
+        let (_, known) = try await shop.server.send(.get, "/v1/transactions/\(shop.id)")
+        #expect(known["revocationDate"]?.integer != nil)
+        for path in ["/v1/orders/MZZZZZZZZZ", "/v1/transactions/7/refunds"] {
+            #expect(try await shop.server.send(.get, path).0 == .notFound, "\(path)")
+        }
+        #expect(try await shop.server.send(.get, "/v1/orders/\(shop.orderId)?environment=sandbox").0 == .badRequest)
+    }
+
+    // MARK: - Changes
+
+    @Test func `an extended subscription ends later in the ledger at once, and only once for one request`() async throws
+    {
+        let shop = try await Shop()
+        let path = "/v1/subscriptions/\(shop.id)/extension"
+        let body = #"{"extendByDays":7,"extendReasonCode":3,"requestIdentifier":"outage 1"}"#
+        let (status, answer) = try await shop.server.send(.post, path, body)
+        #expect(status == .ok && answer["success"] == .bool(true), "\(answer.compactText)")
+        let end = try #require(answer["effectiveDate"]?.integer)
+        func expiry() async throws -> Int64? {
+            let (_, known) = try await shop.server.send(.get, "/v1/subscriptions/\(shop.id)")
+            return known["subscription"]?["expiresDate"]?.integer
+        }
+        #expect(try await expiry() == end)
+        _ = try await shop.server.send(.post, path, body)
+        #expect(try await expiry() == end)
+        let other = body.replacing("outage 1", with: "outage 2")
+        #expect(try await shop.server.send(.post, path, other).0 == .ok)
+        let (refused, third) = try await shop.server.send(.post, path, body.replacing("outage 1", with: "outage 3"))
+        #expect(refused == .forbidden, "\(third.compactText)")
+        #expect(third["error"]?["code"]?.string == "appStoreRefused")
+        #expect(third["error"]?["appStoreCode"]?.integer ?? 0 > 4_030_000)
+    }
+
+    @Test func `a purchase whose account was set belongs to that account at once`() async throws {
+        let shop = try await Shop()
+        let account = "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"
+        let path = "/v1/transactions/\(shop.id)/app-account-token"
+        let (status, answer) = try await shop.server.send(.put, path, #"{"appAccountToken":"\#(account)"}"#)
+        #expect(status == .ok, "\(answer.compactText)")
+        let (found, customer) = try await shop.server.send(.get, "/v1/customers/\(account)")
+        #expect(found == .ok)
+        #expect(customer["subscriptions"]?.array?.first?["originalTransactionId"]?.string == shop.id)
+        let (refused, refusal) = try await shop.server.send(.put, path, #"{"appAccountToken":"anna"}"#)
+        #expect(refused == .badRequest && refusal["error"]?["code"]?.string == "appStoreRefused")
+    }
+
+    @Test func `an extension for all subscribers is begun, and its progress is told`() async throws {
+        let shop = try await Shop()
+        let request = "6a1f8f0e-0c0f-4f0e-8a57-2c8f4c9d1e01"
+        let body =
+            #"{"extendByDays":2,"extendReasonCode":3,"requestIdentifier":"\#(request)","productId":"month"}"#
+        let (status, begun) = try await shop.server.send(.post, "/v1/extensions", body)
+        #expect(status == .ok && begun["requestIdentifier"]?.string == request, "\(begun.compactText)")
+        let path = "/v1/extensions/month/\(request)"
+        #expect(try await shop.server.send(.get, path).1["complete"] == .bool(false))
+        await shop.transport.update { $0.world.advance(to: Self.now.advanced(by: .seconds(10 * 86_400))) }
+        let (_, done) = try await shop.server.send(.get, path)
+        #expect(done["complete"] == .bool(true) && done["succeededCount"]?.integer == 1, "\(done.compactText)")
+    }
+
+    @Test(arguments: [
+        ("{}", "extendByDays"), ("x", "not JSON"), (#"{"extendByDays":"7"}"#, "extendByDays"),
+        (#"{"extendByDays":7,"extendReasonCode":3,"requestIdentifier":"a","days":3}"#, "“days”"),
+    ])
+    func `a body that the App Store would misread is not sent`(body: String, words: String) async throws {
+        let shop = try await Shop()
+        let (status, answer) = try await shop.server.send(.post, "/v1/subscriptions/\(shop.id)/extension", body)
+        #expect(status == .badRequest)
+        #expect(answer["error"]?["message"]?.string?.contains(words) == true, "\(answer.compactText)")
+        #expect(try await shop.server.send(.post, "/v1/subscriptions/x/extension", body).0 == .badRequest)
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import LedgerSQLite
+import PurchaseLedger
+import Testing
+
+/// `quittance backfill`, `app-store` and `jobs` at a simulated App Store over HTTP.
+@Suite(.timeLimit(.minutes(20))) struct BackfillCommandTests {
+    /// A simulator with some subscribers, a ledger that has heard nothing, and a configuration for both.
+    private struct Shop {
+        let folder: URL
+        let simulator: SimulatorProcess
+        let config: String
+        let product: String
+        /// The first transaction of each customer, and its order.
+        private(set) var customers: [(id: String, orderId: String)] = []
+
+        init(customers count: Int, in folder: URL) async throws {
+            self.folder = folder
+            simulator = try await SimulatorProcess(["--kind", "--speed", "0"], in: folder)
+            product = simulator.fact("bundleId") + ".pro.monthly"
+            let (file, ledger) = (folder.appendingPathComponent("q.json"), folder.appendingPathComponent("l.sqlite"))
+            config = file.path
+            try SQLiteLedgerStorage(path: ledger.path).close()
+            let (bundleId, app) = (simulator.fact("bundleId"), simulator.fact("appAppleId"))
+            try Data(
+                """
+                {"database": "sqlite:\(ledger.path)", "roots": ["\(simulator.fact("rootsFile"))"], "logLevel": "error",
+                 "appStoreServer": "\(simulator.fact("production"))", "simulatorClock": "\(simulator.fact("control"))",
+                 "sandboxAppStoreServer": "\(simulator.fact("sandbox"))",
+                 "apps": [{"bundleId": "\(bundleId)", "appAppleId": \(app),
+                  "inAppPurchaseKey": {"file": "\(simulator.fact("keyFile"))", "keyId": "\(simulator.fact("keyId"))",
+                   "issuerId": "\(simulator.fact("issuerId"))"},
+                  "products": {"\(product)": {"entitlements": ["pro"]}}}]}
+                """.utf8
+            ).write(to: file)
+            for number in 0..<count {
+                try await simulator.command("/customers", #"{"name": "c\#(number)"}"#)
+                let bought = try await simulator.command("/customers/c\(number)/buy", #"{"product": "\#(product)"}"#)
+                let subscription = bought["customer"]?["subscriptions"]?.array?.first
+                let orderId = subscription?["transactions"]?.array?.first?["orderId"]?.string
+                customers.append((bought["transactionId"]?.string ?? "", orderId ?? ""))
+            }
+            try await simulator.command("/clock/advance", #"{"days": 40}"#)
+        }
+
+        func run(_ arguments: [String], input: String = "") throws -> CommandLineTests.Outcome {
+            try CommandLineTests.run(arguments + ["--config", config], input: Array(input.utf8))
+        }
+
+        func write(_ lines: [String]) throws -> String {
+            let list = folder.appendingPathComponent("list.txt").path
+            try Data(lines.map { "\($0)\n" }.joined().utf8).write(to: URL(fileURLWithPath: list))
+            return list
+        }
+
+        /// Of how many customers the ledger has two periods or more.
+        func complete() async throws -> Int {
+            let storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("l.sqlite").path)
+            defer { try? storage.close() }
+            let scope = LedgerScope(bundleId: simulator.fact("bundleId"), environment: .production)
+            let chains = try await Ledger(storage: storage).chains(customers.map { ChainKey($0.id, in: scope) })
+            return chains.values.count { $0.purchases.count > 1 }
+        }
+    }
+
+    private static func withShop(customers: Int, _ body: (Shop) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let shop = try await Shop(customers: customers, in: folder)
+        try await body(shop)
+        #expect(shop.simulator.terminate() == 0)
+    }
+
+    private static func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
+
+    @Test func `a list of ids and orders is taken in, wrong lines are named, and a second run does only those`()
+        async throws
+    {
+        try await Self.withShop(customers: 6) { shop in
+            var lines = shop.customers.prefix(4).map(\.id) + [shop.customers[4].orderId, "", "what?", "12345"]
+            let list = try shop.write(lines)
+            let plan = try shop.run(["backfill", list, "--dry-run"])
+            #expect(plan.status == 1 && plan.output.contains("line 5: look up order \(shop.customers[4].orderId)"))
+            #expect(plan.output.contains("6 lines to ask about, 0 done before, 1 wrong"), "\(plan.output)")
+            #expect(!Self.exists(list + ".done"))
+            #expect(try await shop.complete() == 0)
+            let first = try shop.run(["backfill", list])
+            #expect(first.status == 1)
+            #expect(first.error.contains("line 7: This is neither a transaction id"), "\(first.error)")
+            #expect(first.error.contains("line 8: refused: ") && first.error.contains("4040010"), "\(first.error)")
+            #expect(first.output.hasPrefix("5 histories taken in, 1 line not taken in, 1 line wrong; "), "\(first)")
+            #expect(try await shop.complete() == 5)
+            let done = try String(contentsOfFile: list + ".done", encoding: .utf8)
+            #expect(done.split(separator: "\n").count == 5)
+            lines[6...7] = [shop.customers[5].id]
+            let second = try shop.run(["backfill", try shop.write(lines)])
+            #expect(second.status == 0, "\(second)")
+            #expect(second.output.hasPrefix("1 history taken in, 5 lines done before; "), "\(second.output)")
+            #expect(!Self.exists(list + ".done"))
+            #expect(try await shop.complete() == 6)
+            let third = try shop.run(["backfill"], input: lines.joined(separator: "\n"))
+            #expect(third.status == 0 && third.output.contains("; 0 new documents, "), "\(third)")
+        }
+    }
+
+    @Test func `a killed backfill goes on where it was`() async throws {
+        try await Self.withShop(customers: 9) { shop in
+            let (done, output) = (shop.folder.appendingPathComponent("done").path, Pipe())
+            let process = Process()
+            process.executableURL = CommandLineTests.program
+            process.arguments = ["backfill", "--done", done, "--config", shop.config]
+            process.standardInput = output
+            process.standardOutput = FileHandle.nullDevice
+            process.standardError = FileHandle.nullDevice
+            try process.run()
+            // So many lines that some are done before the end of the list, which does not come.
+            let lines = (0..<200).map { shop.customers[$0 / 10 % 8].id }
+            try output.fileHandleForWriting.write(contentsOf: Data(lines.map { "\($0)\n" }.joined().utf8))
+            while (try? String(contentsOfFile: done, encoding: .utf8))?.contains("\n") != true {
+                try #require(process.isRunning)
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            kill(process.processIdentifier, SIGKILL)
+            process.waitUntilExit()
+            let again = try shop.run(
+                ["backfill", try shop.write(lines + [shop.customers[8].id]), "--done", done])
+            #expect(again.status == 0, "\(again)")
+            #expect(again.output.contains(" done before; "), "\(again.output)")
+            #expect(!Self.exists(done))
+            #expect(try await shop.complete() == 9)
+            #expect(try shop.run(["check"]).status == 0)
+        }
+    }
+
+    @Test func `a backfill without a key, a ledger or a list is wrong usage`() async throws {
+        try await Self.withShop(customers: 0) { shop in
+            let missing = try shop.run(["backfill", "/nowhere/list.txt"])
+            #expect(missing.status == 2 && missing.error.contains("/nowhere/list.txt"), "\(missing)")
+            #expect(try shop.run(["backfill", "--share", "0"]).status == 2)
+            let ledger = try CommandLineTests.run(
+                ["backfill", "--database", "sqlite:/nowhere/l", "--config", shop.config])
+            #expect(ledger.status == 2 && ledger.error.contains("There is no ledger"), "\(ledger)")
+            let key = try CommandLineTests.run([
+                "backfill", "--bundle-id", "com.other", "--database", "sqlite:/nowhere/l",
+            ])
+            #expect(key.status == 2 && key.error.contains("inAppPurchaseKey"), "\(key)")
+            let empty = try shop.run(["backfill"])
+            #expect(empty.status == 0 && empty.output.hasPrefix("0 histories taken in; "), "\(empty)")
+        }
+    }
+
+    // MARK: - app-store
+
+    @Test func `orders, refunds, extensions and accounts are asked for over HTTP`() async throws {
+        try await Self.withShop(customers: 1) { shop in
+            let (id, orderId) = shop.customers[0]
+            func json(_ arguments: String...) throws -> JSONValue {
+                let outcome = try shop.run(["app-store"] + arguments)
+                #expect(outcome.status == 0, "\(outcome)")
+                return try JSONValue(parsing: outcome.output.utf8)
+            }
+            let order = try json("order", orderId)
+            #expect(order["transactions"]?.array?.first?["transactionId"]?.string == id, "\(order.compactText)")
+            #expect(try json("refunds", id)["transactions"]?.array?.isEmpty == true)
+            let account = "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"
+            #expect(try json("set-app-account-token", id, account)["appAccountToken"]?.string == account)
+            #expect(try json("extend", id, "--days", "7", "--reason", "3")["success"] == .bool(true))
+            let request = "6a1f8f0e-0c0f-4f0e-8a57-2c8f4c9d1e01"
+            _ = try json(
+                "extend-all", shop.product, "--days", "1", "--reason", "3", "--request-identifier", request)
+            #expect(try json("extension-status", shop.product, request)["complete"] == .bool(false))
+            #expect(try await shop.complete() == 1)
+            let unknown = try shop.run(["app-store", "order", "MZZZZZZZZZ"])
+            #expect(unknown.status == 1 && unknown.error.contains("does not know this order id"), "\(unknown)")
+            let refused = try shop.run(["app-store", "extend", "7", "--days", "7", "--reason", "3"])
+            #expect(refused.status == 1 && refused.error.contains("refused: "), "\(refused)")
+            #expect(try shop.run(["app-store", "extend", id, "--days", "91", "--reason", "3"]).status == 2)
+        }
+    }
+
+    // MARK: - jobs
+
+    @Test func `jobs are listed with their reasons, and retried on demand`() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let path = folder.appendingPathComponent("l.sqlite").path
+        func ledger<Value>(_ body: (Ledger) async throws -> Value) async throws -> Value {
+            let storage = try SQLiteLedgerStorage(path: path)
+            defer { try? storage.close() }
+            return try await body(Ledger(storage: storage))
+        }
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        let later = Timestamp(milliseconds: 4_000_000_000_000)
+        let parked = Job.ID(Job.Kind(rawValue: "parkedDocument"), "abc", in: scope)
+        let waiting = Job.ID(Job.Kind(rawValue: "subscriptionStatus"), "7", in: scope)
+        try await ledger { ledger in
+            try await ledger.add(Job(parked, dueAt: later, payload: [1], failure: "untrusted\u{1b}Chain"), at: later)
+            try await ledger.add(Job(waiting, dueAt: later), at: later)
+        }
+        let options = ["--database", "sqlite:\(path)"]
+        let all = try CommandLineTests.run(["jobs"] + options)
+        #expect(all.status == 0 && all.output.hasSuffix("2 jobs, 1 of them with a failure.\n"), "\(all)")
+        #expect(all.output.contains("parkedDocument  com.example  Production  abc  due 2096-"), "\(all.output)")
+        #expect(!all.output.contains("\u{1b}"))
+        let failed = try CommandLineTests.run(["jobs", "--failed", "--json"] + options)
+        #expect(try failed.json.map { $0["name"]?.string } == ["abc"])
+        #expect(try failed.json.first?["dueAt"]?.integer == later.milliseconds)
+        #expect(try CommandLineTests.run(["jobs", "retry"] + options).status == 2)
+        #expect(try CommandLineTests.run(["jobs", "retry", "xyz"] + options).status == 2)
+        let retried = try CommandLineTests.run(["jobs", "retry", "--kind", "parkedDocument"] + options)
+        #expect(retried.status == 0 && retried.output == "1 job due now.\n", "\(retried)")
+        let due = try await ledger { ledger in
+            [try await ledger.job(parked)?.dueAt, try await ledger.job(waiting)?.dueAt]
+        }
+        #expect(due[0] ?? later < later)
+        #expect(due[1] == later)
+    }
+}
