@@ -28,15 +28,18 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// The longest pause before a decision is made again.
     private static let longestPause = 50
 
-    /// Opens a ledger: makes its tables, or brings older ones up to date.
+    /// Opens a ledger.
     ///
     /// - Parameters:
+    ///   - upgrades: Whether to make the tables if there are none, and to bring older ones up to date.
     ///   - clock: Measures deadlines and pauses.
     ///   - random: Chooses versions of records, and pauses after conflicts.
-    /// - Throws: `LedgerStorageError`: `damaged` if the ledger is of a newer version, `unavailable` if the database
-    ///   cannot be reached or the settings are not safe.
+    /// - Throws: `LedgerStorageError`: `damaged` if the ledger is of a newer version, `readOnly` if it is missing or of
+    ///   an older one and `upgrades` is false, `unavailable` if the database cannot be reached or the settings are not
+    ///   safe.
     public init(
-        _ settings: PostgresSettings, clock: ContinuousClock, random: some RandomNumberGenerator & Sendable
+        _ settings: PostgresSettings, upgrades: Bool = true, clock: ContinuousClock,
+        random: some RandomNumberGenerator & Sendable
     ) async throws {
         var random = random
         proof = Int64.random(in: 0..<64, using: &random)
@@ -44,7 +47,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
         self.random = Mutex(random)
         do {
             pool = try ConnectionPool(settings, clock: clock)
-            try await Migrator(pool: pool).migrate()
+            let migrator = Migrator(pool: pool)
+            if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
         } catch let failure as PostgresFailure {
             throw failure.storageError
         }

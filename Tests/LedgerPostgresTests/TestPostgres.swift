@@ -92,11 +92,13 @@ struct TestDatabase: Sendable {
     let name: String
 
     /// A handle on the ledger in the database, as a server of its own would have.
-    func storage(_ change: (inout PostgresSettings) -> Void = { _ in }) async throws -> PostgresLedgerStorage {
+    func storage(
+        upgrades: Bool = true, _ change: (inout PostgresSettings) -> Void = { _ in }
+    ) async throws -> PostgresLedgerStorage {
         var settings = PostgresSettings(server.address(name))
         change(&settings)
         return try await PostgresLedgerStorage(
-            settings, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
+            settings, upgrades: upgrades, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
     }
 
     @discardableResult func psql(_ sql: String) throws -> String { try server.psql(name, sql) }

@@ -132,6 +132,23 @@ import Testing
         #expect(try database.psql("SELECT version FROM schema_version") == "99")
     }
 
+    @Test func `a ledger that is missing or older is made only if that is wanted`() async throws {
+        let database = try TestPostgres.database()
+        func expectRefusal() async {
+            await #expect {
+                try await database.storage(upgrades: false)
+            } throws: { error in
+                (error as? LedgerStorageError)?.code == .readOnly
+            }
+        }
+        await expectRefusal()
+        #expect(try database.psql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == "0")
+        _ = try await database.storage()
+        #expect(try await database.storage(upgrades: false).apiKeys() == [])
+        try database.psql("UPDATE schema_version SET version = 0")
+        await expectRefusal()
+    }
+
     @Test func `a commit with a warning is not acknowledged`() async throws {
         let database = try TestPostgres.database()
         let storage = try await database.storage()

@@ -20,21 +20,30 @@ struct Migrator {
         }
     }
 
+    /// - Throws: `LedgerStorageError` unless the ledger is of this version.
+    func requireCurrent() async throws {
+        let version = try await applied()
+        guard version != Schema.migrations.count else { return }
+        throw LedgerStorageError(
+            .readOnly,
+            "The ledger \(version == nil ? "is missing" : "is of an older version"): quittance serve makes it")
+    }
+
     private func step() async throws {
-        for version in try await current()..<Schema.migrations.count {
+        if try await applied() == nil { _ = try await pool.run(.transaction(Self.begin.map { .once($0) })) }
+        for version in (try await applied() ?? 0)..<Schema.migrations.count {
             let migration = Schema.migrations[version].map { PostgresStatement.once($0) }
             _ = try await pool.run(.transaction([Self.lockTimeout, Self.advance(from: version)] + migration))
         }
     }
 
-    /// The number of migrations that the database has.
-    private func current() async throws -> Int {
-        let table = try await pool.run(
-            .transaction([PostgresStatement.once("SELECT to_regclass('schema_version')::text")]))
-        if try table.first?.map({ try $0.next(String?.self) }).first ?? nil == nil {
-            _ = try await pool.run(.transaction(Self.begin.map { .once($0) }))
-        }
-        let rows = try await pool.run(.transaction([PostgresStatement.once("SELECT version FROM schema_version")]))
+    /// The number of migrations that the database has; `nil` if it has no ledger.
+    ///
+    /// - Throws: `LedgerStorageError` if there are more than this version knows.
+    private func applied() async throws -> Int? {
+        let table = try await pool.run(.transaction([.once("SELECT to_regclass('schema_version')::text")]))
+        guard try table.first?.map({ try $0.next(String?.self) }).first ?? nil != nil else { return nil }
+        let rows = try await pool.run(.transaction([.once("SELECT version FROM schema_version")]))
         let version = try rows.first?.map { try $0.next(Int.self) }.first ?? 0
         guard version <= Schema.migrations.count else {
             throw LedgerStorageError(
