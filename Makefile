@@ -7,7 +7,7 @@
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run demo test test-release simulation load soak rulebook kill sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup
+.PHONY: run demo test test-release simulation load soak rulebook kill sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup setup-tests
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -25,16 +25,16 @@ demo: setup
 	swift build -c release --product quittance
 	@exec scripts/demo "$$(swift build -c release --show-bin-path)/quittance"
 
-test: setup
+test: setup-tests
 	swift test
 
 # The optimiser of this compiler has broken throwing functions that debug builds run well. Therefore the suite runs twice.
-test-release: setup
+test-release: setup-tests
 	swift test -c release
 
 # Every other value of every byte of a receipt and a token, and 1,000 signed histories in many orders: some minutes in
 # release.
-soak: setup
+soak: setup-tests
 	QUITTANCE_SOAK=1 swift test -c release --filter 'EveryByteTests|SignedOrderTests'
 
 # A simulated year of customers, lost deliveries, stopped storage and an App Store out of reach: some minutes in release.
@@ -49,16 +49,16 @@ load: setup
 	"$$(swift build -c release --show-bin-path)/quittance" simulate --check --load --seed $(SEED)
 
 # Compares the ledger with the rule book in Tests/RuleBook: 2,000 customers, 90,000 deliveries; or SEED=7. Needs python3.
-rulebook: setup
+rulebook: setup-tests
 	QUITTANCE_SOAK=1 QUITTANCE_SEED=$(SEED) swift test --filter RuleBookTests
 
 # Kills a server 200 times under load: some minutes in release.
-kill: setup
+kill: setup-tests
 	QUITTANCE_SOAK=1 swift test -c release --filter KillTests
 
 # Runs the suite under the address sanitizer, then under the thread sanitizer. The leak sanitizer is off: it does not
 # recognise pointers in which Swift sets bits, and reports what globals hold as lost.
-sanitize: setup
+sanitize: setup-tests
 	ASAN_OPTIONS=detect_leaks=0 swift test --sanitize=address --scratch-path .build-asan
 	TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/thread-sanitizer.supp swift test --sanitize=thread --scratch-path .build-tsan
 
@@ -111,3 +111,7 @@ limits: setup
 
 setup:
 	@scripts/setup
+
+# Also installs PostgreSQL's server, which only tests need.
+setup-tests:
+	@scripts/setup tests

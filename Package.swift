@@ -9,7 +9,9 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),  // SE-0444
 ]
 
-// A package that takes this one with `traits: []` downloads and builds neither the SQLite storage nor the server.
+// A package that takes this one with `traits: []` downloads and builds neither a storage nor the server. A machine without
+// libpq builds the program with `--traits Server`.
+let postgres = TargetDependencyCondition.when(traits: ["PostgreSQL"])
 let sqlite = TargetDependencyCondition.when(traits: ["SQLite"])
 let server = TargetDependencyCondition.when(traits: ["Server"])
 
@@ -24,6 +26,7 @@ let package = Package(
         .library(name: "AppStoreSimulator", targets: ["AppStoreSimulator"]),
         .library(name: "PurchaseLedger", targets: ["PurchaseLedger"]),
         .library(name: "PurchaseLedgerTesting", targets: ["PurchaseLedgerTesting"]),
+        .library(name: "LedgerPostgres", targets: ["LedgerPostgres"]),
         .library(name: "LedgerSQLite", targets: ["LedgerSQLite"]),
         .library(name: "Reconciliation", targets: ["Reconciliation"]),
         .library(name: "PurchaseServer", targets: ["PurchaseServer"]),
@@ -31,10 +34,11 @@ let package = Package(
         .executable(name: "quittance", targets: ["quittance"]),
     ],
     traits: [
+        .trait(name: "PostgreSQL", description: "LedgerPostgres in the program, on libpq."),
         .trait(name: "SQLite", description: "LedgerSQLite, on GRDB."),
         .trait(
             name: "Server", description: "PurchaseServer and the program, on Hummingbird.", enabledTraits: ["SQLite"]),
-        .default(enabledTraits: ["Server"]),
+        .default(enabledTraits: ["PostgreSQL", "Server"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
@@ -71,6 +75,13 @@ let package = Package(
             ]
         ),
         .target(name: "PurchaseLedgerTesting", dependencies: ["AppStoreModel", "PurchaseLedger"]),
+        .systemLibrary(name: "CLibPQ", providers: [.apt(["libpq-dev"])]),
+        .target(
+            name: "LedgerPostgres",
+            dependencies: [
+                "AppStoreModel", .target(name: "CLibPQ", condition: postgres), "PurchaseLedger",
+            ]
+        ),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .target(
             name: "LedgerSQLite",
@@ -154,6 +165,7 @@ let package = Package(
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
+                .target(name: "LedgerPostgres", condition: postgres),
                 "LedgerSQLite",
                 "LedgerSimulation",
                 "PurchaseLedger",
@@ -243,6 +255,12 @@ let package = Package(
                 "ReceiptCoding",
                 "TestData",
                 "TestWorld",
+            ]
+        ),
+        .testTarget(
+            name: "LedgerPostgresTests",
+            dependencies: [
+                "AppStoreModel", "LedgerPostgres", "PurchaseLedger", "PurchaseLedgerTesting",
             ]
         ),
         .testTarget(

@@ -5,6 +5,9 @@ import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
 import Foundation
+#if PostgreSQL
+import LedgerPostgres
+#endif
 import LedgerSQLite
 import Logging
 import PurchaseLedger
@@ -28,15 +31,24 @@ struct Composition {
 // MARK: - The ledger
 
 extension Composition {
-    /// Opens the ledger of a server: creates it if the file does not exist, and brings an older one up to date.
+    /// Opens the ledger of a server: creates it if it does not exist, and brings an older one up to date.
     ///
     /// - Throws: Exit status 1 if the ledger cannot be opened.
-    func storageForServing() throws -> SQLiteLedgerStorage {
+    func storageForServing() async throws -> any ClosableStorage {
+        if case .postgresql(let uri) = configuration.database { return try await database(uri) }
         let path = try ledgerPath()
         return try opening(path) { try SQLiteLedgerStorage(path: path, isServed: true) }
     }
 
-    /// Opens an existing ledger of this version.
+    /// Opens an existing ledger.
+    ///
+    /// - Parameter isReadOnly: Whether nothing will be written.
+    func openStorage(isReadOnly: Bool = false) async throws -> any ClosableStorage {
+        if case .postgresql(let uri) = configuration.database { return try await database(uri, upgrades: false) }
+        return try isReadOnly ? storageForReading() : storage()
+    }
+
+    /// Opens an existing ledger of this version, in a file.
     func storage() throws -> SQLiteLedgerStorage {
         let path = try existingLedger()
         return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false) }
@@ -60,10 +72,12 @@ extension Composition {
     }
 
     private func ledgerPath() throws -> String {
-        guard case .sqlite(let path) = configuration.database else {
+        switch configuration.database {
+        case .sqlite(let path): return path
+        case .postgresql: throw ValidationError("This command is for a ledger in a file: pass --database sqlite:PATH.")
+        case nil:
             throw ValidationError("Which ledger? Pass --database sqlite:PATH, or add database to the configuration.")
         }
-        return path
     }
 
     /// What to do if other users of the machine may read the ledger; `nil` if they may not.
@@ -80,7 +94,33 @@ extension Composition {
             throw ExitCode(1)
         }
     }
+
+    #if PostgreSQL
+    private func database(_ uri: String, upgrades: Bool = true) async throws -> any ClosableStorage {
+        do {
+            return try await PostgresLedgerStorage(
+                PostgresSettings(uri), upgrades: upgrades, clock: clock, random: random)
+        } catch {
+            Terminal.printError("quittance: Cannot open the ledger in the database: \(error)")
+            throw ExitCode(1)
+        }
+    }
+    #else
+    private func database(_ uri: String, upgrades: Bool = true) async throws -> any ClosableStorage {
+        throw ValidationError("This program was built without PostgreSQL: build it with the package trait PostgreSQL.")
+    }
+    #endif
 }
+
+/// A storage that the program closes before it ends.
+protocol ClosableStorage: LedgerStorage {
+    func close() throws
+}
+
+extension SQLiteLedgerStorage: ClosableStorage {}
+#if PostgreSQL
+extension PostgresLedgerStorage: ClosableStorage {}
+#endif
 
 // MARK: - The verifier
 
@@ -182,7 +222,7 @@ extension Composition {
     }
 
     /// The ledger with the configured rules and apps, and its verifier.
-    func service(_ storage: SQLiteLedgerStorage, _ verifier: AppStoreVerifier) -> LedgerService {
+    func service(_ storage: any LedgerStorage, _ verifier: AppStoreVerifier) -> LedgerService {
         LedgerService(configuration, storage: storage, verifier: verifier)
     }
 

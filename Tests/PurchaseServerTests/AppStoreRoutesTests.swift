@@ -41,6 +41,7 @@ import Testing
             let questions = AppStoreQuestions(
                 service.ledger, service.verifier,
                 keys: ["com.example": try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem)],
+                apps: service.apps,
                 over: transport, now: { now }, wall: { now }, sleep: { _ in }, random: SeededRandom(seed: 1))
             server.server.ledger?.questions = questions
             reconciler = try #require(

@@ -241,6 +241,17 @@ import Testing
         #expect(error?.message.hasPrefix("\(name): \(message)") == true, "\(error?.message ?? "")")
     }
 
+    @Test(arguments: [
+        ("postgresql:///ledger", "postgresql:///ledger"), ("postgres://a@b,c/d?x=y", "postgres://a@b,c/d?x=y"),
+        ("postgresql://a:secret@b/c", "postgresql://…"), ("postgresql:///c?user=a&password=secret", "postgresql://…"),
+        ("postgresql://a:se@cret@b/c", "postgresql://…"),
+    ])
+    func `a database is shown without its password`(address: String, shown: String) throws {
+        let database = try Self.read(nil, ["QUITTANCE_DATABASE": address]).database
+        #expect(database == .postgresql(uri: address))
+        #expect(database?.description == shown)
+    }
+
     /// As Kubernetes makes them for services called quittance, quittance-health and quittance-db.
     private static let ofServices = [
         "QUITTANCE_SERVICE_HOST": "10.0.0.1", "QUITTANCE_SERVICE_PORT": "8080", "QUITTANCE_SERVICE_PORT_HTTP": "8080",

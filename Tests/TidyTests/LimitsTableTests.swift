@@ -77,6 +77,18 @@ import Testing
             "documents searched for the last notification", "100,000", "PurchaseServer/LastNotification.swift",
             ["searchLimit = 100_000"]
         ),
+        ("a request to PostgreSQL", "10 s", pool, ["answerLimit = Duration.seconds(10)"]),
+        ("the wait for a connection to PostgreSQL", "2 s", pool, ["queueLimit = Duration.seconds(2)"]),
+        ("requests that wait for a connection to PostgreSQL", "2,000", pool, ["waitingLimit = 2000"]),
+        ("requests that are sent to PostgreSQL together", "16", pool, ["batchLimit = 16"]),
+        (
+            "the pause before PostgreSQL is connected again", "0.1 s, doubled up to 5 s", pool,
+            ["(firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(5))"]
+        ),
+        (
+            "decisions made again after another server was faster", "100",
+            "LedgerPostgres/PostgresLedgerStorage.swift", ["mostConflicts = 100"]
+        ),
         (
             "the log beside the ledger, before it is a concern", "1 GiB", "LedgerSQLite/LedgerFile.swift",
             ["usualLog = 1 << 30"]
@@ -190,6 +202,7 @@ import Testing
     ]
 
     private static let bounds = "PurchaseServer/ServerBounds.swift"
+    private static let pool = "LedgerPostgres/ConnectionPool.swift"
     private static let apiClient = "AppStoreAPI/AppStoreClient.swift"
 
     /// The first two cells of each row below the heading.

@@ -147,33 +147,3 @@ struct RowReader: FieldCoder {
         return fields
     }
 }
-
-/// Escapes NUL, at which SQLite ends a text: otherwise two texts with the same beginning could be taken for one. NUL is
-/// written as U+0001 `0`, and U+0001 as U+0001 `1`.
-private enum StoredText {
-    private static let escape: UInt8 = 1
-
-    static func withBytes<Result>(of text: String, _ body: (UnsafeBufferPointer<CChar>) -> Result) -> Result {
-        var text = text
-        return text.withUTF8 { plain in
-            guard plain.contains(where: { $0 <= escape }) else { return plain.withMemoryRebound(to: CChar.self, body) }
-            let escaped = plain.flatMap { $0 <= escape ? [escape, UInt8(ascii: "0") + $0] : [$0] }
-            return escaped.withUnsafeBufferPointer { $0.withMemoryRebound(to: CChar.self, body) }
-        }
-    }
-
-    static func unescape(_ text: UnsafeBufferPointer<UInt8>) -> String {
-        guard text.contains(escape) else { return String(decoding: text, as: UTF8.self) }
-        var bytes: [UInt8] = []
-        var isEscaped = false
-        for byte in text {
-            if isEscaped {
-                bytes.append(byte == UInt8(ascii: "0") ? 0 : escape)
-            } else if byte != escape {
-                bytes.append(byte)
-            }
-            isEscaped = !isEscaped && byte == escape
-        }
-        return String(decoding: bytes, as: UTF8.self)
-    }
-}

@@ -3,7 +3,6 @@
 import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
-import LedgerSQLite
 import PurchaseLedger
 import PurchaseServer
 
@@ -58,7 +57,7 @@ struct Keys: AsyncParsableCommand {
         func run() async throws {
             var composition = try options.composition()
             let app = try composition.configuration.bundleId(bundleId)
-            let storage = try composition.storage()
+            let storage = try await composition.openStorage()
             if composition.configuration.apps.isEmpty, try await !storage.hasServed(app) {
                 Terminal.printError(
                     "quittance: No server with this ledger has had the app \(app) yet. "
@@ -72,7 +71,7 @@ struct Keys: AsyncParsableCommand {
             Terminal.printError("Created a \(role) key for \(app). It is not shown again.")
         }
 
-        private func store(_ key: APIKey, in storage: SQLiteLedgerStorage) async throws {
+        private func store(_ key: APIKey, in storage: any ClosableStorage) async throws {
             do {
                 try await Ledger(storage: storage).put(key)
                 try storage.close()
@@ -89,7 +88,7 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup var options: ServerOptions
 
         func run() async throws {
-            let storage = try options.composition().storageForReading()
+            let storage = try await options.composition().openStorage(isReadOnly: true)
             defer { try? storage.close() }
             for key in try await Ledger(storage: storage).apiKeys() {
                 let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "created \(key.createdAt.iso8601)"
@@ -127,7 +126,7 @@ struct Keys: AsyncParsableCommand {
         func run() async throws {
             let composition = try options.composition()
             let (id, secret) = try requested()
-            let storage = try composition.storage()
+            let storage = try await composition.openStorage()
             let ledger = Ledger(storage: storage)
             // No message has the argument, which may be a secret, or most of one.
             guard var key = try await ledger.apiKey(id), secret.map(key.has) ?? true else {
@@ -209,7 +208,7 @@ extension APIKey {
     fileprivate var shown: String { "\(id.printable)  \(role)  \(bundleId.printable)  \(name.printable)" }
 }
 
-extension SQLiteLedgerStorage {
+extension LedgerStorage {
     /// Whether a server with this ledger has had this app: each evaluates the catalogue of its apps.
     fileprivate func hasServed(_ bundleId: String) async throws -> Bool {
         try await load(LedgerQuery { $0.catalogues = [bundleId] }).catalogues[bundleId] != nil

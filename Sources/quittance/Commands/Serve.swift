@@ -34,6 +34,7 @@ struct Serve: AsyncParsableCommand {
 
               quittance serve
               quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
+              quittance serve --database postgresql:///ledger --bundle-id com.example.notes
               quittance serve --config quittance.json
             """)
 
@@ -95,8 +96,8 @@ struct Serve: AsyncParsableCommand {
         let verifier = try composition.verifier()
         try await composition.takeSimulatorTime(logger)
         let signing = try composition.signing()
-        let storage = try composition.storageForServing()
-        if let failure = storage.lockFailure {
+        let storage = try await composition.storageForServing()
+        if let failure = (storage as? SQLiteLedgerStorage)?.lockFailure {
             logger.warning(
                 "The ledger cannot be locked: make sure that no other server uses it",
                 metadata: ["reason": "\(failure)"])

@@ -16,11 +16,15 @@ struct ServerOptions: ParsableArguments {
     var config: String?
 
     @Option(
-        help: "The ledger: sqlite:PATH. quittance serve creates the file if it does not exist.",
+        help: """
+            The ledger: sqlite:PATH, a file that quittance serve creates if it does not exist; or postgresql://…, a \
+            database for any number of servers.
+            """,
         completion: .file(),
         transform: { text in
             guard let location = LedgerLocation(text) else {
-                throw ValidationError("--database takes sqlite:PATH, such as sqlite:quittance.sqlite.")
+                throw ValidationError(
+                    "--database takes sqlite:PATH, such as sqlite:quittance.sqlite, or postgresql://….")
             }
             return location
         })

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// The statements of one commit. The files in `Rows` add to it.
+///
+/// Each statement fails unless what it replaces is still what was loaded; then nothing is committed. Records that were
+/// only looked at are locked against changes until the commit. All commits take their locks in one order: customers,
+/// chains, jobs, catalogues, documents, and within a table the order of its key. Otherwise they would wait for each
+/// other in a circle.
+struct CommitPlan {
+    let loaded: LoadedRecords
+    let scopes: ScopeNumbers
+    /// A number that no other commit has: the version of the rows that it writes.
+    let stamp: Int64
+    private(set) var statements: [PostgresStatement] = []
+
+    init(loaded: LoadedRecords, scopes: ScopeNumbers, stamp: Int64) {
+        (self.loaded, self.scopes, self.stamp) = (loaded, scopes, stamp)
+    }
+
+    mutating func add(_ sql: String, _ parameters: [PostgresValue]) {
+        statements.append(PostgresStatement(sql, parameters))
+    }
+
+    /// The statements for what was decided.
+    ///
+    /// - Parameter footprint: What was loaded, also if it does not exist.
+    static func statements(
+        _ changes: LedgerChanges, _ footprint: Footprint, _ loaded: LoadedRecords, _ scopes: ScopeNumbers,
+        stamp: Int64
+    ) throws -> [PostgresStatement] {
+        var plan = CommitPlan(loaded: loaded, scopes: scopes, stamp: stamp)
+        plan.putCustomers(changes, footprint)
+        try plan.putChains(changes, footprint)
+        plan.putJobs(changes, footprint)
+        plan.putCatalogues(changes, footprint)
+        try plan.putDocuments(changes)
+        plan.append(changes.events)
+        for key in changes.apiKeys { plan.put(key) }
+        return plan.statements
+    }
+
+    /// What must be loaded before these changes can be committed.
+    static func needs(of changes: LedgerChanges, _ loaded: LoadedRecords) -> Footprint {
+        var needs = Footprint()
+        needs.chains = changes.touchedChains
+        needs.names = Set(changes.documents.map(\.evidence.provenance))
+        needs.evidence = changes.erasedChains
+        needs.jobs = Set(changes.jobs.map(\.id)).union(changes.erasedJobs)
+        needs.customers = Set(
+            changes.customers.flatMap { record in record.ids.map { CustomerID($0, of: record.customer.bundleId) } })
+        let changed = Set(changes.customers.map(\.customer)).union(changes.erasedCustomers)
+        let owners = Set(changes.chains.flatMap { loaded.newOwners(of: $0) })
+        for customer in changed.union(owners) {
+            // All rows of a customer change together.
+            let ids = loaded.rows(of: customer).values.first?.ids
+            needs.customers.formUnion((ids ?? []).map { CustomerID($0, of: customer.bundleId) })
+            if ids == nil, !changed.contains(customer) { needs.numbers.insert(customer) }
+        }
+        return needs
+    }
+}
+
+extension LedgerChanges {
+    /// The chains whose version the commit increments, also where only their documents or events change.
+    var touchedChains: Set<ChainKey> {
+        var keys = Set(chains.map(\.key)).union(erasedChains).union(movedEvidence.keys).union(movedEvidence.values)
+        for document in documents { keys.formUnion(document.chains) }
+        for event in events {
+            guard let id = event.originalTransactionId else { continue }
+            keys.insert(ChainKey(id, in: event.scope))
+        }
+        return keys
+    }
+
+    /// The apps and environments of what is written.
+    var scopes: Set<LedgerScope> {
+        touchedChains.map(\.scope).reduce(
+            into: Set(documents.map(\.evidence.scope) + events.map(\.scope) + jobs.map(\.id.scope))
+        ) { $0.insert($1) }
+    }
+
+    /// The apps of what is written and has no environment.
+    var apps: Set<String> {
+        Set(customers.map(\.customer.bundleId) + apiKeys.map(\.bundleId)).union(catalogues.keys)
+    }
+}
+
+extension LoadedRecords {
+    /// The owners that a changed record has and the stored one has not.
+    func newOwners(of record: ChainRecord) -> [Customer] {
+        let old = chains[record.key]?.record
+        return record.owners.map(\.customer).filter { old?.isOwned(by: $0) != true }
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Where the database is, and how to talk to it.
+public struct PostgresSettings: Sendable {
+    /// A connection string of libpq of either form: `postgresql://…`, also with several hosts, or `host=… dbname=…`.
+    public var address: String
+    /// How many connections to open at most, each with a thread. Eight suffice for some thousand intakes a second.
+    public var connections = 8
+    /// Whether statements are prepared. Off for poolers that do not support it, such as PgBouncer before 1.21.
+    public var preparesStatements = true
+
+    public init(_ address: String) {
+        self.address = address
+    }
+}
+
+extension PostgresSettings {
+    /// Parameters that the connection string may replace. Without them, a host that vanishes is noticed after hours.
+    private static let defaults = [
+        ("connect_timeout", "3"), ("keepalives_idle", "5"), ("keepalives_interval", "2"), ("keepalives_count", "3"),
+        ("tcp_user_timeout", "10000"), ("fallback_application_name", "quittance"),
+    ]
+
+    /// The parameters of libpq.
+    ///
+    /// - Throws: `PostgresFailure.settings` if the string is not understood, or if it permits an unverified connection
+    ///   to a host that is not this machine.
+    func options() throws(PostgresFailure) -> [(name: String, value: String)] {
+        let (given, environment) = (
+            try PostgresConnection.parameters(of: address), PostgresConnection.defaults
+        )
+        var options = Self.defaults + [("dbname", address), ("client_encoding", "UTF8")]
+        guard !Self.isLocal(given, environment) else { return options }
+        guard ["verify-full", nil].contains(given["sslmode"]) else {
+            throw .settings("sslmode must be verify-full, since the database is not on this machine")
+        }
+        options.append(("sslmode", "verify-full"))
+        return options
+    }
+
+    /// Whether all hosts are this machine: its sockets, or its loopback addresses.
+    private static func isLocal(_ given: [String: String], _ environment: [String: String]) -> Bool {
+        // A service is a file of parameters that only libpq reads.
+        guard given["service"] == nil, environment["service"] == nil else { return false }
+        let hosts = ["hostaddr", "host"].compactMap { given[$0] ?? environment[$0] }
+        return hosts.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false) }.allSatisfy { host in
+            host.isEmpty || host.hasPrefix("/") || host.hasPrefix("@") || host == "localhost" || host == "::1"
+                || host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
+        }
+    }
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CLibPQ
+import PurchaseLedger
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// A connection to PostgreSQL: the only file that calls libpq.
+///
+/// It sends requests in a pipeline and never waits without a deadline. It reads while it sends: otherwise the buffers
+/// of both sides fill, and both wait for ever. A sync follows each request, so that none depends on another one.
+///
+/// One thread at a time uses a connection, see ``ConnectionPool``.
+final class PostgresConnection: @unchecked Sendable {
+    private let connection: OpaquePointer
+    private let clock: ContinuousClock
+    private let usesNames: Bool
+    private let warnings = Warnings()
+    /// The names of the statements that were prepared, by their text.
+    private var prepared: [String: String] = [:]
+    private var lastName = 0
+    /// Whether another request can be sent.
+    private(set) var isUsable = true
+
+    /// Opens a connection. libpq tries each address of each host for as long as `connect_timeout` says.
+    ///
+    /// - Parameters:
+    ///   - options: The parameters of libpq in their order, of which a later one replaces an earlier one.
+    ///   - usesNames: Whether to prepare statements.
+    /// - Throws: `PostgresFailure.unavailable`.
+    init(_ options: [(name: String, value: String)], usesNames: Bool, clock: ContinuousClock) throws(PostgresFailure) {
+        let opened = Self.withStrings(options.map(\.name)) { names in
+            Self.withStrings(options.map(\.value)) { PQconnectdbParams(names, $0, 1) }
+        }
+        guard let opened else { throw .unavailable("libpq has no memory") }
+        guard PQstatus(opened) == CONNECTION_OK else {
+            let message = Self.text(PQerrorMessage(opened))
+            PQfinish(opened)
+            throw .unavailable(message)
+        }
+        connection = opened
+        (self.usesNames, self.clock) = (usesNames, clock)
+        PQsetNoticeReceiver(opened, Warnings.receiver, Unmanaged.passUnretained(warnings).toOpaque())
+        guard PQsetnonblocking(opened, 1) == 0, PQenterPipelineMode(opened) == 1 else {
+            throw .unavailable("libpq cannot send without blocking")
+        }
+    }
+
+    deinit {
+        PQfinish(connection)
+    }
+
+    /// Sends requests together.
+    ///
+    /// A block of statements that fails leaves its transaction open until all requests are answered. Those after it are
+    /// refused with 25P02, and do not run.
+    ///
+    /// - Parameter deadline: When to give the connection up.
+    /// - Returns: The rows of each request's statements, or why it failed.
+    func run(
+        _ requests: [PostgresRequest], deadline: ContinuousClock.Instant
+    ) -> [Result<[PostgresRows], PostgresFailure>] {
+        var exchange = Exchange(count: requests.count)
+        do throws(PostgresFailure) {
+            try send(requests, &exchange)
+            try receive(&exchange, deadline)
+            try rollBack(deadline)
+        } catch {
+            isUsable = false
+            exchange.fail(error)
+        }
+        if PQtransactionStatus(connection) != PQTRANS_IDLE { isUsable = false }
+        let results = exchange.results(requests)
+        if results.contains(where: \.endsConnection) { isUsable = false }
+        return results
+    }
+}
+
+// MARK: - Sending
+
+extension PostgresConnection {
+    private func send(_ requests: [PostgresRequest], _ exchange: inout Exchange) throws(PostgresFailure) {
+        if usesNames { try prepare(requests, &exchange) }
+        for (number, request) in requests.enumerated() {
+            for statement in request.statements {
+                try send(statement)
+                let commits = !request.isBlock || statement.sql == PostgresStatement.commit.sql
+                exchange.expected.append(.statement(number, statement.sql, commits: commits))
+            }
+            try sync(&exchange)
+        }
+    }
+
+    /// Prepares new statements ahead of the requests, where no error of a request can keep them from being prepared.
+    private func prepare(_ requests: [PostgresRequest], _ exchange: inout Exchange) throws(PostgresFailure) {
+        for statement in requests.flatMap(\.statements) {
+            guard statement.isPrepared, prepared[statement.sql] == nil else { continue }
+            lastName += 1
+            let name = "q\(lastName)"
+            try require(PQsendPrepare(connection, name, statement.sql, 0, nil))
+            prepared[statement.sql] = name
+            exchange.expected.append(.prepared(statement.sql))
+            try sync(&exchange)
+        }
+    }
+
+    /// Ends the transaction that an error has left open.
+    private func rollBack(_ deadline: ContinuousClock.Instant) throws(PostgresFailure) {
+        guard PQtransactionStatus(connection) == PQTRANS_INERROR else { return }
+        var exchange = Exchange(count: 0)
+        try send(.once("ROLLBACK"))
+        exchange.expected.append(.rollback)
+        try sync(&exchange)
+        try receive(&exchange, deadline)
+    }
+
+    private func send(_ statement: PostgresStatement) throws(PostgresFailure) {
+        let values = statement.parameters.map(\.binary)
+        let code = Self.withBuffers(values) { pointers, lengths, formats in
+            let count = Int32(clamping: values.count)
+            guard usesNames, let name = prepared[statement.sql] else {
+                return PQsendQueryParams(connection, statement.sql, count, nil, pointers, lengths, formats, 1)
+            }
+            return PQsendQueryPrepared(connection, name, count, pointers, lengths, formats, 1)
+        }
+        try require(code)
+    }
+
+    private func sync(_ exchange: inout Exchange) throws(PostgresFailure) {
+        try require(PQpipelineSync(connection))
+        exchange.expected.append(.sync)
+    }
+
+    private func require(_ code: Int32) throws(PostgresFailure) {
+        guard code == 1 else { throw .lost(message) }
+    }
+
+    private var message: String { Self.text(PQerrorMessage(connection)) }
+}
+
+// MARK: - Receiving
+
+extension PostgresConnection {
+    private func receive(
+        _ exchange: inout Exchange, _ deadline: ContinuousClock.Instant
+    ) throws(PostgresFailure) {
+        while !exchange.isComplete {
+            if PQisBusy(connection) == 0 {
+                try take(PQgetResult(connection), &exchange)
+            } else {
+                try wait(until: deadline)
+            }
+        }
+    }
+
+    /// Takes the next result, or the `nil` that ends the results of a statement.
+    private func take(_ result: OpaquePointer?, _ exchange: inout Exchange) throws(PostgresFailure) {
+        guard let result else {
+            guard exchange.endStatement(), PQstatus(connection) == CONNECTION_OK else { throw .lost(message) }
+            return
+        }
+        defer { PQclear(result) }
+        let status = PQresultStatus(result)
+        if status == PGRES_PIPELINE_SYNC { return exchange.endRequest() }
+        let warning = warnings.take()
+        switch status {
+        case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
+            exchange.add(try rows(of: result), warning)
+        case PGRES_PIPELINE_ABORTED:
+            exchange.skip()
+        default:
+            let state = Self.text(PQresultErrorField(result, Int32(UInt8(ascii: "C"))))
+            let message = Self.text(PQresultErrorField(result, Int32(UInt8(ascii: "M"))))
+            // Without a state it is libpq's own error: the connection ended.
+            guard !state.isEmpty else { throw .lost(self.message) }
+            if case .prepared(let sql) = exchange.current { prepared[sql] = nil }
+            exchange.refuse(.refused(state: state, message: message))
+        }
+    }
+
+    private func rows(of result: OpaquePointer) throws(PostgresFailure) -> PostgresRows {
+        let (count, columns) = (PQntuples(result), PQnfields(result))
+        var rows = PostgresRows()
+        for row in 0..<count {
+            var values: [PostgresValue] = []
+            for column in 0..<columns {
+                guard PQgetisnull(result, row, column) == 0 else {
+                    values.append(.null)
+                    continue
+                }
+                let bytes = UnsafeRawBufferPointer(
+                    start: PQgetvalue(result, row, column), count: Int(PQgetlength(result, row, column)))
+                guard let value = PostgresValue(bytes, type: PQftype(result, column)) else {
+                    throw .lost("A column has a type that no ledger has")
+                }
+                values.append(value)
+            }
+            rows.rows.append(values)
+        }
+        return rows
+    }
+
+    /// Sends what waits to be sent, and receives what has arrived.
+    private func wait(until deadline: ContinuousClock.Instant) throws(PostgresFailure) {
+        let unsent = PQflush(connection)
+        guard unsent >= 0 else { throw .lost(message) }
+        let left = clock.now.duration(to: deadline).milliseconds
+        guard left > 0 else { throw .lost("The database did not answer in time") }
+        var socket = pollfd(
+            fd: PQsocket(connection), events: Int16(POLLIN) | (unsent > 0 ? Int16(POLLOUT) : 0), revents: 0)
+        guard poll(&socket, 1, Int32(clamping: left)) >= 0 || errno == EINTR else { throw .lost("poll failed") }
+        guard socket.revents & ~Int16(POLLOUT) != 0 else { return }
+        guard PQconsumeInput(connection) == 1 else { throw .lost(message) }
+    }
+}
+
+extension Duration {
+    fileprivate var milliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
+    }
+}
+
+/// What was sent, and what was answered so far.
+private struct Exchange {
+    /// What the next result is an answer to.
+    enum Expected {
+        case prepared(String)
+        /// A statement of a request.
+        case statement(Int, String, commits: Bool)
+        case rollback
+        case sync
+    }
+
+    var expected: [Expected] = []
+    private var place = 0
+    private var rows: [[PostgresRows]]
+    private var failures: [PostgresFailure?]
+    /// Why statements could not be prepared. What uses them then fails with an error that says nothing.
+    private var unprepared: [String: PostgresFailure] = [:]
+    /// Whether the last result was the end of a statement.
+    private var isBetween = false
+
+    init(count: Int) {
+        rows = Array(repeating: [], count: count)
+        failures = Array(repeating: nil, count: count)
+    }
+
+    var isComplete: Bool { place == expected.count }
+
+    var current: Expected? { place < expected.count ? expected[place] : nil }
+
+    /// - Returns: False if no statement has begun, so that this would go on for ever.
+    mutating func endStatement() -> Bool {
+        guard !isBetween else { return false }
+        isBetween = true
+        if case .sync = current {} else { place += 1 }
+        return true
+    }
+
+    mutating func endRequest() {
+        isBetween = false
+        // Statements that libpq reported no result for were not run.
+        while let current {
+            place += 1
+            if case .sync = current { return }
+        }
+    }
+
+    mutating func add(_ found: PostgresRows, _ warning: String?) {
+        isBetween = false
+        guard case .statement(let number, _, let commits) = current else { return }
+        rows[number].append(found)
+        if commits, let warning { failures[number] = .unconfirmed(warning) }
+    }
+
+    /// Notes that a statement did not run, since one before it failed.
+    mutating func skip() { isBetween = false }
+
+    mutating func refuse(_ failure: PostgresFailure) {
+        isBetween = false
+        switch current {
+        case .statement(let number, let sql, _): failures[number] = failures[number] ?? unprepared[sql] ?? failure
+        case .prepared(let sql): unprepared[sql] = failure
+        case .rollback, .sync, nil: break
+        }
+    }
+
+    /// Fails the requests that have no complete answer yet.
+    mutating func fail(_ failure: PostgresFailure) {
+        var open = Set(failures.indices.filter { rows[$0].isEmpty })
+        for case .statement(let number, _, _) in expected.dropFirst(place) { open.insert(number) }
+        for number in open { failures[number] = failures[number] ?? failure }
+    }
+
+    func results(_ requests: [PostgresRequest]) -> [Result<[PostgresRows], PostgresFailure>] {
+        zip(requests, zip(rows, failures)).map { request, answer in
+            if let failure = answer.1 { return .failure(failure) }
+            guard answer.0.count == request.statements.count else { return .failure(.lost("An answer is missing")) }
+            return .success(request.answers(answer.0))
+        }
+    }
+}
+
+extension Result where Failure == PostgresFailure {
+    fileprivate var endsConnection: Bool {
+        guard case .failure(let failure) = self else { return false }
+        return failure.endsConnection
+    }
+}
+
+/// The last warning that the database sent.
+private final class Warnings {
+    private var last: String?
+
+    /// The last warning since the last call; `nil` if there was none.
+    func take() -> String? {
+        defer { last = nil }
+        return last
+    }
+
+    static let receiver: PQnoticeReceiver = { context, result in
+        guard let context, let severity = PQresultErrorField(result, Int32(UInt8(ascii: "V"))),
+            String(cString: severity) == "WARNING"
+        else { return }
+        let warnings = Unmanaged<Warnings>.fromOpaque(context).takeUnretainedValue()
+        warnings.last = PostgresConnection.text(PQresultErrorField(result, Int32(UInt8(ascii: "M"))))
+    }
+}
+
+// MARK: - Connection strings
+
+extension PostgresConnection {
+    /// The parameters that a connection string of any form sets.
+    ///
+    /// - Throws: `PostgresFailure.settings`. Its message does not contain the string, which may contain a password.
+    static func parameters(of text: String) throws(PostgresFailure) -> [String: String] {
+        guard let options = PQconninfoParse(text, nil) else {
+            throw .settings("The address of the database is not a connection string of libpq")
+        }
+        defer { PQconninfoFree(options) }
+        return parameters(options)
+    }
+
+    /// The parameters that the environment of this process sets.
+    static var defaults: [String: String] {
+        guard let options = PQconndefaults() else { return [:] }
+        defer { PQconninfoFree(options) }
+        return parameters(options)
+    }
+
+    private static func parameters(_ options: UnsafeMutablePointer<PQconninfoOption>) -> [String: String] {
+        var (parameters, option) = ([String: String](), options)
+        while let name = option.pointee.keyword {
+            if let value = option.pointee.val { parameters[String(cString: name)] = String(cString: value) }
+            option += 1
+        }
+        return parameters
+    }
+}
+
+// MARK: - C strings
+
+extension PostgresConnection {
+    fileprivate static func text(_ message: UnsafePointer<CChar>?) -> String {
+        let text = message.map { String(cString: $0) } ?? ""
+        return text.split(whereSeparator: \.isNewline).joined(separator: " ")
+    }
+
+    private static func withStrings<Value>(
+        _ texts: [String], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Value
+    ) -> Value {
+        let copies = texts.map { strdup($0) }
+        defer { for copy in copies { free(copy) } }
+        let pointers = copies.map { UnsafePointer<CChar>($0) } + [nil]
+        return pointers.withUnsafeBufferPointer { body($0.baseAddress) }
+    }
+
+    private typealias Pointers = UnsafePointer<UnsafePointer<CChar>?>
+
+    /// Lends pointers to all values, which stand one after another in one buffer. `nil` stands for NULL.
+    private static func withBuffers(
+        _ values: [[UInt8]?],
+        _ body: (Pointers?, UnsafePointer<Int32>?, UnsafePointer<Int32>?) -> Int32
+    ) -> Int32 {
+        // One byte more, so that an empty value has an address.
+        let all = values.reduce(into: [UInt8]()) { $0 += $1 ?? [] } + [0]
+        let formats = Array(repeating: Int32(1), count: values.count)
+        let lengths = values.map { Int32(clamping: $0?.count ?? 0) }
+        return all.withUnsafeBufferPointer { buffer in
+            buffer.withMemoryRebound(to: CChar.self) { buffer in
+                var place = 0
+                let pointers = values.map { value -> UnsafePointer<CChar>? in
+                    defer { place += value?.count ?? 0 }
+                    return value == nil ? nil : buffer.baseAddress.map { $0 + place }
+                }
+                return pointers.withUnsafeBufferPointer { body($0.baseAddress, lengths, formats) }
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+/// Why a request failed.
+enum PostgresFailure: Error {
+    /// The database refused a statement, with its SQLSTATE. Nothing was committed.
+    case refused(state: String, message: String)
+    /// The connection ended or did not answer in time. The request was committed or not.
+    case lost(String)
+    /// The request was never sent: no connection can be opened, or too many wait for one.
+    case unavailable(String)
+    /// The database committed, but warned that the commit may not be where it was required to be, such as on a standby.
+    case unconfirmed(String)
+    /// The connection string asks for something that is not safe or not understood.
+    case settings(String)
+}
+
+extension PostgresFailure {
+    /// Whether another commit was faster, so that the decision must be made again: a version differs (the division by
+    /// zero of our statements), a key is taken, or the database resolved a conflict or a deadlock itself.
+    var isConflict: Bool {
+        guard case .refused(let state, _) = self else { return false }
+        return ["22012", "23505", "40001", "40P01"].contains(state)
+    }
+
+    /// Whether the connection is of no more use: it ended, its server shuts down or takes no writes any more, or a
+    /// prepared statement no longer fits the tables.
+    var endsConnection: Bool {
+        switch self {
+        case .lost, .unconfirmed: true
+        case .refused(let state, _):
+            ["57P", "08"].contains { state.hasPrefix($0) } || ["25006", "0A000", "26000"].contains(state)
+        case .unavailable, .settings: false
+        }
+    }
+
+    /// Whether the same request may succeed on another connection, since this one was of no more use.
+    var isWorthAnotherConnection: Bool {
+        switch self {
+        case .lost, .refused: endsConnection
+        case .unavailable, .unconfirmed, .settings: false
+        }
+    }
+
+    /// The error of the ledger.
+    var storageError: LedgerStorageError {
+        switch self {
+        case .refused("53100", let message): LedgerStorageError(.full, "PostgreSQL 53100: \(message)")
+        case .refused("25006", let message): LedgerStorageError(.readOnly, "PostgreSQL 25006: \(message)")
+        case .refused(let state, let message):
+            LedgerStorageError(
+                ["XX001", "XX002"].contains(state) ? .damaged : .unavailable, "PostgreSQL \(state): \(message)")
+        case .lost(let message), .unavailable(let message), .unconfirmed(let message), .settings(let message):
+            LedgerStorageError(.unavailable, "PostgreSQL: \(message)")
+        }
+    }
+}

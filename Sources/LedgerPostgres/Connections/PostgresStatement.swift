@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+/// A statement with its parameters.
+struct PostgresStatement: Sendable {
+    /// The text, in which `$1` is the first parameter. Texts are constants, since each is prepared once per connection.
+    var sql: String
+    var parameters: [PostgresValue]
+    /// Whether it is run often, so that preparing it pays.
+    var isPrepared = true
+
+    init(_ sql: String, _ parameters: [PostgresValue] = []) {
+        (self.sql, self.parameters) = (sql, parameters)
+    }
+
+    /// A statement that is run once, or refers to tables that the statements before it make.
+    static func once(_ sql: String, _ parameters: [PostgresValue] = []) -> PostgresStatement {
+        var statement = PostgresStatement(sql, parameters)
+        statement.isPrepared = false
+        return statement
+    }
+
+    static let commit = once("COMMIT")
+}
+
+/// Statements that are sent together and answered together: one round trip.
+struct PostgresRequest: Sendable {
+    private enum Form {
+        case alone
+        case block
+    }
+
+    /// What is sent, in order.
+    let statements: [PostgresStatement]
+    private let form: Form
+
+    /// Statements that are committed together, or one that is committed by itself.
+    static func transaction(_ statements: [PostgresStatement]) -> PostgresRequest {
+        PostgresRequest(statements, "BEGIN")
+    }
+
+    /// Statements that all read the same state. One alone needs no transaction for that.
+    static func snapshot(_ statements: [PostgresStatement]) -> PostgresRequest {
+        PostgresRequest(statements, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    }
+
+    private init(_ statements: [PostgresStatement], _ begin: String) {
+        form = statements.count > 1 ? .block : .alone
+        switch form {
+        case .alone: self.statements = statements
+        case .block: self.statements = [.once(begin)] + statements + [.commit]
+        }
+    }
+
+    /// Whether it opens a transaction, which an error leaves open.
+    var isBlock: Bool { form == .block }
+
+    /// The answers to the caller's own statements.
+    func answers(_ all: [PostgresRows]) -> [PostgresRows] {
+        switch form {
+        case .alone: all
+        case .block: Array(all.dropFirst().dropLast())
+        }
+    }
+}
+
+/// The rows that a statement returned.
+struct PostgresRows: Sendable {
+    var rows: [[PostgresValue]] = []
+
+    /// Reads each row.
+    func map<Value>(_ read: (inout PostgresRow) throws -> Value) throws -> [Value] {
+        try rows.map { columns in
+            var row = PostgresRow(columns: columns[...])
+            return try read(&row)
+        }
+    }
+}
+
+/// Reads the columns of a row from left to right. Throws if a column has another type than expected.
+struct PostgresRow {
+    fileprivate var columns: ArraySlice<PostgresValue>
+
+    mutating func next<Value: Storable>(_: Value.Type = Value.self) throws -> Value {
+        guard let value = columns.popFirst()?.stored.flatMap(Value.init) else { throw Self.damaged }
+        return value
+    }
+
+    mutating func texts() throws -> [String] {
+        guard case .texts(let texts) = columns.popFirst() else { throw Self.damaged }
+        return texts
+    }
+
+    /// Reads a bundle id and an environment.
+    mutating func scope() throws -> LedgerScope { LedgerScope(bundleId: try next(), environment: try next()) }
+
+    private static let damaged = LedgerStorageError(.damaged, "A row of the ledger has a value that was not written")
+}
+
+extension Storable {
+    var parameter: PostgresValue { PostgresValue(stored) }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// The records to load: those of a query, those that it leads to, and those that its changes need.
+struct Footprint: Hashable {
+    var chains: Set<ChainKey> = []
+    var transactions: Set<TransactionKey> = []
+    var customers: Set<CustomerID> = []
+    /// Customers to load by number, with all of their ids.
+    var numbers: Set<Customer> = []
+    var names: Set<Provenance> = []
+    var documents: Set<Provenance> = []
+    var evidence: Set<ChainKey> = []
+    var catalogues: Set<String> = []
+    var jobs: Set<Job.ID> = []
+
+    init() {}
+
+    init(_ query: LedgerQuery) {
+        chains = query.chains.union(query.evidence)
+        (transactions, customers) = (query.transactions, query.customers)
+        (names, documents) = (query.names, query.documents)
+        (evidence, catalogues, jobs) = (query.evidence, query.catalogues, query.jobs)
+    }
+
+    func union(_ other: Footprint) -> Footprint {
+        var all = self
+        all.chains.formUnion(other.chains)
+        all.transactions.formUnion(other.transactions)
+        all.customers.formUnion(other.customers)
+        all.numbers.formUnion(other.numbers)
+        all.names.formUnion(other.names)
+        all.documents.formUnion(other.documents)
+        all.evidence.formUnion(other.evidence)
+        all.catalogues.formUnion(other.catalogues)
+        all.jobs.formUnion(other.jobs)
+        return all
+    }
+
+    /// The apps and environments of all records.
+    var scopes: Set<LedgerScope> { Set((chains.map(\.scope) + transactions.map(\.scope) + jobs.map(\.scope))) }
+
+    /// The apps of all records that have no environment.
+    var apps: Set<String> {
+        Set(customers.map(\.bundleId) + numbers.map(\.bundleId)).union(catalogues)
+    }
+}
+
+/// What was loaded in one state of the database. A record that is not there does not exist.
+struct LoadedRecords {
+    var chains: [ChainKey: StoredChain] = [:]
+    /// The chains that may contain each transaction.
+    var candidates: [TransactionKey: Set<ChainKey>] = [:]
+    var customers: [CustomerID: StoredCustomer] = [:]
+    var names: Set<Provenance> = []
+    var documents: [Provenance: StoredDocument] = [:]
+    var evidence: [ChainKey: [DocumentReference]] = [:]
+    var catalogues: [String: [UInt8]] = [:]
+    var jobs: [Job.ID: StoredJob] = [:]
+
+    /// The rows of a customer, one for each of its ids.
+    func rows(of customer: Customer) -> [CustomerID: StoredCustomer] {
+        customers.filter { $0.value.number == customer.number && $0.key.bundleId == customer.bundleId }
+    }
+}
+
+/// A row of `chains`.
+struct StoredChain {
+    var version: Int64
+    var record: ChainRecord
+}
+
+/// A row of `jobs`.
+struct StoredJob {
+    var version: Int64
+    var job: Job
+}
+
+/// A row of `customers`.
+struct StoredCustomer {
+    var version: Int64
+    var number: Int64
+    var isEstablished: Bool
+    var consentedAt: Timestamp?
+    var ids: [String]
+    /// The environment and id of each chain that the customer may own.
+    var chains: [String]
+
+    /// Whether another row says the same, apart from its version.
+    func isSame(as other: StoredCustomer) -> Bool {
+        (number, isEstablished, consentedAt) == (other.number, other.isEstablished, other.consentedAt)
+            && (ids, chains) == (other.ids, other.chains)
+    }
+
+    func record(_ bundleId: String) -> CustomerRecord {
+        let customer = Customer(number: number, bundleId: bundleId)
+        var record = CustomerRecord(customer, ids: ids, isEstablished: isEstablished)
+        record.consentedAt = consentedAt
+        return record
+    }
+
+    /// How `chains` names a chain.
+    static func name(_ key: ChainKey) -> String { "\(key.scope.environment.rawValue) \(key.originalTransactionId)" }
+
+    /// The chain that `chains` names.
+    static func key(_ name: String, _ bundleId: String) -> ChainKey? {
+        guard let space = name.firstIndex(of: " "), let environment = Environment(rawValue: String(name[..<space]))
+        else { return nil }
+        let scope = LedgerScope(bundleId: bundleId, environment: environment)
+        return ChainKey(String(name[name.index(after: space)...]), in: scope)
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Snapshots of what was loaded, and what they need besides what their queries name.
+
+extension LoadedRecords {
+    /// The records that the loaded ones lead to: chains of transactions and of customers, and owners.
+    func leads(of query: LedgerQuery) -> Footprint {
+        var leads = Footprint()
+        for transaction in query.transactions { leads.chains.formUnion(candidates[transaction] ?? []) }
+        for (id, row) in customers where query.customers.contains(id) {
+            let keys = row.chains.compactMap { StoredCustomer.key($0, id.bundleId) }
+            leads.chains.formUnion(keys.filter { query.holdings.contains($0.scope.environment) })
+        }
+        guard query.owners else { return leads }
+        let known = Set(customers.map { Customer(number: $1.number, bundleId: $0.bundleId) })
+        leads.numbers = Set(chains.values.flatMap(\.record.owners).map(\.customer)).subtracting(known)
+        return leads
+    }
+
+    /// The chain that the newest document about a transaction names.
+    fileprivate func chain(of transaction: TransactionKey) -> ChainKey? {
+        let named = (candidates[transaction] ?? []).compactMap { key -> (Provenance, ChainKey)? in
+            let statements = chains[key]?.record.chain.transactions[transaction.transactionId]?.statements
+            return statements?.map(\.provenance).max().map { ($0, key) }
+        }
+        return named.max { $0 < $1 }?.1
+    }
+}
+
+extension LedgerSnapshot {
+    /// What a query names, from the records that were loaded for it.
+    init(_ query: LedgerQuery, _ loaded: LoadedRecords, numbers: [CustomerID: Int64] = [:]) {
+        self.init(query)
+        newNumbers = numbers
+        for (id, row) in loaded.customers where query.customers.contains(id) {
+            let record = row.record(id.bundleId)
+            (ids[id], customers[record.customer]) = (record.customer, record)
+        }
+        for transaction in query.transactions { transactions[transaction] = loaded.chain(of: transaction) }
+        let keys = query.chains.union(transactions.values)
+        for (key, stored) in loaded.chains where stored.record != ChainRecord(key) {
+            let isHeld =
+                query.holdings.contains(key.scope.environment)
+                && stored.record.owners.contains { customers[$0.customer] != nil }
+            if keys.contains(key) || isHeld { chains[key] = stored.record }
+        }
+        if query.owners { addOwners(loaded) }
+        names = loaded.names.intersection(query.names)
+        documents = loaded.documents.filter { query.documents.contains($0.key) }
+        evidence = loaded.evidence.filter { query.evidence.contains($0.key) && !$0.value.isEmpty }
+        catalogues = loaded.catalogues.filter { query.catalogues.contains($0.key) }
+        jobs = loaded.jobs.filter { query.jobs.contains($0.key) }.mapValues(\.job)
+    }
+
+    private mutating func addOwners(_ loaded: LoadedRecords) {
+        let owners = Set(chains.values.flatMap(\.owners).map(\.customer))
+        for (id, row) in loaded.customers {
+            let record = row.record(id.bundleId)
+            if owners.contains(record.customer) { customers[record.customer] = record }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// The binary form of a `ChainRecord`, except its key.
+///
+/// The first byte is the form. Then come the fields of the record, each with the number that ``FieldNumbers`` gives its
+/// name, and lists. Absent fields take no byte. A later version may add fields and lists, but changes no number.
+enum ChainCoding {
+    private static let form: UInt8 = 1
+
+    static func encode(_ record: ChainRecord) throws -> [UInt8] {
+        var writer = FieldWriter([form])
+        try writer.append(Header(record))
+        writer.append(texts: record.chain.predecessors)
+        writer.append(texts: record.report?.revoked ?? [])
+        writer.append(count: record.ownerChanges.count)
+        for time in record.ownerChanges { writer.append(integer: time.milliseconds) }
+        writer.append(count: record.owners.count)
+        for owner in record.owners {
+            writer.append(integer: owner.customer.number)
+            writer.append(text: owner.reason.rawValue)
+        }
+        for facts in [record.chain.transactions, record.chain.residue] {
+            let statements = facts.sorted { $0.key < $1.key }.flatMap(\.value.statements)
+            writer.append(count: statements.count)
+            for statement in statements { try writer.append(statement) }
+        }
+        return writer.bytes
+    }
+
+    /// - Throws: `LedgerStorageError` if the bytes are damaged, or of a newer version.
+    static func decode(_ bytes: [UInt8], _ key: ChainKey) throws -> ChainRecord {
+        guard bytes.first == form else { throw FieldReader.damaged }
+        var reader = FieldReader(bytes.dropFirst())
+        var record = ChainRecord(key)
+        let header: Header = try reader.fields()
+        header.fill(&record)
+        record.chain.predecessors = Set(try reader.texts())
+        let revoked = try reader.texts()
+        record.report?.revoked = Set(revoked)
+        record.ownerChanges = try reader.list { Timestamp(milliseconds: try $0.integer()) }
+        record.owners = try reader.list { reader in
+            let customer = Customer(number: try reader.integer(), bundleId: key.scope.bundleId)
+            guard let reason = LinkReason(rawValue: try reader.text()) else { throw FieldReader.damaged }
+            return ChainRecord.Owner(customer, reason)
+        }
+        for statement in try reader.list({ try $0.fields(TransactionStatement.self) }) {
+            record.chain.merge(statement.of(key))
+        }
+        for statement in try reader.list({ try $0.fields(TransactionStatement.self) }) {
+            record.chain.mergeResidue(statement.of(key))
+        }
+        return record
+    }
+}
+
+extension TransactionStatement {
+    fileprivate func of(_ key: ChainKey) -> TransactionStatement {
+        var statement = self
+        statement.originalTransactionId = key.originalTransactionId
+        return statement
+    }
+}
+
+/// The fields of a record that are no lists.
+private struct Header: StoredFields {
+    var erasedAt: Timestamp?
+    var lastEventAt: Timestamp?
+    var successor: String?
+    var renewal: RenewalFact?
+    var report: Report?
+
+    static let blank = Header()
+
+    private init() {}
+
+    init(_ record: ChainRecord) {
+        (erasedAt, lastEventAt, successor) = (record.erasedAt, record.lastEventAt, record.successor)
+        renewal = record.chain.renewal
+        report = record.report.map { Report(report: $0) }
+    }
+
+    mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("erasedAt", &erasedAt)
+        try coder.field("lastEventAt", &lastEventAt)
+        try coder.field("successor", &successor)
+        try coder.group(&renewal)
+        try coder.group(&report)
+    }
+
+    func fill(_ record: inout ChainRecord) {
+        (record.erasedAt, record.lastEventAt, record.successor) = (erasedAt, lastEventAt, successor)
+        record.report = report?.report
+        guard var renewal else { return }
+        renewal.originalTransactionId = record.key.originalTransactionId
+        record.chain.merge(renewal)
+    }
+}
+
+private struct Report: StoredFields {
+    var report: ChainReport
+
+    static let blank = Report(report: ChainReport(ChainState(status: .active), isSubscription: false))
+
+    mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("status", &report.state.status)
+        try coder.field("publishedProductId", &report.state.productId)
+        try coder.field("until", &report.state.until)
+        try coder.field("willRenew", &report.state.willRenew)
+        try coder.field("commitmentWillRenew", &report.state.commitmentWillRenew)
+        try coder.field("isSubscription", &report.isSubscription)
+        try coder.field("lastTransactionId", &report.transactionId)
+        try coder.field("lastExpiresDate", &report.expiresDate)
+        try coder.field("isEntitling", &report.isEntitling)
+        try coder.field("nextChange", &report.nextChange)
+    }
+}

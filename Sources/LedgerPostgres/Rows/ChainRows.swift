@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Chains, and the chains of transactions.
+
+extension LoadPlan {
+    mutating func load(_ key: ChainKey) {
+        add(
+            "SELECT version, state FROM chains WHERE home = $1 AND scope = $2",
+            [.text(key.originalTransactionId), .integer(scopes.scope(key.scope))]
+        ) { rows, loaded in
+            loaded.chains[key] = try rows.map { row in
+                let version = try row.next(Int64.self)
+                return StoredChain(version: version, record: try ChainCoding.decode(try row.next(), key))
+            }.first
+        }
+    }
+
+    /// The chains of a transaction: those that name it, and the one that begins with it.
+    mutating func load(_ key: TransactionKey) {
+        add(
+            "SELECT chain FROM transactions WHERE home = $1 AND scope = $2",
+            [.text(key.transactionId), .integer(scopes.scope(key.scope))]
+        ) { rows, loaded in
+            let named = try rows.map { ChainKey(try $0.next(), in: key.scope) }
+            loaded.candidates[key] = Set(named + [ChainKey(key.transactionId, in: key.scope)])
+        }
+    }
+}
+
+extension CommitPlan {
+    /// `ELSE 1/0` would be folded when the statement is planned, and always fail.
+    private static let put = """
+        INSERT INTO chains AS c (home, scope, version, next_change, state) VALUES ($1, $2, $3::bigint + 1, $4, $5)
+        ON CONFLICT (home, scope) DO UPDATE SET
+            version = CASE WHEN c.version = $3::bigint THEN $3::bigint + 1
+                ELSE $3::bigint / (c.version - c.version) END,
+            next_change = excluded.next_change, state = excluded.state
+        """
+
+    private static let check = """
+        SELECT CASE WHEN version = $3::bigint THEN 0 ELSE $3::bigint / (version - version) END
+        FROM chains WHERE home = $1 AND scope = $2 FOR SHARE
+        """
+
+    private static let (take, giveBack) = (
+        "INSERT INTO chains (home, scope, version, state) VALUES ($1, $2, 0, ''::bytea)",
+        "DELETE FROM chains WHERE home = $1 AND scope = $2"
+    )
+
+    mutating func putChains(_ changes: LedgerChanges, _ footprint: Footprint) throws {
+        let written = changes.touchedChains
+        let records = Dictionary(changes.chains.map { ($0.key, $0) }) { $1 }
+        for key in written.union(footprint.chains).sorted() {
+            let (old, name) = (
+                loaded.chains[key],
+                [
+                    .text(key.originalTransactionId), .integer(scopes.scope(key.scope)),
+                ] as [PostgresValue]
+            )
+            if written.contains(key) {
+                let new = records[key] ?? old?.record ?? ChainRecord(key)
+                let due = (new.report?.nextChange).parameter
+                add(Self.put, name + [.integer(old?.version ?? 0), due, .bytes(try ChainCoding.encode(new))])
+                putTransactions(of: new, old?.record)
+            } else if let old {
+                add(Self.check, name + [.integer(old.version)])
+            } else {
+                // Takes the key for a moment: fails if another commit has added the chain.
+                add(Self.take, name)
+                add(Self.giveBack, name)
+            }
+        }
+    }
+
+    private mutating func putTransactions(of record: ChainRecord, _ old: ChainRecord?) {
+        let (ids, oldIDs) = (record.chain.transactions, old?.chain.transactions ?? [:])
+        let scope = PostgresValue.integer(scopes.scope(record.key.scope))
+        let own = record.key.originalTransactionId
+        for id in ids.keys.sorted() where oldIDs[id] == nil && id != own {
+            add(
+                "INSERT INTO transactions (home, scope, chain) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+                [.text(id), scope, .text(own)])
+        }
+        for id in oldIDs.keys.sorted() where ids[id] == nil && id != own {
+            add(
+                "DELETE FROM transactions WHERE home = $1 AND scope = $2 AND chain = $3",
+                [.text(id), scope, .text(own)])
+        }
+    }
+}
+
+/// Chains found by other things than their keys.
+enum ChainSearch {
+    private static let keys = """
+        SELECT home, bundle_id, environment, scope
+        FROM chains JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app
+        """
+
+    static func due(at now: Timestamp, limit: Int) -> PostgresStatement {
+        PostgresStatement(
+            keys + " WHERE next_change <= $1 ORDER BY next_change, home, scope LIMIT $2",
+            [now.parameter, max(0, limit).parameter])
+    }
+
+    /// The chains after a cursor, which is the number of a scope, a space and an id.
+    static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
+        let words = (cursor?.rawValue ?? "").split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+        let place = words.count == 2 ? (String(words[1]), Int64(words[0]) ?? 0) : ("", -1)
+        return PostgresStatement(
+            keys + " WHERE (home, scope) > ($1, $2) ORDER BY home, scope LIMIT $3",
+            [.text(place.0), .integer(place.1), .integer(Int64(max(1, limit)))])
+    }
+
+    static func found(_ rows: PostgresRows) throws -> [(key: ChainKey, cursor: ScanCursor)] {
+        try rows.map { row in
+            let id = try row.next(String.self)
+            let key = ChainKey(id, in: try row.scope())
+            return (key, ScanCursor(rawValue: "\(try row.next(Int64.self)) \(id)"))
+        }
+    }
+}

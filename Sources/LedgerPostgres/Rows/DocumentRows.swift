@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Documents, and the chains that they are evidence for.
+
+// MARK: - Loading
+
+extension LoadPlan {
+    mutating func look(up name: Provenance) {
+        add("SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2", name.key) { rows, loaded in
+            if !rows.rows.isEmpty { loaded.names.insert(name) }
+        }
+    }
+
+    mutating func load(_ name: Provenance) {
+        add(DocumentSearch.columns + " WHERE signed_date = $1 AND digest = $2", name.key) { rows, loaded in
+            loaded.documents[name] = try DocumentSearch.found(rows).items.first
+        }
+    }
+
+    private static let evidence = """
+        WITH named AS (
+            SELECT signed_date, digest FROM documents WHERE chain = $1 AND scope = $2
+            UNION SELECT signed_date, digest FROM mentions WHERE home = $1 AND scope = $2)
+        SELECT named.signed_date, named.digest, chain, bundle_id, environment
+        FROM named JOIN documents USING (signed_date, digest)
+        JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app WHERE chain IS NOT NULL
+        UNION ALL SELECT named.signed_date, named.digest, home, bundle_id, environment
+        FROM named JOIN mentions USING (signed_date, digest)
+        JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app
+        """
+
+    mutating func loadEvidence(for key: ChainKey) {
+        add(
+            Self.evidence, [.text(key.originalTransactionId), .integer(scopes.scope(key.scope))]
+        ) { rows, loaded in
+            var chains: [Provenance: Set<ChainKey>] = [:]
+            let found = try rows.map { row in
+                let name = Provenance(signedDate: try row.next(), digest: try row.next())
+                let id = try row.next(String.self)
+                return (name, ChainKey(id, in: try row.scope()))
+            }
+            for (name, chain) in found { chains[name, default: []].insert(chain) }
+            loaded.evidence[key] = chains.sorted { $0.key < $1.key }.map { DocumentReference($0.key, about: $0.value) }
+        }
+    }
+}
+
+extension Provenance {
+    fileprivate var key: [PostgresValue] { [signedDate.parameter, digest.parameter] }
+}
+
+// MARK: - Committing
+
+extension CommitPlan {
+    private static let insert = """
+        INSERT INTO documents (signed_date, digest, home, scope, chain, kind, received_at, notification_type,
+                               notification_subtype, notification_uuid, content)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+        """
+
+    private static let keep = """
+        WITH kept AS (SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 FOR SHARE)
+        SELECT 1 / count(*) FROM kept
+        """
+
+    private static let mention = """
+        INSERT INTO mentions (home, scope, signed_date, digest)
+        SELECT $3::text, $4::bigint, $1::bigint, $2::bytea
+        WHERE NOT EXISTS (
+            SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 AND chain = $3 AND scope = $4)
+        ON CONFLICT DO NOTHING
+        """
+
+    mutating func putDocuments(_ changes: LedgerChanges) throws {
+        var new: [Provenance: NewDocument] = [:]
+        for document in changes.documents {
+            new[document.evidence.provenance, default: document].chains.formUnion(document.chains)
+        }
+        for (name, document) in new.sorted(by: { $0.key < $1.key }) {
+            if loaded.names.contains(name) {
+                // It is still there, and stays until the commit.
+                if !document.chains.isEmpty { add(Self.keep, name.key) }
+            } else {
+                insert(document)
+                if document.chains.count == 1 { continue }
+            }
+            for chain in document.chains.sorted() {
+                add(
+                    Self.mention,
+                    name.key + [.text(chain.originalTransactionId), .integer(scopes.scope(chain.scope))])
+            }
+        }
+        for (old, key) in changes.movedEvidence.sorted(by: { $0.key < $1.key }) { moveEvidence(from: old, to: key) }
+        eraseEvidence(for: changes.erasedChains)
+    }
+
+    private mutating func insert(_ new: NewDocument) {
+        let evidence = new.evidence
+        let only = new.chains.count == 1 ? new.chains.first?.originalTransactionId : nil
+        add(
+            Self.insert,
+            evidence.provenance.key + [
+                .text(evidence.chains.first?.originalTransactionId ?? "\(evidence.id)"),
+                .integer(scopes.scope(evidence.scope)), only.parameter, evidence.kind.parameter,
+                new.receivedAt.parameter, (evidence.notification?.type).parameter,
+                (evidence.notification?.subtype).parameter, (evidence.notification?.uuid).parameter,
+                .bytes(DocumentContent.encode(evidence.document)),
+            ])
+    }
+
+    private mutating func moveEvidence(from old: ChainKey, to new: ChainKey) {
+        let keys: [PostgresValue] = [
+            .text(old.originalTransactionId), .integer(scopes.scope(old.scope)), .text(new.originalTransactionId),
+            .integer(scopes.scope(new.scope)),
+        ]
+        add("UPDATE documents SET chain = $3 WHERE chain = $1 AND scope = $2 AND scope = $4", keys)
+        add(
+            """
+            INSERT INTO mentions (home, scope, signed_date, digest)
+            SELECT $3::text, $4::bigint, signed_date, digest FROM mentions WHERE home = $1 AND scope = $2
+            ON CONFLICT DO NOTHING
+            """, keys)
+        add("DELETE FROM mentions WHERE home = $1 AND scope = $2", Array(keys.prefix(2)))
+    }
+
+    /// Locks the documents first. The statements after that see what other commits made of them.
+    private mutating func eraseEvidence(for keys: Set<ChainKey>) {
+        let names = Set(keys.flatMap { loaded.evidence[$0] ?? [] }.map(\.name)).sorted()
+        for name in names {
+            add("SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 FOR UPDATE", name.key)
+        }
+        for key in keys.sorted() {
+            let chain: [PostgresValue] = [
+                .text(key.originalTransactionId), .integer(scopes.scope(key.scope)),
+            ]
+            add("UPDATE documents SET chain = NULL WHERE chain = $1 AND scope = $2", chain)
+            add("DELETE FROM mentions WHERE home = $1 AND scope = $2", chain)
+        }
+        for name in names {
+            add(
+                """
+                DELETE FROM documents WHERE signed_date = $1 AND digest = $2 AND chain IS NULL
+                    AND NOT EXISTS (SELECT 1 FROM mentions WHERE signed_date = $1 AND digest = $2)
+                """, name.key)
+        }
+    }
+}
+
+// MARK: - Searching
+
+/// Documents found by other things than their names.
+enum DocumentSearch {
+    static let columns = """
+        SELECT signed_date, digest, bundle_id, environment, kind, received_at, notification_type, notification_subtype,
+               notification_uuid, content
+        FROM documents JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app
+        """
+
+    /// The documents after a cursor, which is the name of the last one.
+    static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
+        let place = cursor.flatMap { Provenance($0.rawValue) }
+        let key = place?.key ?? [.integer(.min), .bytes([])]
+        return PostgresStatement(
+            columns + " WHERE (signed_date, digest) > ($1, $2) ORDER BY signed_date, digest LIMIT $3",
+            key + [.integer(Int64(max(1, limit)))])
+    }
+
+    /// The documents in an answer, what cannot be read as sentences, and the name in the last row.
+    static func found(
+        _ rows: PostgresRows
+    ) throws -> (items: [StoredDocument], damage: [String], last: Provenance?) {
+        var found: (items: [StoredDocument], damage: [String], last: Provenance?) = ([], [], nil)
+        for (name, document) in try rows.map({ try $0.document() }) {
+            found.last = name
+            if let document {
+                found.items.append(document)
+            } else {
+                found.damage.append("Document \(name) is not what was stored")
+            }
+        }
+        return found
+    }
+
+    /// The arrival of the newest notification among the documents that arrived last.
+    static func lastNotification(among count: Int) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT received_at FROM (
+                SELECT kind, received_at FROM documents ORDER BY received_at DESC LIMIT $1) AS newest
+            WHERE kind = $2 ORDER BY received_at DESC LIMIT 1
+            """, [max(0, count).parameter, Evidence.Kind.notification.parameter])
+    }
+}
+
+extension PostgresRow {
+    /// A document with its name; `nil` for one whose content has another digest.
+    fileprivate mutating func document() throws -> (Provenance, StoredDocument?) {
+        let name = Provenance(signedDate: try next(), digest: try next())
+        let (scope, kind, receivedAt) = (try scope(), try next(Evidence.Kind.self), try next(Timestamp.self))
+        let (type, subtype, uuid) = (try next(String?.self), try next(String?.self), try next(String?.self))
+        guard let document = DocumentContent.decode(try next()), DocumentDigest(document, kind) == name.digest
+        else { return (name, nil) }
+        return (
+            name,
+            StoredDocument(
+                id: name.digest, kind: kind, scope: scope, signedDate: name.date, receivedAt: receivedAt,
+                notification: type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) },
+                document: document)
+        )
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Events: put into the outbox, numbered, read by their numbers.
+
+/// The columns that the outbox and the events have in common.
+private enum EventColumns {
+    static let key = ["recorded_at", "home", "source", "scope", "version", "place"]
+
+    static let values = [
+        "kind", "effective_at", "customer", "original_transaction_id", "transaction_id", "product_id", "detail",
+        "before_status", "before_product_id", "before_until", "before_will_renew", "before_commitment_will_renew",
+        "after_status", "after_product_id", "after_until", "after_will_renew", "after_commitment_will_renew",
+    ]
+
+    static let keyList = key.joined(separator: ", ")
+    static let valueList = values.joined(separator: ", ")
+}
+
+extension CommitPlan {
+    private static let insert = """
+        INSERT INTO outbox (\(EventColumns.keyList), \(EventColumns.valueList))
+        VALUES (\((1...EventColumns.key.count + EventColumns.values.count).map { "$\($0)" }.joined(separator: ", ")))
+        """
+
+    /// The events of a chain are ordered by its version, those of one commit by their place.
+    mutating func append(_ events: [LedgerEvent]) {
+        for (place, event) in events.enumerated() {
+            let chain = event.originalTransactionId.map { ChainKey($0, in: event.scope) }
+            let version = chain.map { (loaded.chains[$0]?.version ?? 0) + 1 } ?? stamp
+            let key: [PostgresValue] = [
+                event.recordedAt.parameter, .text(chain?.originalTransactionId ?? ""),
+                .integer(chain == nil ? 1 : 0), .integer(scopes.scope(event.scope)), .integer(version),
+                .integer(Int64(place)),
+            ]
+            add(Self.insert, key + event.values)
+        }
+    }
+}
+
+extension LedgerEvent {
+    fileprivate var values: [PostgresValue] {
+        [
+            kind.parameter, effectiveAt.parameter, (customer?.number).parameter, originalTransactionId.parameter,
+            transactionId.parameter, productId.parameter, detail.parameter,
+        ] + Self.values(of: before) + Self.values(of: after)
+    }
+
+    private static func values(of state: ChainState?) -> [PostgresValue] {
+        [
+            (state?.status).parameter, (state?.productId).parameter, (state?.until).parameter,
+            (state?.willRenew).parameter, (state?.commitmentWillRenew).parameter,
+        ]
+    }
+}
+
+// MARK: - Numbering
+
+/// Gives the events in the outbox their numbers, by which they become readable.
+///
+/// Only the holder of the counter's row gives numbers, until it commits. Therefore a number is visible only after all
+/// smaller ones, and no reader skips an event. A numbered event leaves the outbox in a transaction of its own. If that
+/// does not happen, the unique key numbers it no second time.
+enum EventSequencer {
+    /// How many events are numbered in one transaction.
+    private static let batch: Int64 = 5000
+
+    /// The statement after the lock sees everything that was committed before. The order is that of the key, in which a
+    /// chain's events come in the order of its versions.
+    static let number = [
+        PostgresStatement("SELECT last FROM counter WHERE id = 1 FOR UPDATE"),
+        PostgresStatement(
+            """
+            WITH batch AS (
+                SELECT row_number() OVER (ORDER BY \(EventColumns.keyList)) AS number, \(EventColumns.keyList),
+                       \(EventColumns.valueList)
+                FROM (SELECT \(EventColumns.keyList), \(EventColumns.valueList) FROM outbox
+                      ORDER BY \(EventColumns.keyList) LIMIT $1) AS oldest),
+            added AS (
+                INSERT INTO events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
+                SELECT (SELECT last FROM counter WHERE id = 1) + number,
+                       (SELECT app FROM scopes WHERE scopes.id = batch.scope), \(EventColumns.keyList),
+                       \(EventColumns.valueList)
+                FROM batch ON CONFLICT (\(EventColumns.keyList)) DO NOTHING)
+            UPDATE counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
+            """, [.integer(batch)]),
+    ]
+
+    /// A scalar subquery looks each row up by the index of events, however many there are.
+    static let clear = [
+        PostgresStatement(
+            """
+            DELETE FROM outbox WHERE (
+                SELECT true FROM events
+                WHERE \(EventColumns.key.map { "events.\($0) = outbox.\($0)" }.joined(separator: " AND ")) LIMIT 1)
+            """)
+    ]
+
+    /// Whether events wait for their numbers.
+    static let isNeeded = PostgresStatement("SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1) AS waiting")
+}
+
+// MARK: - Reading
+
+/// Events found by cursor.
+enum EventSearch {
+    /// The number of an app's last erased event; no row if the app has none.
+    static func erased(_ bundleId: String) -> PostgresStatement {
+        PostgresStatement("SELECT erased_events FROM apps WHERE bundle_id = $1", [.text(bundleId)])
+    }
+
+    /// The last number that was given.
+    static let last = PostgresStatement("SELECT last FROM counter WHERE id = 1")
+
+    static func page(_ bundleId: String, after start: Int64?, limit: Int) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT (SELECT ids[1] FROM customers WHERE customers.number = events.customer LIMIT 1), sequence, bundle_id,
+                   environment, recorded_at, \(EventColumns.valueList)
+            FROM events JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = events.app
+            WHERE bundle_id = $1 AND sequence > coalesce($2::bigint, erased_events) ORDER BY sequence LIMIT $3
+            """, [.text(bundleId), start.parameter, max(0, limit).parameter])
+    }
+
+    static func found(_ rows: PostgresRows) throws -> [(customerId: String?, event: LedgerEvent)] {
+        try rows.map { row in
+            let (id, sequence) = (try row.next(String?.self), try row.next(Int64.self))
+            var event = try row.event()
+            event.cursor = EventCursor(rawValue: "\(sequence)")
+            return (id, event)
+        }
+    }
+
+    /// The oldest events of an app.
+    static func oldest(of app: Int64, limit: Int) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT sequence, recorded_at FROM events WHERE app = $1 ORDER BY sequence LIMIT $2",
+            [.integer(app), max(0, limit).parameter])
+    }
+
+    /// Erases the events of an app up to a number.
+    static func erase(of app: Int64, upTo sequence: Int64) -> [PostgresStatement] {
+        let bounds: [PostgresValue] = [.integer(app), .integer(sequence)]
+        return [
+            PostgresStatement("UPDATE apps SET erased_events = greatest(erased_events, $2) WHERE id = $1", bounds),
+            PostgresStatement("DELETE FROM events WHERE app = $1 AND sequence <= $2", bounds),
+        ]
+    }
+}
+
+extension PostgresRow {
+    fileprivate mutating func event() throws -> LedgerEvent {
+        let (scope, recordedAt) = (try scope(), try next(Timestamp.self))
+        var event = LedgerEvent(try next(), in: scope, at: recordedAt)
+        event.effectiveAt = try next()
+        event.customer = try next(Int64?.self).map { Customer(number: $0, bundleId: scope.bundleId) }
+        (event.originalTransactionId, event.transactionId) = (try next(), try next())
+        (event.productId, event.detail) = (try next(), try next())
+        (event.before, event.after) = (try state(), try state())
+        return event
+    }
+
+    private mutating func state() throws -> ChainState? {
+        let (status, productId) = (try next(SubscriptionState.Status?.self), try next(String?.self))
+        let (until, willRenew) = (try next(Timestamp?.self), try next(Bool?.self))
+        let commitmentWillRenew = try next(Bool?.self)
+        return status.map {
+            ChainState(
+                status: $0, productId: productId, until: until, willRenew: willRenew,
+                commitmentWillRenew: commitmentWillRenew)
+        }
+    }
+}

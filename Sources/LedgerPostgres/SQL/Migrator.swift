@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+/// Brings the tables up to date. Several servers may do so at once: the first one wins, and the others find it done.
+struct Migrator {
+    let pool: ConnectionPool
+
+    /// How often to start again after another server was faster, or held a lock for too long.
+    private static let attempts = 60
+
+    /// - Throws: `LedgerStorageError`: `damaged` if the ledger is of a newer version.
+    func migrate() async throws {
+        for attempt in 1... {
+            do {
+                return try await step()
+            } catch let failure as PostgresFailure where attempt < Self.attempts && failure.isMigrationConflict {
+                continue
+            }
+        }
+    }
+
+    /// - Throws: `LedgerStorageError` unless the ledger is of this version.
+    func requireCurrent() async throws {
+        let version = try await applied()
+        guard version != Schema.migrations.count else { return }
+        throw LedgerStorageError(
+            .readOnly,
+            "The ledger \(version == nil ? "is missing" : "is of an older version"): quittance serve makes it")
+    }
+
+    private func step() async throws {
+        if try await applied() == nil { _ = try await pool.run(.transaction(Self.begin.map { .once($0) })) }
+        for version in (try await applied() ?? 0)..<Schema.migrations.count {
+            let migration = Schema.migrations[version].map { PostgresStatement.once($0) }
+            _ = try await pool.run(.transaction([Self.lockTimeout, Self.advance(from: version)] + migration))
+        }
+    }
+
+    /// The number of migrations that the database has; `nil` if it has no ledger.
+    ///
+    /// - Throws: `LedgerStorageError` if there are more than this version knows.
+    private func applied() async throws -> Int? {
+        let table = try await pool.run(.transaction([.once("SELECT to_regclass('schema_version')::text")]))
+        guard try table.first?.map({ try $0.next(String?.self) }).first ?? nil != nil else { return nil }
+        let rows = try await pool.run(.transaction([.once("SELECT version FROM schema_version")]))
+        let version = try rows.first?.map { try $0.next(Int.self) }.first ?? 0
+        guard version <= Schema.migrations.count else {
+            throw LedgerStorageError(
+                .damaged,
+                "The ledger was written by a newer version of this software: it has \(version) migrations, "
+                    + "and this version knows \(Schema.migrations.count)")
+        }
+        return max(0, version)
+    }
+
+    private static let begin = [
+        "CREATE TABLE IF NOT EXISTS schema_version (id bigint PRIMARY KEY, version bigint NOT NULL)",
+        "INSERT INTO schema_version (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING",
+    ]
+
+    /// A migration gives way to a busy server, and tries again.
+    private static let lockTimeout = PostgresStatement.once("SET LOCAL lock_timeout = '2s'")
+
+    /// Fails with a division by zero if another server was faster.
+    private static func advance(from version: Int) -> PostgresStatement {
+        .once(
+            """
+            UPDATE schema_version SET version = CASE WHEN version = $1::bigint THEN $1::bigint + 1
+                ELSE $1::bigint / (version - version) END
+            """, [.integer(Int64(version))])
+    }
+}
+
+extension PostgresFailure {
+    /// Whether another server was faster, created a table at the same time, or held a lock.
+    fileprivate var isMigrationConflict: Bool {
+        guard case .refused(let state, _) = self else { return isWorthAnotherConnection }
+        return isConflict || isWorthAnotherConnection || ["55P03", "42P07", "42710"].contains(state)
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The tables of a ledger, made by numbered migrations.
+///
+/// A migration is never changed, and within a release it only adds: servers of the version before keep running. Rows of
+/// most tables have a `home`, by which they can be distributed: what is decided about together has the same one. All
+/// texts are compared byte for byte. All integers are `bigint`, see ``PostgresValue``; times are milliseconds since
+/// 1970.
+enum Schema {
+    /// The statements of each migration.
+    static let migrations: [[String]] = [apps + chains + documents + customers + events + others]
+
+    /// Apps and scopes are never deleted, so that servers keep their numbers.
+    private static let apps = [
+        """
+        CREATE TABLE apps (
+            id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            bundle_id text COLLATE "C" NOT NULL UNIQUE,
+            catalogue bytea,
+            erased_events bigint NOT NULL DEFAULT 0)
+        """,
+        """
+        CREATE TABLE scopes (
+            id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            app bigint NOT NULL,
+            environment text COLLATE "C" NOT NULL,
+            UNIQUE (app, environment))
+        """,
+    ]
+
+    /// A chain is one row with a version, which each commit that changes or uses the chain increments. `state` is a
+    /// `ChainRecord` in the form of ``ChainCoding``. A row is never deleted: a late writer would bring it back.
+    /// `transactions` finds the chains of transactions whose id is not the chain's own.
+    private static let chains = [
+        """
+        CREATE TABLE chains (
+            home text COLLATE "C" NOT NULL,
+            scope bigint NOT NULL,
+            version bigint NOT NULL,
+            next_change bigint,
+            state bytea NOT NULL,
+            PRIMARY KEY (home, scope)) WITH (fillfactor = 85)
+        """,
+        "ALTER TABLE chains ALTER state SET STORAGE MAIN",
+        "CREATE INDEX chains_due ON chains (next_change) WHERE next_change IS NOT NULL",
+        """
+        CREATE TABLE transactions (
+            home text COLLATE "C" NOT NULL,
+            scope bigint NOT NULL,
+            chain text COLLATE "C" NOT NULL,
+            PRIMARY KEY (home, scope, chain))
+        """,
+    ]
+
+    /// The date comes first in the key, so that new documents are at the end of the index. `home` follows from the
+    /// document alone: the first chain that it names, or its digest. `chain` is the only chain that it is evidence for;
+    /// if there are several, they are in `mentions`.
+    private static let documents = [
+        """
+        CREATE TABLE documents (
+            signed_date bigint NOT NULL,
+            digest bytea NOT NULL,
+            home text COLLATE "C" NOT NULL,
+            scope bigint NOT NULL,
+            chain text COLLATE "C",
+            kind text COLLATE "C" NOT NULL,
+            received_at bigint NOT NULL,
+            notification_type text,
+            notification_subtype text,
+            notification_uuid text,
+            content bytea NOT NULL,
+            PRIMARY KEY (signed_date, digest, home)) PARTITION BY RANGE (signed_date)
+        """,
+        "CREATE TABLE documents_rest PARTITION OF documents DEFAULT",
+        "CREATE INDEX documents_by_chain ON documents (chain, scope) WHERE chain IS NOT NULL",
+        "CREATE INDEX documents_by_arrival ON documents (received_at)",
+        """
+        CREATE TABLE mentions (
+            home text COLLATE "C" NOT NULL,
+            scope bigint NOT NULL,
+            signed_date bigint NOT NULL,
+            digest bytea NOT NULL,
+            PRIMARY KEY (home, scope, signed_date, digest))
+        """,
+        "CREATE INDEX mentions_by_document ON mentions (signed_date, digest)",
+    ]
+
+    /// Each of a customer's ids has a row with the whole record, so that one look-up finds it; all rows of a customer
+    /// change together. `chains` has the environment and the id of each chain that the customer ever owned: the chains
+    /// themselves say who owns them now.
+    private static let customers = [
+        """
+        CREATE TABLE customers (
+            home text COLLATE "C" NOT NULL,
+            app bigint NOT NULL,
+            version bigint NOT NULL,
+            number bigint NOT NULL,
+            is_established boolean NOT NULL,
+            consented_at bigint,
+            ids text[] NOT NULL,
+            chains text[] NOT NULL,
+            PRIMARY KEY (home, app)) WITH (fillfactor = 90)
+        """,
+        "CREATE INDEX customers_by_number ON customers (number)",
+    ]
+
+    private static let event = """
+        recorded_at bigint NOT NULL,
+        home text COLLATE "C" NOT NULL,
+        source bigint NOT NULL,
+        scope bigint NOT NULL,
+        version bigint NOT NULL,
+        place bigint NOT NULL,
+        kind text NOT NULL,
+        effective_at bigint NOT NULL,
+        customer bigint,
+        original_transaction_id text,
+        transaction_id text,
+        product_id text,
+        detail text,
+        before_status text,
+        before_product_id text,
+        before_until bigint,
+        before_will_renew bigint,
+        before_commitment_will_renew bigint,
+        after_status text,
+        after_product_id text,
+        after_until bigint,
+        after_will_renew bigint,
+        after_commitment_will_renew bigint
+        """
+
+    /// A commit puts its events into the outbox. They become readable when they are numbered, see ``EventSequencer``.
+    private static let events = [
+        """
+        CREATE TABLE outbox (
+        \(event),
+        PRIMARY KEY (recorded_at, home, source, scope, version, place))
+        WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000)
+        """,
+        """
+        CREATE TABLE events (
+        sequence bigint PRIMARY KEY,
+        app bigint NOT NULL,
+        \(event),
+        UNIQUE (recorded_at, home, source, scope, version, place))
+        """,
+        "CREATE INDEX events_by_app ON events (app, sequence)",
+        "CREATE TABLE counter (id bigint PRIMARY KEY, last bigint NOT NULL)",
+        "INSERT INTO counter (id, last) VALUES (1, 0), (2, 0)",
+    ]
+
+    private static let others = [
+        """
+        CREATE TABLE jobs (
+            home text COLLATE "C" NOT NULL,
+            scope bigint NOT NULL,
+            kind text COLLATE "C" NOT NULL,
+            version bigint NOT NULL,
+            due_at bigint NOT NULL,
+            attempts bigint NOT NULL,
+            payload bytea NOT NULL,
+            failure text,
+            PRIMARY KEY (home, scope, kind))
+        """,
+        "CREATE INDEX jobs_due ON jobs (kind, scope, due_at)",
+        """
+        CREATE TABLE api_keys (
+            id text COLLATE "C" PRIMARY KEY,
+            place bigint GENERATED ALWAYS AS IDENTITY,
+            name text NOT NULL,
+            role text NOT NULL,
+            app bigint NOT NULL,
+            secret_hash bytea NOT NULL,
+            created_at bigint NOT NULL,
+            revoked_at bigint)
+        """,
+        "CREATE TABLE proof (id bigint PRIMARY KEY, written bigint NOT NULL)",
+    ]
+}

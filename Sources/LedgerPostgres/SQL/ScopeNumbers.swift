@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// The numbers by which rows name apps, and apps in an environment.
+struct ScopeNumbers: Sendable {
+    private var apps: [String: Int64] = [:]
+    private var scopes: [LedgerScope: Int64] = [:]
+
+    /// The number of an app. No row has 0, which stands for an app that no row names.
+    func app(_ bundleId: String) -> Int64 { apps[bundleId] ?? 0 }
+
+    /// The number of an app in an environment; 0 if no row names it.
+    func scope(_ scope: LedgerScope) -> Int64 { scopes[scope] ?? 0 }
+
+    /// Those that have no number here.
+    func unknown(apps wanted: Set<String>, scopes wantedScopes: Set<LedgerScope>) -> Set<String> {
+        let apps = wanted.filter { self.apps[$0] == nil }
+        return apps.union(wantedScopes.filter { scopes[$0] == nil }.map(\.bundleId))
+    }
+
+    /// Finds the numbers of an app in all environments.
+    static func find(_ bundleId: String) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT apps.id, bundle_id, scopes.id, environment FROM apps LEFT JOIN scopes ON app = apps.id
+            WHERE bundle_id = $1
+            """, [.text(bundleId)])
+    }
+
+    /// Adds an app.
+    static func add(app bundleId: String) -> PostgresStatement {
+        PostgresStatement("INSERT INTO apps (bundle_id) VALUES ($1) ON CONFLICT DO NOTHING", [.text(bundleId)])
+    }
+
+    /// Adds an environment of an app, after the app.
+    static func add(_ scope: LedgerScope) -> PostgresStatement {
+        PostgresStatement(
+            """
+            INSERT INTO scopes (app, environment) SELECT id, $2::text FROM apps WHERE bundle_id = $1
+            ON CONFLICT DO NOTHING
+            """, [.text(scope.bundleId), scope.environment.parameter])
+    }
+
+    /// Learns what ``find(_:)`` returned.
+    mutating func learn(_ rows: PostgresRows) throws {
+        let found = try rows.map { row in
+            (
+                app: try row.next(Int64.self), bundleId: try row.next(String.self),
+                scope: try row.next(Int64?.self), environment: try row.next(Environment?.self)
+            )
+        }
+        for row in found {
+            apps[row.bundleId] = row.app
+            guard let scope = row.scope, let environment = row.environment else { continue }
+            scopes[LedgerScope(bundleId: row.bundleId, environment: environment)] = scope
+        }
+    }
+}

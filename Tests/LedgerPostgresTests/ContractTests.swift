@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import LedgerPostgres
+import PurchaseLedger
+import PurchaseLedgerTesting
+import Testing
+
+/// Tests the PostgreSQL storage against the contract of all storages, on a real server.
+@Suite(.needsPostgres) struct PostgresContractTests {
+    @Test func `two servers on one database meet the contract`() async throws {
+        try await LedgerStorageContract {
+            let database = try TestPostgres.database()
+            return (try await database.storage(), try await database.storage())
+        }.run()
+    }
+}

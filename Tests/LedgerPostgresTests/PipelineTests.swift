@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+import Testing
+
+@testable import LedgerPostgres
+
+/// Tests the pitfalls of pipelines on a real server.
+@Suite(.needsPostgres) struct PipelineTests {
+    private static let clock = ContinuousClock()
+
+    private static func connection(_ database: TestDatabase, named: Bool = true) throws -> PostgresConnection {
+        let options = try PostgresSettings(database.server.address(database.name)).options()
+        return try PostgresConnection(options, usesNames: named, clock: clock)
+    }
+
+    private static var soon: ContinuousClock.Instant { clock.now.advanced(by: .seconds(300)) }
+
+    private static func integers(_ result: Result<[PostgresRows], PostgresFailure>) throws -> [Int64] {
+        try result.get().flatMap { try $0.map { try $0.next(Int64.self) } }
+    }
+
+    @Test(arguments: [true, false]) func `both sides send much more than any buffer holds`(named: Bool) throws {
+        let connection = try Self.connection(try TestPostgres.database(), named: named)
+        let large = [UInt8](repeating: 7, count: 1 << 20)
+        let requests = (0..<40).map { number in
+            PostgresRequest.transaction([
+                PostgresStatement("SELECT $1::bytea, $2::bigint", [.bytes(large), .integer(number)])
+            ])
+        }
+        let results = connection.run(requests, deadline: Self.soon)
+        for (number, result) in results.enumerated() {
+            #expect(try result.get().first?.rows == [[.bytes(large), .integer(Int64(number))]])
+        }
+    }
+
+    @Test(arguments: [true, false]) func `the error of one request changes no other`(named: Bool) throws {
+        let connection = try Self.connection(try TestPostgres.database(), named: named)
+        let texts = ["SELECT 1::bigint", "SELECT 1::bigint / 0", "SELECT 2::bigint", "no SQL", "SELECT 3::bigint"]
+        let requests = texts.map { PostgresRequest.transaction([PostgresStatement($0)]) }
+        for _ in 0..<2 {
+            let results = connection.run(requests, deadline: Self.soon)
+            #expect(results.map { try? Self.integers($0) } == [[1], nil, [2], nil, [3]])
+            #expect(connection.isUsable)
+        }
+    }
+
+    @Test func `a transaction that fails leaves nothing, and its connection usable`() async throws {
+        let database = try TestPostgres.database()
+        try database.psql("CREATE TABLE t (a bigint PRIMARY KEY)")
+        let connection = try Self.connection(database)
+        let insert = { PostgresStatement("INSERT INTO t (a) VALUES ($1)", [.integer($0)]) }
+        let results = connection.run([.transaction([insert(1), insert(1), insert(2)])], deadline: Self.soon)
+        guard case .failure(let failure) = results[0] else { throw LedgerStorageError(.unavailable, "\(results)") }
+        #expect(failure.isConflict)
+        #expect(connection.isUsable)
+        #expect(try database.psql("SELECT count(*) FROM t") == "0")
+        _ = try connection.run([.transaction([insert(1), insert(2)])], deadline: Self.soon)[0].get()
+        #expect(try database.psql("SELECT count(*) FROM t") == "2")
+    }
+
+    @Test func `requests after a transaction that failed do not run`() throws {
+        let database = try TestPostgres.database()
+        try database.psql("CREATE TABLE t (a bigint PRIMARY KEY)")
+        let connection = try Self.connection(database)
+        let insert = { PostgresStatement("INSERT INTO t (a) VALUES ($1)", [.integer($0)]) }
+        let requests = [[insert(1), insert(1)], [insert(2), insert(3)], [insert(4)]].map {
+            PostgresRequest.transaction($0)
+        }
+        let states = connection.run(requests, deadline: Self.soon).map { result in
+            if case .failure(.refused(let state, _)) = result { state } else { "" }
+        }
+        #expect(states == ["23505", "25P02", "25P02"])
+        #expect(try database.psql("SELECT count(*) FROM t") == "0")
+        #expect(connection.isUsable)
+    }
+
+    @Test func `requests that are sent together are answered each, also after one that failed`() async throws {
+        let database = try TestPostgres.database()
+        try database.psql("CREATE TABLE t (a bigint PRIMARY KEY)")
+        var settings = PostgresSettings(database.server.address(database.name))
+        settings.connections = 1
+        let pool = try ConnectionPool(settings, clock: Self.clock)
+        let inserted = await withTaskGroup(of: Bool.self) { group in
+            for number in 0..<60 as Range<Int64> {
+                let insert = PostgresStatement("INSERT INTO t (a) VALUES ($1)", [.integer(number / 2)])
+                let look = PostgresStatement("SELECT $1::bigint", [.integer(number)])
+                group.addTask { (try? await pool.run(.transaction([insert, look]))) != nil }
+            }
+            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        #expect(inserted == 30)
+        #expect(try database.psql("SELECT count(*) FROM t") == "30")
+    }
+
+    @Test func `a server that does not answer is given up at the deadline`() throws {
+        let connection = try Self.connection(try TestPostgres.database())
+        let sleep = PostgresRequest.transaction([PostgresStatement("SELECT pg_sleep(3600)::text")])
+        let results = connection.run([sleep], deadline: Self.clock.now.advanced(by: .milliseconds(100)))
+        guard case .failure(.lost) = results[0] else { throw LedgerStorageError(.unavailable, "\(results)") }
+        #expect(!connection.isUsable)
+    }
+
+    @Test func `texts and lists come back as they were`() throws {
+        let connection = try Self.connection(try TestPostgres.database())
+        let texts = ["", "\u{0}", "a\u{0}\u{1}0b", "NULL", "{\"}", "é😀"]
+        let values: [PostgresValue] = texts.map { .text($0) } + [.texts(texts), .texts([]), .null, .bytes([])]
+        let types = texts.map { _ in "text" } + ["text[]", "text[]", "bigint", "bytea"]
+        let columns = types.enumerated().map { "$\($0 + 1)::\($1)" }.joined(separator: ", ")
+        let result = connection.run(
+            [.transaction([PostgresStatement("SELECT \(columns)", values)])], deadline: Self.soon)
+        #expect(try result[0].get().first?.rows == [values])
+    }
+
+    @Test func `statements that were prepared before the tables changed are prepared again`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage { $0.connections = 1 }
+        try await storage.proveWritable()
+        _ = try await storage.apiKeys()
+        try database.psql("ALTER TABLE api_keys ALTER created_at TYPE int")
+        #expect(try await storage.apiKeys() == [])
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Testing
+
+@testable import LedgerPostgres
+
+/// Tests which connections are allowed without a verified certificate.
+@Suite struct SettingsTests {
+    @Test(
+        arguments: [
+            ("", nil), ("host=/run/postgresql dbname=a", nil), ("postgresql:///a", nil), ("host=localhost", nil),
+            ("postgresql://127.0.0.1,localhost:5433/a", nil), ("host=::1 sslmode=disable", nil),
+            ("host=db.example", "verify-full"), ("postgresql://u@10.0.0.1/a", "verify-full"),
+            ("postgresql://localhost,db.example/a", "verify-full"),
+            ("host=db.example sslmode=verify-full", "verify-full"), ("host=localhost hostaddr=10.0.0.1", "verify-full"),
+            ("host=127.0.0.1.example.com", "verify-full"), ("service=main", "verify-full"),
+            ("host=db.example sslmode=require", "refused"), ("postgresql://db.example/a?sslmode=disable", "refused"),
+            ("host=localhost,db.example sslmode=prefer", "refused"), ("nonsense", "refused"), ("a=b", "refused"),
+        ] as [(String, String?)])
+    func `a host that is not this machine needs a verified certificate`(address: String, mode: String?) {
+        let options = try? PostgresSettings(address).options()
+        #expect((options == nil ? "refused" : options?.last { $0.name == "sslmode" }?.value) == mode)
+    }
+
+    @Test func `an address that is not understood is not repeated, since it may have a password`() {
+        #expect {
+            try PostgresSettings("postgresql://u:secret@[/a").options()
+        } throws: { error in
+            !"\(error)".contains("secret")
+        }
+    }
+
+    @Test func `a parameter of the address replaces the default of the program`() throws {
+        let names = try PostgresSettings("connect_timeout=30").options().map(\.name)
+        let (ours, theirs) = (names.firstIndex(of: "connect_timeout"), names.firstIndex(of: "dbname"))
+        #expect(try #require(ours) < #require(theirs))
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Synchronization
+import Testing
+
+@testable import LedgerPostgres
+
+/// Tests what several servers on one database must bear.
+@Suite(.needsPostgres) struct TroubleTests {
+    private static let scope = LedgerScope(bundleId: "com.example", environment: .production)
+
+    private static func key(_ number: Int) -> ChainKey { ChainKey("\(2_000_000_000 + number)", in: scope) }
+
+    /// Adds a document, an event and an entry in a chain; the decision is the same if it is made again.
+    private static func add(_ number: Int, to chain: Int, through storage: PostgresLedgerStorage) async throws {
+        let evidence = Evidence(.receipt, Array("\(number)".utf8), scope, nil) { _ in ([], []) }
+        let query = LedgerQuery {
+            ($0.chains, $0.names) = ([key(chain)], [evidence.provenance])
+        }
+        let time = Timestamp(milliseconds: Int64(number))
+        try await storage.commit(query) { snapshot in
+            var changes = LedgerChanges()
+            guard !snapshot.names.contains(evidence.provenance) else { return .commit(changes, ()) }
+            var record = snapshot.chains[key(chain)] ?? ChainRecord(key(chain))
+            record.ownerChanges.append(time)
+            let place = record.ownerChanges.count
+            changes.chains = [record]
+            changes.documents = [NewDocument(evidence, for: [key(chain)], receivedAt: time)]
+            changes.events = [
+                LedgerEvent(
+                    .purchased, in: scope, at: Timestamp(milliseconds: 0),
+                    originalTransactionId: key(chain).originalTransactionId, detail: "\(place)")
+            ]
+            return .commit(changes, ())
+        }
+    }
+
+    /// Three servers write to four chains while all connections are cut again and again, also during their commits, and
+    /// five readers follow.
+    @Test func `nothing acknowledged is lost or doubled, and no reader skips an event`() async throws {
+        let database = try TestPostgres.database()
+        var servers: [PostgresLedgerStorage] = []
+        for _ in 0..<3 { servers.append(try await database.storage { $0.connections = 3 }) }
+        let (all, progress) = (servers, Progress())
+        let feeds = try await withThrowingTaskGroup(of: [LedgerEvent].self) { group in
+            for reader in 0..<5 {
+                group.addTask { try await Self.follow(all[reader % 3]) { progress.isOver.withLock { $0 } } }
+            }
+            await withTaskGroup(of: Void.self) { writers in
+                for number in 0..<240 {
+                    writers.addTask {
+                        guard (try? await Self.add(number, to: number % 4, through: all[number % 3])) != nil else {
+                            return
+                        }
+                        _ = progress.acknowledged.withLock { $0.insert(number) }
+                    }
+                }
+                writers.addTask {
+                    for _ in 0..<10 {
+                        _ = try? database.psql(
+                            """
+                            SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                            WHERE datname = current_database() AND pid <> pg_backend_pid()
+                            """)
+                    }
+                }
+            }
+            progress.isOver.withLock { $0 = true }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        let found = try await Self.numbers(in: servers[0])
+        #expect(progress.acknowledged.withLock { $0 }.isSubset(of: found.flatMap { $0 }))
+        #expect(Set(found.flatMap { $0 }).count == found.flatMap { $0 }.count)
+        for feed in feeds {
+            let chains = Dictionary(grouping: feed) { $0.originalTransactionId }
+            for (number, entries) in found.enumerated() {
+                let details = chains[Self.key(number).originalTransactionId]?.map(\.detail) ?? []
+                #expect(details == entries.indices.map { "\($0 + 1)" })
+            }
+        }
+    }
+
+    private final class Progress: Sendable {
+        let isOver = Mutex(false)
+        let acknowledged = Mutex(Set<Int>())
+    }
+
+    private static func numbers(in storage: PostgresLedgerStorage) async throws -> [[Int]] {
+        let keys = (0..<4).map { key($0) }
+        let chains = try await storage.load(LedgerQuery { $0.chains = Set(keys) }).chains
+        return keys.map { chains[$0]?.ownerChanges.map { Int($0.milliseconds) } ?? [] }
+    }
+
+    /// All events, page by page, until the writers are done and no more come. A page that fails is asked for again.
+    private static func follow(
+        _ storage: PostgresLedgerStorage, until isOver: @Sendable () -> Bool
+    ) async throws -> [LedgerEvent] {
+        var (events, cursor) = ([LedgerEvent](), EventCursor?.none)
+        while true {
+            let isLast = isOver()
+            await Task.yield()
+            guard let page = try? await storage.events(of: scope.bundleId, after: cursor, limit: 7) else { continue }
+            events += page.events
+            cursor = page.next
+            if page.events.isEmpty, isLast { return events }
+        }
+    }
+
+    @Test func `many servers that start at once make the tables once`() async throws {
+        let database = try TestPostgres.database()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 {
+                group.addTask { try await database.storage { $0.connections = 1 }.proveWritable() }
+            }
+            try await group.waitForAll()
+        }
+        #expect(try database.psql("SELECT version FROM schema_version") == "\(Schema.migrations.count)")
+    }
+
+    @Test func `a ledger of a newer version is refused, and not changed`() async throws {
+        let database = try TestPostgres.database()
+        _ = try await database.storage()
+        try database.psql("UPDATE schema_version SET version = 99")
+        await #expect {
+            try await database.storage()
+        } throws: { error in
+            let error = error as? LedgerStorageError
+            return error?.code == .damaged && error?.message.contains("newer version") == true
+        }
+        #expect(try database.psql("SELECT version FROM schema_version") == "99")
+    }
+
+    @Test func `a ledger that is missing or older is made only if that is wanted`() async throws {
+        let database = try TestPostgres.database()
+        func expectRefusal() async {
+            await #expect {
+                try await database.storage(upgrades: false)
+            } throws: { error in
+                (error as? LedgerStorageError)?.code == .readOnly
+            }
+        }
+        await expectRefusal()
+        #expect(try database.psql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == "0")
+        _ = try await database.storage()
+        #expect(try await database.storage(upgrades: false).apiKeys() == [])
+        try database.psql("UPDATE schema_version SET version = 0")
+        await expectRefusal()
+    }
+
+    @Test func `a commit with a warning is not acknowledged`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        // PostgreSQL warns if the wait for a standby was cancelled. A deferred trigger warns at the same place.
+        try database.psql(
+            """
+            CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN RAISE WARNING 'no standby'; RETURN NULL; END $$;
+            CREATE CONSTRAINT TRIGGER warn AFTER INSERT ON chains DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION warn()
+            """)
+        await #expect(throws: LedgerStorageError.self) { try await Self.add(1, to: 1, through: storage) }
+    }
+
+    @Test func `a database that is away is reported as unavailable`() async throws {
+        let settings = PostgresSettings("host=/nonexistent dbname=a")
+        await #expect {
+            _ = try await PostgresLedgerStorage(
+                settings, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
+        } throws: { error in
+            (error as? LedgerStorageError)?.code == .unavailable
+        }
+    }
+}
