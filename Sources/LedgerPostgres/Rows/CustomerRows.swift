@@ -5,7 +5,8 @@ import PurchaseLedger
 // Customers: a row for each of their ids.
 
 extension LoadPlan {
-    private static let columns = "SELECT home, version, number, is_established, consented_at, ids, chains FROM customers"
+    private static let columns =
+        "SELECT home, version, number, is_established, consented_at, ids, chains FROM customers"
 
     mutating func load(_ id: CustomerID) {
         add(
