@@ -62,6 +62,12 @@ extension Composition {
         return try opening(path) { try SQLiteLedgerStorage(reading: path) }
     }
 
+    /// Throws if the ledger is in a file that does not exist.
+    func requireLedger() throws {
+        if case .postgresql = configuration.database { return }
+        _ = try existingLedger()
+    }
+
     /// The path of the ledger, whose file must exist.
     func existingLedger() throws -> String {
         let path = try ledgerPath()

@@ -47,7 +47,7 @@ import Testing
         let storage = try SQLiteLedgerStorage(path: folder.path())
         // Large enough for a copy in several steps.
         let filler = [UInt8](repeating: 7, count: 200_000)
-        try await storage.store((0..<80).map { .unverified(Array("\($0)".utf8) + filler) })
+        try await storage.store((0..<120).map { .unverified(Array("\($0)".utf8) + filler) })
         let writer = Writer()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -79,7 +79,7 @@ import Testing
                 #expect(try SQLiteLedgerBackup.faults(path, documents: count) == [])
                 let found = try await Self.documents(of: path)
                 #expect(found.count == count)
-                let small = found.dropFirst(80).map { String(decoding: $0, as: UTF8.self) }
+                let small = found.dropFirst(120).map { String(decoding: $0, as: UTF8.self) }
                 #expect(small.count >= 2 * before && small.count % 2 == 0)
                 #expect(small == (0..<small.count).map { "\($0 / 2) \($0 % 2)" })
             }

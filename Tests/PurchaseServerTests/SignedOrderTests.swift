@@ -115,7 +115,7 @@ import Testing
         #expect(types.count >= 20)
         #expect(ties >= 20)
         #expect(groups == ["21000001", "21000002"])
-        // None of these histories ends in a grace period, the only time at which its ledger shows one; FeedTests has it.
+        // None of these histories ends in a grace period, and only then does its ledger show one; FeedTests has it.
         #expect(statuses.isSuperset(of: Set(SubscriptionState.Status.allCases).subtracting([.billingGrace])))
     }
 

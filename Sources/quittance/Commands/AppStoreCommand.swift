@@ -4,7 +4,6 @@ import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
-import LedgerSQLite
 import PurchaseLedger
 import PurchaseServer
 import Reconciliation
@@ -50,7 +49,7 @@ struct AppStoreCommand: AsyncParsableCommand {
                 bundleId: try composition.configuration.bundleId(bundleId), environment: environment ?? .production)
             let signing = try composition.signing()
             try await composition.takeSimulatorTime(composition.logger())
-            let storage = try composition.storage()
+            let storage = try await composition.openStorage()
             defer { try? storage.close() }
             var service = composition.service(storage, try composition.verifier())
             service.signing = signing

@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import ArgumentParser
-import LedgerSQLite
 import PurchaseLedger
 import PurchaseServer
 import Reconciliation
@@ -61,11 +60,11 @@ struct BackfillCommand: AsyncParsableCommand {
         guard signing.key(of: app) != nil else {
             throw ValidationError("The App Store answers only with a key: add inAppPurchaseKey to \(app).")
         }
-        _ = try composition.existingLedger()
+        try composition.requireLedger()
         let list = try BackfillList(file, done: donePath.map { try DoneFile($0, isChanged: !dryRun) })
         guard !dryRun else { return try BackfillPlan(share: share).print(list) }
         try await composition.takeSimulatorTime(composition.logger())
-        let storage = try composition.storage()
+        let storage = try await composition.openStorage()
         var service = composition.service(storage, try composition.verifier())
         service.signing = signing
         let reconcilers = composition.questions(service, share: share).reconcilers

@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import ArgumentParser
-import LedgerSQLite
 import PurchaseLedger
 
 /// `quittance jobs`: what a ledger still has to do, and what could not be done.
@@ -11,8 +10,8 @@ struct Jobs: AsyncParsableCommand {
         abstract: "List what a server still has to ask or do, and retry what failed.",
         discussion: """
             A job waits until it is due. Then a running server does it, and tries again later if it fails. Kinds: \
-            notificationHistory, customerHistory, subscriptionStatus, and parkedDocument for a notification that is \
-            not valid (docs/reconciliation.md).
+            notificationHistory, customerHistory, consumption, subscriptionStatus, and parkedDocument for a \
+            notification that is not valid (docs/reconciliation.md).
 
               quittance jobs --failed --config quittance.json
               quittance jobs retry --kind parkedDocument --config quittance.json
@@ -66,7 +65,7 @@ struct Jobs: AsyncParsableCommand {
         var json = false
 
         func run() async throws {
-            let storage = try options.composition().storageForReading()
+            let storage = try await options.composition().openStorage(isReadOnly: true)
             defer { try? storage.close() }
             var (count, failed) = (0, 0)
             try await filter.forEach(in: Ledger(storage: storage)) { job in
@@ -98,7 +97,7 @@ struct Jobs: AsyncParsableCommand {
         func run() async throws {
             var composition = try options.composition()
             try await composition.takeSimulatorTime(composition.logger())
-            let storage = try composition.storage()
+            let storage = try await composition.openStorage()
             defer { try? storage.close() }
             let (ledger, now) = (Ledger(storage: storage), composition.now())
             var count = 0
