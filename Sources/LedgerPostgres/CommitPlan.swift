@@ -64,7 +64,7 @@ struct CommitPlan {
 }
 
 extension LedgerChanges {
-    /// The chains whose version the commit increments, also where only their documents or events change.
+    /// The chains whose version the commit increments, also if only their documents or events change.
     var touchedChains: Set<ChainKey> {
         var keys = Set(chains.map(\.key)).union(erasedChains).union(movedEvidence.keys).union(movedEvidence.values)
         for document in documents { keys.formUnion(document.chains) }

@@ -103,7 +103,7 @@ extension PostgresLedgerStorage {
             } catch let failure as PostgresFailure
                 where failure.isWorthAnotherConnection && losses < Self.mostLosses
             {
-                // It was committed or not. What is loaded now tells the decision.
+                // It was committed or not. The next decision sees which.
                 losses += 1
             }
         }

@@ -147,7 +147,7 @@ struct AppStoreCommand: AsyncParsableCommand {
 
     struct Extend: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Extend the renewal date of a subscription. Nobody can undo it.",
+            abstract: "Extend the renewal date of a subscription. It cannot be undone.",
             discussion: "  quittance app-store extend 410000000000001 --days 7 --reason 3 --config quittance.json")
 
         @Argument(help: "The subscription's originalTransactionId.")
@@ -168,9 +168,9 @@ struct AppStoreCommand: AsyncParsableCommand {
 
     struct ExtendAll: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Extend the renewal dates of all active subscribers of a product. Nobody can undo it.",
+            abstract: "Extend the renewal dates of all active subscribers of a product. It cannot be undone.",
             discussion: """
-                It takes hours or days; quittance app-store extension-status tells how far it is.
+                It takes hours or days; quittance app-store extension-status shows how far it is.
 
                   quittance app-store extend-all com.example.notes.pro --days 2 --reason 3 --config quittance.json
                 """)

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What was sent, and what was answered so far.
+struct Exchange {
+    /// What the next result is an answer to.
+    enum Expected {
+        case prepared(String)
+        /// A statement of a request.
+        case statement(Int, String, commits: Bool)
+        case rollback
+        case sync
+    }
+
+    var expected: [Expected] = []
+    private var place = 0
+    private var rows: [[PostgresRows]]
+    private var failures: [PostgresFailure?]
+    /// Why statements could not be prepared. What uses them then fails with an error that says nothing.
+    private var unprepared: [String: PostgresFailure] = [:]
+    /// Whether the last result was the end of a statement.
+    private var isBetween = false
+
+    init(count: Int) {
+        rows = Array(repeating: [], count: count)
+        failures = Array(repeating: nil, count: count)
+    }
+
+    var isComplete: Bool { place == expected.count }
+
+    var current: Expected? { place < expected.count ? expected[place] : nil }
+
+    /// - Returns: False if no statement has begun, so that this would go on for ever.
+    mutating func endStatement() -> Bool {
+        guard !isBetween else { return false }
+        isBetween = true
+        if case .sync = current {} else { place += 1 }
+        return true
+    }
+
+    mutating func endRequest() {
+        isBetween = false
+        // Statements that libpq reported no result for were not run.
+        while let current {
+            place += 1
+            if case .sync = current { return }
+        }
+    }
+
+    mutating func add(_ found: PostgresRows, _ warning: String?) {
+        isBetween = false
+        guard case .statement(let number, _, let commits) = current else { return }
+        rows[number].append(found)
+        if commits, let warning { failures[number] = .unconfirmed(warning) }
+    }
+
+    /// Notes that a statement did not run, since one before it failed.
+    mutating func skip() { isBetween = false }
+
+    mutating func refuse(_ failure: PostgresFailure) {
+        isBetween = false
+        switch current {
+        case .statement(let number, let sql, _): failures[number] = failures[number] ?? unprepared[sql] ?? failure
+        case .prepared(let sql): unprepared[sql] = failure
+        case .rollback, .sync, nil: break
+        }
+    }
+
+    /// Fails the requests that have no complete answer yet.
+    mutating func fail(_ failure: PostgresFailure) {
+        var open = Set(failures.indices.filter { rows[$0].isEmpty })
+        for case .statement(let number, _, _) in expected.dropFirst(place) { open.insert(number) }
+        for number in open { failures[number] = failures[number] ?? failure }
+    }
+
+    func results(_ requests: [PostgresRequest]) -> [Result<[PostgresRows], PostgresFailure>] {
+        zip(requests, zip(rows, failures)).map { request, answer in
+            if let failure = answer.1 { return .failure(failure) }
+            guard answer.0.count == request.statements.count else { return .failure(.lost("An answer is missing")) }
+            return .success(request.answers(answer.0))
+        }
+    }
+}
