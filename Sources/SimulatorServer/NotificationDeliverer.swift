@@ -6,7 +6,7 @@ import AsyncHTTPClient
 import Logging
 package import NIOCore
 import NIOHTTP1
-package import ServiceLifecycle
+import ServiceLifecycle
 
 /// Moves the virtual clock, and sends the notifications of an environment that are due, as Apple's servers do: POST,
 /// JSON, 200 to 206 is a success.
