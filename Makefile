@@ -52,9 +52,9 @@ load: setup
 rulebook: setup-tests
 	QUITTANCE_SOAK=1 QUITTANCE_SEED=$(SEED) swift test --filter RuleBookTests
 
-# Kills a server 200 times under load: some minutes in release.
+# Kills a server 200 times under load, and at moments of a customer's life that a seed chooses: some minutes in release.
 kill: setup-tests
-	QUITTANCE_SOAK=1 swift test -c release --filter KillTests
+	QUITTANCE_SOAK=1 swift test -c release --filter 'KillTests|KilledSimulationTests'
 
 # Runs the suite under the address sanitizer, then under the thread sanitizer. The leak sanitizer is off: it does not
 # recognise pointers in which Swift sets bits, and reports what globals hold as lost.

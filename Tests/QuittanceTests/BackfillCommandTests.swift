@@ -56,6 +56,14 @@ import Testing
             return list
         }
 
+        /// Of how many of these purchases the ledger has a chain.
+        func known(_ ids: [String]) async throws -> Int {
+            let storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("l.sqlite").path)
+            defer { try? storage.close() }
+            let scope = LedgerScope(bundleId: simulator.fact("bundleId"), environment: .production)
+            return try await Ledger(storage: storage).chains(ids.map { ChainKey($0, in: scope) }).count
+        }
+
         /// Of how many customers the ledger has two periods or more.
         func complete() async throws -> Int {
             let storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("l.sqlite").path)
@@ -133,6 +141,91 @@ import Testing
             #expect(!Self.exists(done))
             #expect(try await shop.complete() == 9)
             #expect(try shop.run(["check"]).status == 0)
+        }
+    }
+
+    @Test func `a server that is killed in the middle of a backfill of one customer completes it when asked again`()
+        async throws
+    {
+        try await Self.withShop(customers: 1) { shop in
+            let (name, id) = ("c0", shop.customers[0].id)
+            // Ten pages.
+            let coins = shop.simulator.fact("bundleId") + ".coins"
+            var all: [String] = [id]
+            for _ in 0..<180 {
+                let bought = try await shop.simulator.command(
+                    "/customers/\(name)/buy", #"{"product": "\#(coins)"}"#)
+                all.append(try #require(bought["transactionId"]?.string))
+            }
+            let options = ["--config", shop.config]
+            let created = try CommandLineTests.run(["keys", "create", "--name", "a", "--role", "server"] + options)
+            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let body = #"{"transactionId": "\#(id)"}"#
+            // Some requests stay without an answer, so that the server is still at it when it is killed.
+            try await shop.simulator.command("/faults", #"{"timeouts": 0.3}"#)
+            let killed = try await ServerProcess(options, in: shop.folder)
+            let question = Task { try await killed.send(.POST, "/v1/backfill", body, key: key).status }
+            while try await killed.send(.GET, "/v1/transactions/\(id)", key: key).status != 200 {
+                try await Task.sleep(for: .milliseconds(1))
+            }
+            killed.kill()
+            let answered = try? await question.value
+            let found = try await shop.known(all)
+            print("Killed with \(found) of \(all.count) transactions recorded, answer: \(answered ?? 0)")
+
+            try await shop.simulator.command("/faults", #"{"timeouts": 0}"#)
+            let server = try await ServerProcess(options, in: shop.folder)
+            let (status, answer) = try await server.send(.POST, "/v1/backfill", body, key: key)
+            #expect(status == 200 && answer["complete"] == .bool(true), "\(answer.compactText)")
+            #expect(answer["refused"]?.integer == 0)
+            #expect(try await shop.known(all) == all.count)
+            let again = try await server.send(.POST, "/v1/backfill", body, key: key).json
+            #expect(again["recorded"]?.integer == 0, "\(again.compactText)")
+            let events = try await server.send(.GET, "/v1/events?limit=500", key: key).json["items"]?.array ?? []
+            let starts = events.filter { $0["kind"]?.string == "subscription.started" }
+            #expect(starts.count == 1, "\(starts.map(\.compactText))")
+            #expect(server.terminate() == 0)
+            #expect(try shop.run(["check"]).status == 0)
+            #expect(try shop.run(["rebuild"]).status == 0)
+        }
+    }
+
+    @Test func `however many requests wait for the App Store, a server has eight connections to it, and keeps no more`()
+        async throws
+    {
+        try await Self.withShop(customers: 40) { shop in
+            let options = ["--config", shop.config]
+            let created = try CommandLineTests.run(["keys", "create", "--name", "a", "--role", "server"] + options)
+            let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let server = try await ServerProcess(options, in: shop.folder)
+            let address = shop.simulator.fact("production")
+            let port = try #require(address.split(separator: ":").last.flatMap { Int($0) })
+            let before = try server.sockets(to: port)
+            var (most, mostSockets) = (0, 0)
+            for _ in 0..<3 {
+                let (connections, sockets) = try await withThrowingTaskGroup(of: Int.self) { group in
+                    for id in shop.customers.map(\.id) {
+                        let body = #"{"transactionId": "\#(id)"}"#
+                        group.addTask { try await server.send(.POST, "/v1/backfill", body, key: key).status }
+                    }
+                    var (connections, sockets) = (0, 0)
+                    while let status = try await group.next() {
+                        #expect(status == 200)
+                        let open = try server.sockets(to: port)
+                        (connections, sockets) = (max(connections, open.connections), max(sockets, open.all))
+                    }
+                    return (connections, sockets)
+                }
+                (most, mostSockets) = (max(most, connections), max(mostSockets, sockets))
+            }
+            let after = try server.sockets(to: port)
+            print("Connections out: \(before.connections), \(most) at most, \(after.connections) at the end")
+            print("Sockets: \(before.all), at most \(mostSockets), \(after.all) at the end")
+            #expect(most > 0 && most <= 8)
+            #expect(after.connections <= 8)
+            // Eight more for the test's own requests, eight for the sandbox, and one or two for the simulator's clock.
+            #expect(mostSockets <= before.all + 26 && after.all <= before.all + 26)
+            #expect(server.terminate() == 0)
         }
     }
 

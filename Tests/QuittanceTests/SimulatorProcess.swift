@@ -44,13 +44,28 @@ final class SimulatorProcess: Sendable {
 
     @discardableResult
     func command(_ path: String, _ body: String = "{}") async throws -> JSONValue {
+        let (isDone, json) = try await attempt(path, body)
+        #expect(isDone, "\(json.compactText)")
+        return json
+    }
+
+    /// Sends a command that may be impossible. Returns whether it was done, and the answer.
+    func attempt(_ path: String, _ body: String = "{}") async throws -> (isDone: Bool, answer: JSONValue) {
         var request = HTTPClientRequest(url: fact("control") + path)
         request.method = .POST
         request.body = .bytes(ByteBuffer(string: body))
+        return try await Self.answer(to: request)
+    }
+
+    /// What a command that only shows something answers.
+    func get(_ path: String) async throws -> JSONValue {
+        try await Self.answer(to: HTTPClientRequest(url: fact("control") + path)).answer
+    }
+
+    private static func answer(to request: HTTPClientRequest) async throws -> (isDone: Bool, answer: JSONValue) {
         let response = try await HTTPClient.shared.execute(request, timeout: .hours(1))
-        let json = try JSONValue(parsing: try await response.body.collect(upTo: 1 << 20).readableBytesView)
-        #expect(response.status == .ok, "\(json.compactText)")
-        return json
+        let body = try await response.body.collect(upTo: 16 << 20)
+        return (response.status == .ok, try JSONValue(parsing: body.readableBytesView))
     }
 
     func terminate() -> Int32 {

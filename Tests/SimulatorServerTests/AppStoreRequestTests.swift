@@ -85,17 +85,68 @@ import Testing
         }
     }
 
-    @Test func `messages are configured over HTTP`() async throws {
+    /// The beginning of a PNG of 3,840 by 2,160 without transparency, of which the simulator reads no more.
+    private static let image: [UInt8] =
+        [0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10, 0, 0, 0, 13] + Array("IHDR".utf8)
+        + [0, 0, 0x0f, 0, 0, 0, 0x08, 0x70, 8, 2, 0, 0, 0, 0, 0, 0, 0]
+
+    @Test func `images, messages and the default message are configured over HTTP, and deleted`() async throws {
         try await RunningSimulator.run { simulator in
             let (_, client) = try Self.reconciler(simulator)
-            let message = "6a1f8f0e-0c0f-4f0e-8a57-2c8f4c9d1e02"
+            func send<Answer>(_ endpoint: Endpoint<Answer>) async throws -> Answer {
+                try await client.send(endpoint, to: .sandbox, within: Self.limit)
+            }
+            let (picture, message) = ("6a1f8f0e-0c0f-4f0e-8a57-2c8f4c9d1e03", "6a1f8f0e-0c0f-4f0e-8a57-2c8f4c9d1e02")
+            try await send(.uploadImage(Self.image, as: picture, size: .fullSize))
+            let images = try await send(.images).imageIdentifiers ?? []
+            #expect(images.map(\.imageIdentifier) == [picture])
+            #expect(images.first?.imageState?.known == .approved)
             var body = UploadMessageRequestBody()
             (body.header, body.body) = ("Stay", "A month for free")
-            try await client.send(.uploadMessage(body, as: message), to: .sandbox, within: Self.limit)
-            let messages = try await client.send(.messages, to: .sandbox, within: Self.limit)
-            #expect(messages.messageIdentifiers?.map(\.messageIdentifier) == [message])
-            try await client.send(.deleteMessage(message), to: .sandbox, within: Self.limit)
-            #expect(try await client.send(.images, to: .sandbox, within: Self.limit).imageIdentifiers?.isEmpty ?? true)
+            var shown = UploadMessageRequestBody.MessageImage()
+            (shown.imageIdentifier, shown.altText) = (picture, "A view")
+            body.image = shown
+            try await send(.uploadMessage(body, as: message))
+            #expect(try await send(.messages).messageIdentifiers?.map(\.messageIdentifier) == [message])
+
+            let product = "com.example.pro.monthly"
+            var configuration = DefaultConfiguration()
+            configuration.messageIdentifier = message
+            try await send(.configureDefaultMessage(configuration, of: product, in: "en-US"))
+            #expect(try await send(.defaultMessage(of: product, in: "en-US")).messageIdentifier == message)
+            try await send(.deleteDefaultMessage(of: product, in: "en-US"))
+            await #expect(throws: AppStoreAPIError.self) {
+                _ = try await send(.defaultMessage(of: product, in: "en-US"))
+            }
+            try await send(.deleteMessage(message))
+            try await send(.deleteImage(picture))
+            #expect(try await send(.messages).messageIdentifiers?.isEmpty ?? true)
+            #expect(try await send(.images).imageIdentifiers?.isEmpty ?? true)
+        }
+    }
+
+    @Test func `the URL of retention messages is configured, tested and deleted over HTTP`() async throws {
+        try await RunningSimulator.run { simulator in
+            try await simulator.command("/customers", #"{"name":"anna","environment":"Sandbox"}"#)
+            let bought = try await simulator.command(
+                "/customers/anna/buy", #"{"product":"com.example.pro.monthly"}"#)
+            let (_, client) = try Self.reconciler(simulator)
+            func send<Answer>(_ endpoint: Endpoint<Answer>) async throws -> Answer {
+                try await client.send(endpoint, to: .sandbox, within: Self.limit)
+            }
+            var url = RealtimeURL()
+            url.realtimeURL = "https://example.com/retention"
+            try await send(.configureRealtimeURL(url))
+            #expect(try await send(.realtimeURL).realtimeURL == url.realtimeURL)
+            var request = PerformanceTestRequest()
+            request.originalTransactionId = try #require(bought["transactionId"]?.string)
+            let test = try #require(try await send(.startPerformanceTest(request)).requestId)
+            #expect(try await send(.performanceTestResult(test)).result?.known == .pending)
+            try await simulator.command("/clock/advance", #"{"hours":1}"#)
+            let result = try await send(.performanceTestResult(test))
+            #expect(result.result?.known == .pass && result.target == url.realtimeURL)
+            try await send(.deleteRealtimeURL)
+            await #expect(throws: AppStoreAPIError.self) { _ = try await send(.realtimeURL) }
         }
     }
 }
