@@ -95,13 +95,15 @@ check: test test-release lint consumer docs
 # Measures verification relative to the raw cost of its signature checks, and prints a table of what is required. Receipts
 # need ../shared/data. Then measures the server on this machine: notification intake relative to verification alone, and
 # entitlement reads with 5 million stored transactions relative to /health/live. The first run fills that ledger, which
-# takes ten minutes and 2 GB in Benchmarks/.build; TRANSACTIONS=500000 uses fewer. Last it measures
+# takes ten minutes and 2 GB in Benchmarks/.build; TRANSACTIONS=500000 uses fewer. Then it measures the ledger in PostgreSQL
+# relative to pgbench, on a server of its own. Last it measures
 # quittance verify with 100,000 lines relative to the library.
 bench: setup
 	cd Benchmarks && swift package --disable-sandbox benchmark --target Verification --format jmh --path .build --no-progress
 	cd Benchmarks && swift run -c release RatioTable .build/Current_run.jmh.json
 	cd Benchmarks && swift run -c release ServerLoad $(TRANSACTIONS)
 	cd Benchmarks && swift run -c release WorldLoad
+	cd Benchmarks && swift run -c release PostgresLoad $(TRANSACTIONS)
 	swift build -c release --product quittance
 	cd Benchmarks && swift run -c release ManyLines "$$(cd .. && swift build -c release --show-bin-path)/quittance"
 

@@ -3,7 +3,7 @@
 
 import PackageDescription
 
-// Limits, ManyLines and ServerLoad use declarations that are `package` in the library, so they count as part of the package beside them.
+// Limits, ManyLines, PostgresLoad and ServerLoad use declarations that are `package` in the library, so they count as part of the package beside them.
 // SwiftPM calls that package by its folder's name.
 let folder = Context.packageDirectory.split(separator: "/").dropLast().last ?? ""
 let packageName = String(folder.lowercased().map { $0.isLetter || $0.isNumber ? $0 : "_" })
@@ -77,6 +77,15 @@ let package = Package(
                 .product(name: "PurchaseLedger", package: "quittance"),
                 .product(name: "PurchaseServer", package: "quittance"),
                 .product(name: "X509", package: "swift-certificates"),
+            ],
+            packageAccess: false, swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "PostgresLoad",
+            dependencies: [
+                .product(name: "AppStoreModel", package: "quittance"),
+                .product(name: "LedgerPostgres", package: "quittance"),
+                .product(name: "PurchaseLedger", package: "quittance"),
             ],
             packageAccess: false, swiftSettings: settings
         ),

@@ -14,31 +14,51 @@ struct CommitPlan {
     let scopes: ScopeNumbers
     /// A number that no other commit has: the version of the rows that it writes.
     let stamp: Int64
-    private(set) var statements: [PostgresStatement] = []
+    /// Whether rows of one table share a statement.
+    private let shares: Bool
+    private var statements: [PostgresStatement] = []
+    /// The last rows, as long as the same is done with each.
+    private var rows: (statement: RowStatement, rows: [[PostgresValue]])?
 
-    init(loaded: LoadedRecords, scopes: ScopeNumbers, stamp: Int64) {
-        (self.loaded, self.scopes, self.stamp) = (loaded, scopes, stamp)
+    private init(_ loaded: LoadedRecords, _ scopes: ScopeNumbers, stamp: Int64, shares: Bool) {
+        (self.loaded, self.scopes, self.stamp, self.shares) = (loaded, scopes, stamp, shares)
     }
 
     mutating func add(_ sql: String, _ parameters: [PostgresValue]) {
+        endRows()
         statements.append(PostgresStatement(sql, parameters))
+    }
+
+    mutating func add(_ statement: RowStatement, _ row: [PostgresValue]) {
+        guard rows?.statement.isSame(as: statement) == true else {
+            endRows()
+            rows = (statement, [row])
+            return
+        }
+        rows?.rows.append(row)
+    }
+
+    private mutating func endRows() {
+        if let rows { statements += rows.statement.statements(rows.rows, shares: shares) }
+        rows = nil
     }
 
     /// The statements for what was decided.
     ///
-    /// - Parameter footprint: What was loaded, also if it does not exist.
+    /// - Parameter shares: Whether rows of one table share a statement.
     static func statements(
-        _ changes: LedgerChanges, _ footprint: Footprint, _ loaded: LoadedRecords, _ scopes: ScopeNumbers,
-        stamp: Int64
+        _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, shares: Bool
     ) throws -> [PostgresStatement] {
-        var plan = CommitPlan(loaded: loaded, scopes: scopes, stamp: stamp)
-        plan.putCustomers(changes, footprint)
+        let (changes, footprint) = (group.changes, group.footprint)
+        var plan = CommitPlan(group.before, scopes, stamp: stamp, shares: shares)
+        plan.putCustomers(group.after.customers, footprint)
         try plan.putChains(changes, footprint)
         plan.putJobs(changes, footprint)
         plan.putCatalogues(changes, footprint)
         try plan.putDocuments(changes)
         plan.append(changes.events)
         for key in changes.apiKeys { plan.put(key) }
+        plan.endRows()
         return plan.statements
     }
 

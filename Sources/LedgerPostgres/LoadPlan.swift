@@ -7,25 +7,59 @@ struct LoadPlan {
     typealias Reader = (_ rows: PostgresRows, _ loaded: inout LoadedRecords) throws -> Void
 
     let scopes: ScopeNumbers
+    /// Whether records of one kind share a statement.
+    let shares: Bool
     private(set) var statements: [PostgresStatement] = []
     private var readers: [Reader] = []
 
-    init(_ footprint: Footprint, _ scopes: ScopeNumbers) {
-        self.scopes = scopes
-        for key in footprint.chains { load(key) }
+    /// - Parameters:
+    ///   - shares: Whether records of one kind share a statement.
+    ///   - joins: Whether customers may be loaded together with their chains.
+    init(_ footprint: Footprint, _ scopes: ScopeNumbers, shares: Bool, joins: Bool) {
+        (self.scopes, self.shares) = (scopes, shares)
+        for (scope, keys) in together(footprint.chains, \.scope) { load(keys, in: scope) }
         for key in footprint.transactions { load(key) }
-        for id in footprint.customers { load(id) }
+        let holders = joins ? footprint.holders : []
+        for (app, ids) in together(holders, \.bundleId) { loadHolders(ids, of: app) }
+        let others = footprint.customers.subtracting(holders)
+        for (app, ids) in together(others, \.bundleId) { load(ids, of: app) }
         for customer in footprint.numbers { load(customer) }
-        for name in footprint.names { look(up: name) }
+        look(up: Array(footprint.names))
         for name in footprint.documents { load(name) }
         for key in footprint.evidence { loadEvidence(for: key) }
         for bundleId in footprint.catalogues { loadCatalogue(of: bundleId) }
         for id in footprint.jobs { load(id) }
     }
 
-    mutating func add(_ sql: String, _ parameters: [PostgresValue], _ read: @escaping Reader) {
-        statements.append(PostgresStatement(sql, parameters))
+    /// The keys that share a statement.
+    private func together<Key, Place: Hashable>(_ keys: Set<Key>, _ place: (Key) -> Place) -> [(Place, [Key])] {
+        guard shares, keys.count > 1 else { return keys.map { (place($0), [$0]) } }
+        return Dictionary(grouping: keys, by: place).map { ($0.key, $0.value) }
+    }
+
+    mutating func add(_ statement: PostgresStatement, _ read: @escaping Reader) {
+        statements.append(statement)
         readers.append(read)
+    }
+
+    mutating func add(_ sql: String, _ parameters: [PostgresValue], _ read: @escaping Reader) {
+        add(PostgresStatement(sql, parameters), read)
+    }
+
+    /// Adds a statement about one or several keys.
+    ///
+    /// - Parameters:
+    ///   - sql: The text up to the column with the keys.
+    ///   - parameters: Its parameters besides.
+    mutating func add(
+        _ sql: String, _ keys: [String], _ parameters: [PostgresValue], _ read: @escaping Reader
+    ) {
+        let place = "$\(parameters.count + 1)"
+        if keys.count == 1 {
+            add("\(sql) = \(place)", parameters + keys.map { .text($0) }, read)
+        } else {
+            add("\(sql) = ANY(\(place)::text[])", parameters + [.texts(keys)], read)
+        }
     }
 
     /// The records in the answers to the statements.

@@ -8,6 +8,8 @@ struct Footprint: Hashable {
     var chains: Set<ChainKey> = []
     var transactions: Set<TransactionKey> = []
     var customers: Set<CustomerID> = []
+    /// Those of ``customers`` to load together with the chains that they may own.
+    var holders: Set<CustomerID> = []
     /// Customers to load by number, with all of their ids.
     var numbers: Set<Customer> = []
     var names: Set<Provenance> = []
@@ -21,6 +23,7 @@ struct Footprint: Hashable {
     init(_ query: LedgerQuery) {
         chains = query.chains.union(query.evidence)
         (transactions, customers) = (query.transactions, query.customers)
+        if !query.holdings.isEmpty { holders = query.customers }
         (names, documents) = (query.names, query.documents)
         (evidence, catalogues, jobs) = (query.evidence, query.catalogues, query.jobs)
     }
@@ -30,6 +33,7 @@ struct Footprint: Hashable {
         all.chains.formUnion(other.chains)
         all.transactions.formUnion(other.transactions)
         all.customers.formUnion(other.customers)
+        all.holders.formUnion(other.holders)
         all.numbers.formUnion(other.numbers)
         all.names.formUnion(other.names)
         all.documents.formUnion(other.documents)
@@ -37,6 +41,14 @@ struct Footprint: Hashable {
         all.catalogues.formUnion(other.catalogues)
         all.jobs.formUnion(other.jobs)
         return all
+    }
+
+    func contains(_ other: Footprint) -> Bool {
+        other.chains.isSubset(of: chains) && other.transactions.isSubset(of: transactions)
+            && other.customers.isSubset(of: customers) && other.holders.isSubset(of: holders)
+            && other.numbers.isSubset(of: numbers) && other.names.isSubset(of: names)
+            && other.documents.isSubset(of: documents) && other.evidence.isSubset(of: evidence)
+            && other.catalogues.isSubset(of: catalogues) && other.jobs.isSubset(of: jobs)
     }
 
     /// The apps and environments of all records.

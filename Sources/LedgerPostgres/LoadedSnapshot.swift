@@ -10,14 +10,20 @@ extension LoadedRecords {
     func leads(of query: LedgerQuery) -> Footprint {
         var leads = Footprint()
         for transaction in query.transactions { leads.chains.formUnion(candidates[transaction] ?? []) }
-        for (id, row) in customers where query.customers.contains(id) {
-            let keys = row.chains.compactMap { StoredCustomer.key($0, id.bundleId) }
-            leads.chains.formUnion(keys.filter { query.holdings.contains($0.scope.environment) })
-        }
+        leads.chains.formUnion(holdings(of: query))
         guard query.owners else { return leads }
         let known = Set(customers.map { Customer(number: $1.number, bundleId: $0.bundleId) })
         leads.numbers = Set(chains.values.flatMap(\.record.owners).map(\.customer)).subtracting(known)
         return leads
+    }
+
+    /// The chains that the customers of a query may own.
+    fileprivate func holdings(of query: LedgerQuery) -> [ChainKey] {
+        guard !query.holdings.isEmpty else { return [] }
+        return query.customers.flatMap { id in
+            (customers[id]?.chains ?? []).compactMap { StoredCustomer.key($0, id.bundleId) }
+                .filter { query.holdings.contains($0.scope.environment) }
+        }
     }
 
     /// The chain that the newest document about a transaction names.
@@ -34,18 +40,20 @@ extension LedgerSnapshot {
     /// What a query names, from the records that were loaded for it.
     init(_ query: LedgerQuery, _ loaded: LoadedRecords, numbers: [CustomerID: Int64] = [:]) {
         self.init(query)
-        newNumbers = numbers
-        for (id, row) in loaded.customers where query.customers.contains(id) {
+        for id in query.customers {
+            guard let row = loaded.customers[id] else {
+                newNumbers[id] = numbers[id]
+                continue
+            }
             let record = row.record(id.bundleId)
             (ids[id], customers[record.customer]) = (record.customer, record)
         }
         for transaction in query.transactions { transactions[transaction] = loaded.chain(of: transaction) }
         let keys = query.chains.union(transactions.values)
-        for (key, stored) in loaded.chains where stored.record != ChainRecord(key) {
-            let isHeld =
-                query.holdings.contains(key.scope.environment)
-                && stored.record.owners.contains { customers[$0.customer] != nil }
-            if keys.contains(key) || isHeld { chains[key] = stored.record }
+        for key in keys.union(loaded.holdings(of: query)) {
+            guard let record = loaded.chains[key]?.record, record != ChainRecord(key) else { continue }
+            let isHeld = record.owners.contains { customers[$0.customer] != nil }
+            if keys.contains(key) || isHeld { chains[key] = record }
         }
         if query.owners { addOwners(loaded) }
         names = loaded.names.intersection(query.names)

@@ -12,7 +12,10 @@ import Synchronization
 public final class PostgresLedgerStorage: LedgerStorage {
     private let pool: ConnectionPool
     private let clock: ContinuousClock
-    private let queue = KeyQueue<CommitKey>()
+    private let settings: PostgresSettings
+    private let works: GroupQueue<WaitingWork, CommitKey>
+    private let loads: GroupQueue<WaitingLoad, CommitKey>
+    private let numbering = Mutex(NumberingState())
     private let scopes = Mutex(ScopeNumbers())
     private let numbers = Mutex(NumberBlock())
     private let random: Mutex<any RandomNumberGenerator & Sendable>
@@ -24,6 +27,21 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
     /// How often a request is sent again after its connection ended.
     private static let mostLosses = 3
+
+    /// How many works are committed together at most. A conflict takes all of them back.
+    private static let largestGroup = 32
+
+    /// How many groups of works are committed at once: while one waits for the disk, the others are decided about.
+    private static let commits = 3
+
+    /// How many loads share a request at most, so that the first one does not wait long for the last.
+    private static let largestGather = 64
+
+    /// How many groups of loads are read at once.
+    private static let reads = 4
+
+    /// How long events wait for their numbers, so that many are numbered together.
+    private static let numberingPause = Duration.milliseconds(50)
 
     /// The longest pause before a decision is made again.
     private static let longestPause = 50
@@ -43,7 +61,10 @@ public final class PostgresLedgerStorage: LedgerStorage {
     ) async throws {
         var random = random
         proof = Int64.random(in: 0..<64, using: &random)
-        self.clock = clock
+        (self.clock, self.settings) = (clock, settings)
+        let (width, shares) = (max(1, settings.connections), settings.sharesStatements && !settings.isDistributed)
+        works = GroupQueue(width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1)
+        loads = GroupQueue(width: shares ? Self.reads : width, largest: shares ? Self.largestGather : 1)
         self.random = Mutex(random)
         do {
             pool = try ConnectionPool(settings, clock: clock)
@@ -58,45 +79,58 @@ public final class PostgresLedgerStorage: LedgerStorage {
     public func close() { pool.close() }
 }
 
-/// What commits of one process wait for each other about.
-private enum CommitKey: Hashable {
-    case chain(ChainKey)
-    case customer(CustomerID)
-    case job(Job.ID)
-
-    static func keys(of query: LedgerQuery) -> Set<CommitKey> {
-        Set(query.chains.map(chain) + query.customers.map(customer) + query.jobs.map(job))
-    }
-}
-
 // MARK: - Loading and committing
 
 extension PostgresLedgerStorage {
     public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
         // Once it was sent, a load cannot be cancelled, but does not take long.
         try Task.checkCancellation()
-        return try await translated {
-            let (_, loaded) = try await self.loaded(Footprint(query), query)
-            return LedgerSnapshot(query, loaded)
+        return try await withCheckedThrowingContinuation { continuation in
+            let wait = WaitingLoad(query) { continuation.resume(with: $0) }
+            let isAdded = loads.add(wait, []) { await self.answer($0) }
+            if !isAdded { wait.answer(.failure(Self.overload)) }
         }
     }
 
     public func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
-        try await translated {
-            try await self.queue.run(CommitKey.keys(of: query)) { try await self.decideAndCommit(query, decide) }
+        try await withCheckedThrowingContinuation { continuation in
+            let work = WaitingWork(query, decide) { continuation.resume(with: $0) }
+            let isAdded = works.add(work, CommitKey.keys(of: query), isAlone: !query.isFoldable) {
+                await self.run($0)
+            }
+            if !isAdded { work.fail(Self.overload) }
         }
     }
 
-    /// Decides until no other commit comes in between.
-    private func decideAndCommit<Output: Sendable>(
-        _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
-    ) async throws -> Output {
+    private static let overload = LedgerStorageError(.unavailable, "Too many requests wait for the database")
+
+    /// Answers loads from one state of the database. If a record cannot be read, only those fail that need it.
+    func answer(_ group: [WaitingLoad]) async {
+        do {
+            let queries = group.map(\.query)
+            let (_, loaded) = try await loaded(queries.footprint, queries)
+            for load in group { load.answer(.success(LedgerSnapshot(load.query, loaded))) }
+        } catch  where group.count > 1 && Self.isOfOne(error) {
+            for load in group { await answer([load]) }
+        } catch {
+            for load in group { load.answer(.failure(Self.translated(error))) }
+        }
+    }
+
+    /// Decides about works and commits them together, until no other commit comes in between.
+    ///
+    /// If that fails because of one of them, the halves are decided about again, so that no work fails for another one.
+    func run(_ group: [WaitingWork]) async {
         var (conflicts, losses) = (0, 0)
         while true {
             do {
-                return try await attempt(query, decide)
+                for work in try await attempt(group) { await run([work]) }
+                return
+            } catch  where group.count > 1 && Self.isOfOne(error) {
+                await run(Array(group.prefix(group.count / 2)))
+                return await run(Array(group.dropFirst(group.count / 2)))
             } catch let failure as PostgresFailure where failure.isConflict && conflicts < Self.mostConflicts {
                 conflicts += 1
                 await pause(conflicts)
@@ -105,31 +139,36 @@ extension PostgresLedgerStorage {
             {
                 // It was committed or not. The next decision sees which.
                 losses += 1
+            } catch {
+                return group.forEach { $0.fail(Self.translated(error)) }
             }
         }
     }
 
-    private func attempt<Output: Sendable>(
-        _ query: LedgerQuery, _ decide: LedgerDecider<Output>
-    ) async throws -> Output {
-        var (query, footprint) = (query, Footprint(query))
+    /// Whether a failure may be of one work or load of a group alone.
+    private static func isOfOne(_ error: any Error) -> Bool {
+        guard let failure = error as? PostgresFailure else { return true }
+        guard case .refused = failure else { return false }
+        return !failure.endsConnection
+    }
+
+    /// Commits a group, and answers it.
+    ///
+    /// - Returns: Those that must be alone, without an answer.
+    private func attempt(_ group: [WaitingWork]) async throws -> [WaitingWork] {
+        var queries = group.map(\.query)
+        var footprint = queries.footprint
         for _ in 0..<Self.mostLoads {
             let loaded: LoadedRecords
-            (footprint, loaded) = try await self.loaded(footprint, query)
-            let snapshot = try await LedgerSnapshot(query, loaded, numbers: numbers(for: query, loaded))
-            switch try decide(snapshot) {
-            case .load(let more):
-                query = query.union(more)
-                footprint = footprint.union(Footprint(query))
-            case .commit(let changes, let output):
-                if changes.isEmpty { return output }
-                let needs = footprint.union(CommitPlan.needs(of: changes, loaded))
-                if needs == footprint {
-                    try await commit(changes, footprint, loaded)
-                    return output
-                }
-                footprint = needs
+            (footprint, loaded) = try await self.loaded(footprint, queries)
+            var pass = GroupPass(group, queries, footprint, loaded)
+            pass.decide(numbers: try await numbers(for: queries, loaded))
+            if pass.isComplete {
+                if !pass.draft.changes.isEmpty { try await commit(pass.draft) }
+                for answer in pass.answers { answer() }
+                return pass.alone
             }
+            (queries, footprint) = (pass.queries, footprint.union(pass.needs))
         }
         throw LedgerStorageError(.unavailable, "A decision asked for more records too often")
     }
@@ -139,31 +178,32 @@ extension PostgresLedgerStorage {
 
     /// Loads records, and those that they lead to, until all are of one state.
     private func loaded(
-        _ wanted: Footprint, _ query: LedgerQuery
+        _ wanted: Footprint, _ queries: [LedgerQuery]
     ) async throws -> (Footprint, LoadedRecords) {
         var footprint = wanted
         for _ in 0..<Self.mostLoads {
             let scopes = try await scopeNumbers(footprint.apps, footprint.scopes)
-            let plan = LoadPlan(footprint, scopes)
+            let plan = LoadPlan(footprint, scopes, shares: settings.sharesStatements, joins: !settings.isDistributed)
             let loaded = try plan.records(try await read(plan.statements))
-            let all = footprint.union(loaded.leads(of: query))
-            if all == footprint { return (footprint, loaded) }
+            let leads = queries.reduce(into: Footprint()) { $0 = $0.union(loaded.leads(of: $1)) }
+            let all = footprint.union(leads)
+            footprint.chains.formUnion(loaded.chains.keys)
+            if footprint.contains(all) { return (footprint, loaded) }
             footprint = all
         }
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
     }
 
-    private func commit(
-        _ changes: LedgerChanges, _ footprint: Footprint, _ loaded: LoadedRecords
-    ) async throws {
-        let scopes = try await addedScopes(changes.apps, changes.scopes)
+    private func commit(_ group: GroupDraft) async throws {
+        let scopes = try await addedScopes(group.changes.apps, group.changes.scopes)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
-        let statements = try CommitPlan.statements(changes, footprint, loaded, scopes, stamp: stamp)
+        let statements = try CommitPlan.statements(group, scopes, stamp: stamp, shares: settings.sharesStatements)
         _ = try await pool.run(.transaction(statements))
+        if !group.changes.events.isEmpty { numberSoon() }
     }
 
-    private func numbers(for query: LedgerQuery, _ loaded: LoadedRecords) async throws -> [CustomerID: Int64] {
-        let new = query.customers.filter { loaded.customers[$0] == nil }
+    private func numbers(for queries: [LedgerQuery], _ loaded: LoadedRecords) async throws -> [CustomerID: Int64] {
+        let new = Set(queries.flatMap(\.customers)).filter { loaded.customers[$0] == nil }
         guard !new.isEmpty else { return [:] }
         while true {
             if let taken = numbers.withLock({ $0.take(new.count) }) {
@@ -177,7 +217,6 @@ extension PostgresLedgerStorage {
     private func pause(_ attempt: Int) async {
         let longest = min(Self.longestPause, 1 << min(attempt, 6))
         let pause = random.withLock { Int.random(in: 1...longest, using: &$0) }
-        // A cancelled task pauses no more, but still finishes its commit.
         try? await clock.sleep(for: .milliseconds(pause))
     }
 }
@@ -213,9 +252,13 @@ extension PostgresLedgerStorage {
     private func translated<Output: Sendable>(_ body: () async throws -> Output) async throws -> Output {
         do {
             return try await body()
-        } catch let failure as PostgresFailure {
-            throw failure.storageError
+        } catch {
+            throw Self.translated(error)
         }
+    }
+
+    private static func translated(_ error: any Error) -> any Error {
+        (error as? PostgresFailure)?.storageError ?? error
     }
 
     /// The numbers of apps and scopes, as far as they have any.
@@ -354,6 +397,23 @@ extension PostgresLedgerStorage {
         try await repeated(.transaction(EventSequencer.clear))
     }
 
+    /// Numbers events behind the commits, so that readers find them numbered. If it fails, the next reader does it.
+    private func numberSoon() {
+        let begins = numbering.withLock { state in
+            defer { (state.isRunning, state.isNeeded) = (true, true) }
+            return !state.isRunning
+        }
+        guard begins else { return }
+        Task {
+            while numbering.withLock({ $0.next() }) {
+                try? await clock.sleep(for: Self.numberingPause)
+                // Fails if another server is at it, which may be ahead of the last commit: then the next one is not.
+                guard (try? await pool.run(.transaction(EventSequencer.numberIfFree))) != nil else { continue }
+                _ = try? await pool.run(.transaction(EventSequencer.clear))
+            }
+        }
+    }
+
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
         try await translated {
             // An event that is still in the outbox would be numbered again once it is erased.
@@ -370,5 +430,18 @@ extension PostgresLedgerStorage {
             }
             return erased
         }
+    }
+}
+
+/// Whether events are being numbered, and whether more were committed meanwhile.
+private struct NumberingState {
+    var isRunning = false
+    var isNeeded = false
+
+    /// - Returns: Whether to number events. Otherwise it counts as ended.
+    mutating func next() -> Bool {
+        isRunning = isNeeded
+        isNeeded = false
+        return isRunning
     }
 }

@@ -82,12 +82,21 @@ import Testing
         ("requests that wait for a connection to PostgreSQL", "2,000", pool, ["waitingLimit = 2000"]),
         ("requests that are sent to PostgreSQL together", "16", pool, ["batchLimit = 16"]),
         (
+            "works or reads that wait for their group", "2,000", "LedgerPostgres/GroupQueue.swift",
+            ["waitingLimit: Int { 2000 }"]
+        ),
+        ("works that are committed to PostgreSQL together", "32", postgres, ["largestGroup = 32"]),
+        ("groups of works that are committed at once", "3", postgres, ["commits = 3"]),
+        ("reads of PostgreSQL that share a request", "64", postgres, ["largestGather = 64"]),
+        ("groups of reads at once", "4", postgres, ["reads = 4"]),
+        ("the wait of events for their numbers", "50 ms", postgres, ["numberingPause = Duration.milliseconds(50)"]),
+        (
             "the pause before PostgreSQL is connected again", "0.1 s, doubled up to 5 s", pool,
             ["(firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(5))"]
         ),
         (
             "decisions made again after another server was faster", "100",
-            "LedgerPostgres/PostgresLedgerStorage.swift", ["mostConflicts = 100"]
+            postgres, ["mostConflicts = 100"]
         ),
         (
             "the log beside the ledger, before it is a concern", "1 GiB", "LedgerSQLite/LedgerFile.swift",
@@ -202,6 +211,7 @@ import Testing
     ]
 
     private static let bounds = "PurchaseServer/ServerBounds.swift"
+    private static let postgres = "LedgerPostgres/PostgresLedgerStorage.swift"
     private static let pool = "LedgerPostgres/ConnectionPool.swift"
     private static let apiClient = "AppStoreAPI/AppStoreClient.swift"
 

@@ -46,7 +46,6 @@ final class ConnectionPool: Sendable {
     private let (width, usesNames): (Int, Bool)
     private let clock: ContinuousClock
     private let state = Mutex(State())
-    private let queue = DispatchQueue(label: "LedgerPostgres.connections", attributes: .concurrent)
 
     /// - Throws: `PostgresFailure.settings`.
     init(_ settings: PostgresSettings, clock: ContinuousClock) throws(PostgresFailure) {
@@ -74,7 +73,8 @@ final class ConnectionPool: Sendable {
             return (true, true)
         }
         guard isAdded else { return completion(.failure(.unavailable("Too many requests wait for the database"))) }
-        if needsThread { queue.async { self.work() } }
+        // A queue of its own gets a thread at once, also if there are fewer cores than connections.
+        if needsThread { DispatchQueue(label: "LedgerPostgres.connection").async { self.work() } }
     }
 
     private func work() {

@@ -8,6 +8,10 @@ public struct PostgresSettings: Sendable {
     public var connections = 8
     /// Whether statements are prepared. Off for poolers that do not support it, such as PgBouncer before 1.21.
     public var preparesStatements = true
+    /// Whether works and reads that wait at the same time share statements, and works a commit.
+    public var sharesStatements = true
+    /// Whether Citus distributes the tables. Then nothing is shared, and no statement about chains joins tables.
+    public var isDistributed = false
 
     public init(_ address: String) {
         self.address = address

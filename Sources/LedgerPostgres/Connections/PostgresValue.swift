@@ -11,6 +11,8 @@ enum PostgresValue: Hashable, Sendable {
     case text(String)
     case bytes([UInt8])
     case texts([String])
+    /// A column of several rows. Only a parameter has this form.
+    case list(ColumnType, [PostgresValue])
 
     init(_ stored: StoredValue) {
         switch stored {
@@ -28,7 +30,7 @@ enum PostgresValue: Hashable, Sendable {
         case .integer(let value): .integer(value)
         case .text(let value): .text(value)
         case .bytes(let value): .bytes(value)
-        case .texts: nil
+        case .texts, .list: nil
         }
     }
 }
@@ -43,17 +45,27 @@ extension PostgresValue {
         case .integer(let value): value.bigEndianBytes
         case .text(let text): StoredText.escape(text)
         case .bytes(let bytes): bytes
-        case .texts(let texts): Self.array(texts.map(StoredText.escape))
+        case .texts(let texts): Self.array(texts.map(StoredText.escape), .text)
+        case .list(let type, let values): Self.array(values.map(\.binary), type)
         }
     }
 
     /// The dimensions, whether there are nulls, the type of the elements, their count, the first index, and each
-    /// element with its length.
-    private static func array(_ elements: [[UInt8]]) -> [UInt8] {
-        var bytes = [elements.isEmpty ? 0 : 1, 0, Int32(PostgresType.text)].flatMap(\.bigEndianBytes)
+    /// element with its length, which is -1 for NULL.
+    private static func array(_ elements: [[UInt8]?], _ type: ColumnType) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(elements.reduce(20) { $0 + 4 + ($1?.count ?? 0) })
+        func append(_ number: Int32) { withUnsafeBytes(of: number.bigEndian) { bytes += $0 } }
+        append(elements.isEmpty ? 0 : 1)
+        append(elements.contains { $0 == nil } ? 1 : 0)
+        append(Int32(type.number))
         guard !elements.isEmpty else { return bytes }
-        bytes += [Int32(clamping: elements.count), 1].flatMap(\.bigEndianBytes)
-        for element in elements { bytes += Int32(clamping: element.count).bigEndianBytes + element }
+        append(Int32(clamping: elements.count))
+        append(1)
+        for element in elements {
+            append(element.map { Int32(clamping: $0.count) } ?? -1)
+            if let element { bytes += element }
+        }
         return bytes
     }
 }
@@ -69,6 +81,21 @@ extension FixedWidthInteger {
 }
 
 // MARK: - Reading
+
+/// The types of the columns that a ledger has, by their names in SQL.
+enum ColumnType: String, Sendable {
+    case integer = "bigint"
+    case text = "text"
+    case bytes = "bytea"
+
+    fileprivate var number: UInt32 {
+        switch self {
+        case .integer: PostgresType.int8
+        case .text: PostgresType.text
+        case .bytes: PostgresType.bytea
+        }
+    }
+}
 
 /// The numbers of PostgreSQL's types.
 private enum PostgresType {

@@ -6,15 +6,13 @@ import PurchaseLedger
 // Chains, and the chains of transactions.
 
 extension LoadPlan {
-    mutating func load(_ key: ChainKey) {
+    /// - Parameter keys: Of one scope.
+    mutating func load(_ keys: [ChainKey], in scope: LedgerScope) {
         add(
-            "SELECT version, state FROM chains WHERE home = $1 AND scope = $2",
-            [.text(key.originalTransactionId), .integer(scopes.scope(key.scope))]
+            "SELECT home, version, state FROM chains WHERE scope = $1 AND home", keys.map(\.originalTransactionId),
+            [.integer(scopes.scope(scope))]
         ) { rows, loaded in
-            loaded.chains[key] = try rows.map { row in
-                let version = try row.next(Int64.self)
-                return StoredChain(version: version, record: try ChainCoding.decode(try row.next(), key))
-            }.first
+            for (key, chain) in try rows.map({ try $0.chain(in: scope) }) { loaded.chains[key] = chain }
         }
     }
 
@@ -30,15 +28,30 @@ extension LoadPlan {
     }
 }
 
+extension PostgresRow {
+    /// A chain's id, version and state.
+    mutating func chain(in scope: LedgerScope) throws -> (ChainKey, StoredChain) {
+        let key = ChainKey(try next(), in: scope)
+        let version = try next(Int64.self)
+        return (key, StoredChain(version: version, record: try ChainCoding.decode(try next(), key)))
+    }
+}
+
 extension CommitPlan {
-    /// `ELSE 1/0` would be folded when the statement is planned, and always fail.
-    private static let put = """
-        INSERT INTO chains AS c (home, scope, version, next_change, state) VALUES ($1, $2, $3::bigint + 1, $4, $5)
-        ON CONFLICT (home, scope) DO UPDATE SET
-            version = CASE WHEN c.version = $3::bigint THEN $3::bigint + 1
-                ELSE $3::bigint / (c.version - c.version) END,
-            next_change = excluded.next_change, state = excluded.state
+    /// The new version is one more than that which was loaded. `ELSE 1/0` would be folded when the statement is
+    /// planned, and always fail.
+    private static let put = RowStatement.insert(
+        into: "chains AS c",
+        [("home", .text), ("scope", .integer), ("version", .integer), ("next_change", .integer), ("state", .bytes)],
         """
+        ON CONFLICT (home, scope) DO UPDATE SET
+            version = CASE WHEN c.version = excluded.version - 1 THEN excluded.version
+                ELSE 1 / (c.version - c.version) END,
+            next_change = excluded.next_change, state = excluded.state
+        """)
+
+    private static let putTransaction = RowStatement.insert(
+        into: "transactions", [("home", .text), ("scope", .integer), ("chain", .text)], "ON CONFLICT DO NOTHING")
 
     private static let check = """
         SELECT CASE WHEN version = $3::bigint THEN 0 ELSE $3::bigint / (version - version) END
@@ -63,8 +76,7 @@ extension CommitPlan {
             if written.contains(key) {
                 let new = records[key] ?? old?.record ?? ChainRecord(key)
                 let due = (new.report?.nextChange).parameter
-                add(Self.put, name + [.integer(old?.version ?? 0), due, .bytes(try ChainCoding.encode(new))])
-                putTransactions(of: new, old?.record)
+                add(Self.put, name + [.integer((old?.version ?? 0) + 1), due, .bytes(try ChainCoding.encode(new))])
             } else if let old {
                 add(Self.check, name + [.integer(old.version)])
             } else {
@@ -73,6 +85,7 @@ extension CommitPlan {
                 add(Self.giveBack, name)
             }
         }
+        for record in records.values { putTransactions(of: record, loaded.chains[record.key]?.record) }
     }
 
     private mutating func putTransactions(of record: ChainRecord, _ old: ChainRecord?) {
@@ -80,9 +93,7 @@ extension CommitPlan {
         let scope = PostgresValue.integer(scopes.scope(record.key.scope))
         let own = record.key.originalTransactionId
         for id in ids.keys.sorted() where oldIDs[id] == nil && id != own {
-            add(
-                "INSERT INTO transactions (home, scope, chain) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-                [.text(id), scope, .text(own)])
+            add(Self.putTransaction, [.text(id), scope, .text(own)])
         }
         for id in oldIDs.keys.sorted() where ids[id] == nil && id != own {
             add(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import PurchaseLedger
 
 // Customers: a row for each of their ids.
@@ -8,10 +9,38 @@ extension LoadPlan {
     private static let columns =
         "SELECT home, version, number, is_established, consented_at, ids, chains FROM customers"
 
-    mutating func load(_ id: CustomerID) {
+    /// - Parameter ids: Of one app.
+    mutating func load(_ ids: [CustomerID], of bundleId: String) {
         add(
-            Self.columns + " WHERE home = $1 AND app = $2", [.text(id.id), .integer(scopes.app(id.bundleId))],
-            Self.reader(id.bundleId))
+            Self.columns + " WHERE app = $1 AND home", ids.map(\.id), [.integer(scopes.app(bundleId))],
+            Self.reader(bundleId))
+    }
+
+    /// Each `OFFSET 0` keeps the planner from looking through all chains.
+    private static let holders = """
+        SELECT customers.home, customers.version, number, is_established, consented_at, ids, chains, environment,
+               held.home, held.version, held.state
+        FROM customers LEFT JOIN LATERAL (
+            SELECT environment, found.home, found.version, found.state
+            FROM unnest(customers.chains) AS name
+            JOIN scopes ON scopes.app = customers.app AND environment = split_part(name, ' ', 1),
+            LATERAL (SELECT home, version, state FROM chains
+                     WHERE chains.home = substr(name, strpos(name, ' ') + 1) AND chains.scope = scopes.id
+                     OFFSET 0) AS found
+            OFFSET 0) AS held ON true
+        WHERE customers.app = $1 AND customers.home
+        """
+
+    /// Loads customers with the chains that they may own.
+    ///
+    /// - Parameter ids: Of one app.
+    mutating func loadHolders(_ ids: [CustomerID], of bundleId: String) {
+        add(Self.holders, ids.map(\.id), [.integer(scopes.app(bundleId))]) { rows, loaded in
+            for row in try rows.map({ try $0.holder(bundleId) }) {
+                loaded.customers[row.id] = row.customer
+                if let (key, chain) = row.chain { loaded.chains[key] = chain }
+            }
+        }
     }
 
     mutating func load(_ customer: Customer) {
@@ -22,16 +51,29 @@ extension LoadPlan {
 
     private static func reader(_ bundleId: String) -> Reader {
         { rows, loaded in
-            let found = try rows.map { row in
-                (
-                    try row.next(String.self),
-                    StoredCustomer(
-                        version: try row.next(), number: try row.next(), isEstablished: try row.next(),
-                        consentedAt: try row.next(), ids: try row.texts(), chains: try row.texts())
-                )
-            }
-            for (id, row) in found { loaded.customers[CustomerID(id, of: bundleId)] = row }
+            for (id, row) in try rows.map({ try $0.customer(bundleId) }) { loaded.customers[id] = row }
         }
+    }
+}
+
+extension PostgresRow {
+    fileprivate mutating func customer(_ bundleId: String) throws -> (CustomerID, StoredCustomer) {
+        let id = CustomerID(try next(), of: bundleId)
+        let customer = StoredCustomer(
+            version: try next(), number: try next(), isEstablished: try next(), consentedAt: try next(),
+            ids: try texts(), chains: try texts())
+        return (id, customer)
+    }
+
+    /// A customer, and one of the customer's chains.
+    fileprivate mutating func holder(
+        _ bundleId: String
+    ) throws -> (id: CustomerID, customer: StoredCustomer, chain: (ChainKey, StoredChain)?) {
+        let (id, customer) = try customer(bundleId)
+        let environment = try next(Environment?.self)
+        return (
+            id, customer, try environment.map { try chain(in: LedgerScope(bundleId: bundleId, environment: $0)) }
+        )
     }
 }
 
@@ -54,10 +96,18 @@ extension CommitPlan {
         SELECT 1 / count(*) FROM gone
         """
 
-    private static let check = """
-        WITH kept AS (SELECT 1 FROM customers WHERE home = $1 AND app = $2 AND version = $3 FOR SHARE)
-        SELECT 1 / count(*) FROM kept
-        """
+    private static let check = RowStatement(
+        one: """
+            WITH kept AS (SELECT 1 FROM customers WHERE home = $1 AND app = $2 AND version = $3 FOR SHARE)
+            SELECT 1 / count(*) FROM kept
+            """,
+        many: """
+            WITH kept AS MATERIALIZED (
+                SELECT (SELECT 1 FROM customers WHERE customers.home = looked.home AND customers.app = looked.app
+                            AND customers.version = looked.version FOR SHARE) AS found
+                FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS looked (home, app, version))
+            SELECT 1 / CASE WHEN count(found) = count(*) THEN 1 ELSE 0 END FROM kept
+            """, [.text, .integer, .integer])
 
     private static let (take, giveBack) = (
         """
@@ -67,8 +117,8 @@ extension CommitPlan {
         "DELETE FROM customers WHERE home = $1 AND app = $2"
     )
 
-    mutating func putCustomers(_ changes: LedgerChanges, _ footprint: Footprint) {
-        let rows = rows(after: changes)
+    /// - Parameter rows: The rows of all loaded customers as they are to be.
+    mutating func putCustomers(_ rows: [CustomerID: StoredCustomer], _ footprint: Footprint) {
         let ids = Set(rows.keys).union(loaded.customers.keys).union(footprint.customers)
         for id in ids.sorted(by: { ($0.bundleId, $0.id) < ($1.bundleId, $1.id) }) {
             let name: [PostgresValue] = [.text(id.id), .integer(scopes.app(id.bundleId))]
@@ -92,12 +142,15 @@ extension CommitPlan {
         ]
     }
 
-    /// The rows of all loaded customers as they are to be.
-    private func rows(after changes: LedgerChanges) -> [CustomerID: StoredCustomer] {
-        var rows = loaded.customers
-        for customer in changes.erasedCustomers { for id in loaded.rows(of: customer).keys { rows[id] = nil } }
+}
+
+extension LoadedRecords {
+    /// The rows of all customers after some changes.
+    func customers(after changes: LedgerChanges) -> [CustomerID: StoredCustomer] {
+        var rows = customers
+        for customer in changes.erasedCustomers { for id in self.rows(of: customer).keys { rows[id] = nil } }
         for record in changes.customers {
-            let old = loaded.rows(of: record.customer)
+            let old = self.rows(of: record.customer)
             for id in old.keys { rows[id] = nil }
             for id in record.ids {
                 rows[CustomerID(id, of: record.customer.bundleId)] = StoredCustomer(
@@ -106,7 +159,7 @@ extension CommitPlan {
             }
         }
         for record in changes.chains {
-            let (owners, name) = (Set(loaded.newOwners(of: record)), StoredCustomer.name(record.key))
+            let (owners, name) = (Set(newOwners(of: record)), StoredCustomer.name(record.key))
             for id in owners.isEmpty ? [] : Array(rows.keys) {
                 guard let row = rows[id], owners.contains(Customer(number: row.number, bundleId: id.bundleId)),
                     !row.chains.contains(name)

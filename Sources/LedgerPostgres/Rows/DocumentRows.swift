@@ -8,9 +8,22 @@ import PurchaseLedger
 // MARK: - Loading
 
 extension LoadPlan {
-    mutating func look(up name: Provenance) {
-        add("SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2", name.key) { rows, loaded in
-            if !rows.rows.isEmpty { loaded.names.insert(name) }
+    private static let name = "SELECT signed_date, digest FROM documents WHERE signed_date = $1 AND digest = $2"
+
+    /// A scalar subquery looks each name up by the index, however many there are.
+    private static let names = """
+        SELECT signed_date, digest FROM unnest($1::bigint[], $2::bytea[]) AS wanted (signed_date, digest)
+        WHERE (SELECT true FROM documents
+               WHERE documents.signed_date = wanted.signed_date AND documents.digest = wanted.digest LIMIT 1)
+        """
+
+    mutating func look(up names: [Provenance]) {
+        let keys = RowStatement(one: Self.name, many: Self.names, [.integer, .bytes])
+        for statement in keys.statements(names.map(\.key), shares: shares) {
+            add(statement) { rows, loaded in
+                let found = try rows.map { Provenance(signedDate: try $0.next(), digest: try $0.next()) }
+                loaded.names.formUnion(found)
+            }
         }
     }
 
@@ -55,11 +68,13 @@ extension Provenance {
 // MARK: - Committing
 
 extension CommitPlan {
-    private static let insert = """
-        INSERT INTO documents (signed_date, digest, home, scope, chain, kind, received_at, notification_type,
-                               notification_subtype, notification_uuid, content)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-        """
+    private static let insert = RowStatement.insert(
+        into: "documents",
+        [
+            ("signed_date", .integer), ("digest", .bytes), ("home", .text), ("scope", .integer), ("chain", .text),
+            ("kind", .text), ("received_at", .integer), ("notification_type", .text), ("notification_subtype", .text),
+            ("notification_uuid", .text), ("content", .bytes),
+        ])
 
     private static let keep = """
         WITH kept AS (SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 FOR SHARE)

@@ -15,15 +15,19 @@ private enum EventColumns {
         "after_status", "after_product_id", "after_until", "after_will_renew", "after_commitment_will_renew",
     ]
 
+    /// The types of the key's columns, then of the values'.
+    static let types: [ColumnType] =
+        [.integer, .text, .integer, .integer, .integer, .integer]
+        + [.text, .integer, .integer, .text, .text, .text, .text]
+        + [.text, .text, .integer, .integer, .integer] + [.text, .text, .integer, .integer, .integer]
+
     static let keyList = key.joined(separator: ", ")
     static let valueList = values.joined(separator: ", ")
 }
 
 extension CommitPlan {
-    private static let insert = """
-        INSERT INTO outbox (\(EventColumns.keyList), \(EventColumns.valueList))
-        VALUES (\((1...EventColumns.key.count + EventColumns.values.count).map { "$\($0)" }.joined(separator: ", ")))
-        """
+    private static let insert = RowStatement.insert(
+        into: "outbox", zip(EventColumns.key + EventColumns.values, EventColumns.types).map { ($0, $1) })
 
     /// The events of a chain are ordered by its version, those of one commit by their place.
     mutating func append(_ events: [LedgerEvent]) {
@@ -69,24 +73,31 @@ enum EventSequencer {
 
     /// The statement after the lock sees everything that was committed before. The order is that of the key, in which a
     /// chain's events come in the order of its versions.
-    static let number = [
-        PostgresStatement("SELECT last FROM counter WHERE id = 1 FOR UPDATE"),
+    static let number = [PostgresStatement("SELECT last FROM counter WHERE id = 1 FOR UPDATE"), move]
+
+    /// The same, but fails with a division by zero if another server is at it.
+    static let numberIfFree = [
         PostgresStatement(
             """
-            WITH batch AS (
-                SELECT row_number() OVER (ORDER BY \(EventColumns.keyList)) AS number, \(EventColumns.keyList),
-                       \(EventColumns.valueList)
-                FROM (SELECT \(EventColumns.keyList), \(EventColumns.valueList) FROM outbox
-                      ORDER BY \(EventColumns.keyList) LIMIT $1) AS oldest),
-            added AS (
-                INSERT INTO events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
-                SELECT (SELECT last FROM counter WHERE id = 1) + number,
-                       (SELECT app FROM scopes WHERE scopes.id = batch.scope), \(EventColumns.keyList),
-                       \(EventColumns.valueList)
-                FROM batch ON CONFLICT (\(EventColumns.keyList)) DO NOTHING)
-            UPDATE counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
-            """, [.integer(batch)]),
+            SELECT 1 / count(*) FROM (SELECT 1 FROM counter WHERE id = 1 FOR UPDATE SKIP LOCKED) AS free
+            """), move,
     ]
+
+    private static let move = PostgresStatement(
+        """
+        WITH batch AS (
+            SELECT row_number() OVER (ORDER BY \(EventColumns.keyList)) AS number, \(EventColumns.keyList),
+                   \(EventColumns.valueList)
+            FROM (SELECT \(EventColumns.keyList), \(EventColumns.valueList) FROM outbox
+                  ORDER BY \(EventColumns.keyList) LIMIT $1) AS oldest),
+        added AS (
+            INSERT INTO events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
+            SELECT (SELECT last FROM counter WHERE id = 1) + number,
+                   (SELECT app FROM scopes WHERE scopes.id = batch.scope), \(EventColumns.keyList),
+                   \(EventColumns.valueList)
+            FROM batch ON CONFLICT (\(EventColumns.keyList)) DO NOTHING)
+        UPDATE counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
+        """, [.integer(batch)])
 
     /// A scalar subquery looks each row up by the index of events, however many there are.
     static let clear = [

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import LedgerPostgres
+import PurchaseLedger
+
+/// A ledger whose customers have a subscription of five periods each.
+///
+/// The first customer goes through the storage. The others are copies of its rows that SQL makes, with numbers and ids
+/// of their own. Only the newest documents are there: those of the intakes.
+struct FilledDatabase: Sendable {
+    static let periods = 5
+    static let scope = LedgerScope(bundleId: "com.example.notes", environment: .production)
+    static let product = "com.example.notes.premium.monthly"
+    static let now = Timestamp(milliseconds: 1_750_000_000_000)
+
+    let name: String
+    let customers: Int
+
+    /// Customers have numbers of equally many bytes in the binary form of a chain, so that SQL can replace them.
+    private static let firstNumber = 2_000_000
+
+    static func customer(_ number: Int) -> CustomerID { CustomerID("customer-\(number)", of: scope.bundleId) }
+    static func chain(_ number: Int) -> ChainKey { ChainKey("\(3_000_000_000_000 + number)", in: scope) }
+
+    static func transaction(_ chain: Int, _ period: Int) -> String {
+        period == 0 ? self.chain(chain).originalTransactionId : "\(4_000_000_000_000 + chain * 10 + period)"
+    }
+
+    static func open(
+        _ address: String, _ change: (inout PostgresSettings) -> Void
+    ) async throws
+        -> PostgresLedgerStorage
+    {
+        var settings = PostgresSettings(address)
+        change(&settings)
+        return try await PostgresLedgerStorage(
+            settings, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
+    }
+
+    init(_ name: String, transactions: Int, on server: DatabaseServer) async throws {
+        (self.name, customers) = (name, transactions / Self.periods)
+        try server.psql("postgres", "CREATE DATABASE \(name)")
+        let storage = try await Self.open(server.address(name)) { $0.connections = 1 }
+        defer { storage.close() }
+        try server.psql(name, "UPDATE counter SET last = \(Self.firstNumber - 1) WHERE id = 2")
+        try await Self.addFirst(to: storage)
+        try server.psql(name, try copies(server))
+        // What pgbench inserts into and reads. Stored like a document: neither compressed nor elsewhere.
+        try server.psql(
+            name,
+            """
+            CREATE TABLE plain (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, content text NOT NULL);
+            ALTER TABLE plain ALTER content SET STORAGE PLAIN;
+            """)
+        try server.psql(name, "VACUUM ANALYZE")
+        try server.psql(name, "CHECKPOINT")
+    }
+
+    private static func addFirst(to storage: PostgresLedgerStorage) async throws {
+        try await storage.commit(LedgerQuery { $0.customers = [customer(0)] }) { snapshot in
+            var changes = LedgerChanges()
+            let customer = Customer(number: snapshot.newNumbers[customer(0)] ?? 0, bundleId: scope.bundleId)
+            changes.customers = [CustomerRecord(customer, ids: [self.customer(0).id])]
+            changes.chains = [chain(of: customer)]
+            return .commit(changes, ())
+        }
+    }
+
+    /// The statements that copy the first customer's rows.
+    private func copies(_ server: DatabaseServer) throws -> String {
+        let first = Int(try server.psql(name, "SELECT number FROM customers")) ?? 0
+        let number = (0..<4).map { ((first * 2) >> (7 * $0)) & 0x7f | ($0 < 3 ? 0x80 : 0) }
+        let hex = number.map { String(format: "%02x", $0) }.joined()
+        let state = try server.psql(name, "SELECT encode(state, 'hex') FROM chains")
+        guard let place = state.range(of: hex) else { throw LoadFailure("No number in \(state)") }
+        let offset = state.distance(from: state.startIndex, to: place.lowerBound) / 2 + 1
+        let bytes = (0..<4).reduce("'\\x00000000'::bytea") {
+            "set_byte(\($0), \($1), ((\(first) + n) * 2 >> \(7 * $1)) & 127 | \($1 < 3 ? 128 : 0))"
+        }
+        let chain = "(3000000000000 + n)::text"
+        return """
+            INSERT INTO chains (home, scope, version, next_change, state)
+                SELECT \(chain), scope, 1, next_change, overlay(state PLACING \(bytes) FROM \(offset))
+                FROM chains, generate_series(1, \(customers - 1)) AS n;
+            INSERT INTO transactions (home, scope, chain)
+                SELECT (4000000000000 + n::bigint * 10 + period)::text, scope, \(chain)
+                FROM chains, generate_series(1, \(customers - 1)) AS n, generate_series(1, \(Self.periods - 1)) AS period
+                WHERE home = '\(Self.chain(0).originalTransactionId)';
+            INSERT INTO customers (home, app, version, number, is_established, ids, chains)
+                SELECT 'customer-' || n, app, 1, \(first) + n, is_established, ARRAY['customer-' || n],
+                       ARRAY['Production ' || \(chain)]
+                FROM customers, generate_series(1, \(customers - 1)) AS n;
+            """
+    }
+}
+
+// MARK: - A subscription
+
+extension FilledDatabase {
+    private static func chain(of owner: Customer) -> ChainRecord {
+        var record = ChainRecord(chain(0))
+        for period in 0..<periods {
+            record.chain.merge(statement(transaction(0, period), of: record.key, period, by: nil))
+        }
+        var renewal = RenewalFact(
+            provenance: Provenance(signedDate: start(of: periods - 1), digest: DocumentDigest([1])),
+            originalTransactionId: record.key.originalTransactionId)
+        (renewal.autoRenewProductId, renewal.willRenew) = (product, true)
+        record.chain.merge(renewal)
+        record.owners = [ChainRecord.Owner(owner, .appAccountToken)]
+        record.report = report(record.key.originalTransactionId, until: start(of: periods))
+        return record
+    }
+
+    /// When a period begins. The last one has not ended.
+    static func start(of period: Int) -> Timestamp {
+        Timestamp(milliseconds: now.milliseconds - 86_400_000 + Int64(period - periods + 1) * 2_592_000_000)
+    }
+
+    static func report(_ transaction: String, until end: Timestamp) -> ChainReport {
+        ChainReport(
+            ChainState(status: .active, productId: product, until: end, willRenew: true), isSubscription: true,
+            transactionId: transaction, expiresDate: end, isEntitling: true, nextChange: end)
+    }
+
+    /// - Parameter name: That of the document; one that follows from the id if `nil`.
+    static func statement(
+        _ id: String, of chain: ChainKey, _ period: Int, by name: Provenance?
+    ) -> TransactionStatement {
+        var statement = TransactionStatement(
+            source: .signedTransaction,
+            provenance: name ?? Provenance(signedDate: start(of: period), digest: DocumentDigest(Array(id.utf8))),
+            transactionId: id, originalTransactionId: chain.originalTransactionId, productId: product)
+        statement.type = Open(.autoRenewableSubscription)
+        statement.subscriptionGroup = "21034567"
+        (statement.purchaseDate, statement.expiresDate) = (start(of: period), start(of: period + 1))
+        statement.ownership = Open(.purchased)
+        statement.webOrderLineItemId = id
+        return statement
+    }
+}

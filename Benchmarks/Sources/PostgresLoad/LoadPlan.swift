@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import LedgerPostgres
+
+/// What is measured, and how often. Each round has every measurement, since on a shared machine rates of different
+/// minutes cannot be compared.
+struct LoadPlan {
+    var transactions: Int
+    var seconds: Int
+    var rounds: Int
+
+    /// The number of transactions in the small ledger with which the large one is compared.
+    static let fewTransactions = 50_000
+    /// Clients of `pgbench`, and works at a time.
+    static let width = 32
+    /// Works at a time that fill groups.
+    static let crowd = 128
+    /// Works at a time for each storage over the network.
+    static let few = 8
+
+    func run() async throws -> LoadResult {
+        let server = try DatabaseServer()
+        PostgresLoad.say("Filling \(Self.fewTransactions) and \(transactions) transactions …")
+        let few = try await FilledDatabase("few", transactions: Self.fewTransactions, on: server)
+        let many = try await FilledDatabase("many", transactions: transactions, on: server)
+        let network = try DelayingProxy(to: server.folder)
+        let handles = try await Handles(server, network, few, many)
+        var result = LoadResult(plan: self)
+        try result.noteSizes(before: true, many, server)
+        for round in 1...rounds {
+            PostgresLoad.say("Round \(round) of \(rounds) …")
+            try await measureIntake(few, many, server, handles, &result)
+            try await measureReads(few, many, server, handles, &result)
+            try await measureNetwork(many, server, network, handles, &result)
+        }
+        try result.noteSizes(before: false, many, server)
+        return result
+    }
+
+    private func measureIntake(
+        _ few: FilledDatabase, _ many: FilledDatabase, _ server: DatabaseServer, _ handles: Handles,
+        _ result: inout LoadResult
+    ) async throws {
+        let insert = try server.pgbench(
+            many.name, Yardsticks(database: many).insert, clients: Self.width, count: 4000 * seconds)
+        result.add(.insert, insert)
+        let count = Int(insert) * seconds / 3
+        func intakes(_ storage: PostgresLedgerStorage, _ database: FilledDatabase, _ width: Int) async throws -> Double
+        {
+            result.intakes += database.name == many.name ? count : 0
+            return try await Work.intakes(count, into: [storage], database, width: width)
+        }
+        result.add(.intake, try await intakes(handles.single, many, Self.width))
+        result.add(.groupedIntake, try await intakes(handles.grouped, many, Self.width))
+        result.add(.crowdedIntake, try await intakes(handles.grouped, many, Self.crowd))
+        result.add(.intakeOfFew, try await intakes(handles.groupedFew, few, Self.crowd))
+    }
+
+    private func measureReads(
+        _ few: FilledDatabase, _ many: FilledDatabase, _ server: DatabaseServer, _ handles: Handles,
+        _ result: inout LoadResult
+    ) async throws {
+        result.add(
+            .select,
+            try server.pgbench(
+                many.name, Yardsticks(database: many).select, clients: Self.width, count: 30_000 * seconds))
+        result.add(.read, try await Work.reads(seconds, from: handles.single, many, width: Self.width))
+        result.add(.gatheredRead, try await Work.reads(seconds, from: handles.grouped, many, width: Self.width))
+        result.add(.crowdedRead, try await Work.reads(seconds, from: handles.grouped, many, width: Self.crowd))
+        result.add(.readOfFew, try await Work.reads(seconds, from: handles.groupedFew, few, width: Self.crowd))
+    }
+
+    private func measureNetwork(
+        _ many: FilledDatabase, _ server: DatabaseServer, _ network: DelayingProxy, _ handles: Handles,
+        _ result: inout LoadResult
+    ) async throws {
+        let literal = try server.pgbench(
+            many.name, Yardsticks(database: many).literalIntake, clients: Self.few, count: 500 * seconds,
+            folder: network.folder)
+        result.add(.literal, literal)
+        let count = Int(literal) * seconds * 3
+        let (one, two) = (Array(handles.remote.prefix(1)), handles.remote)
+        result.add(
+            .pipelined, try await Work.intakes(count, into: [handles.remoteSingle], many, width: Self.few))
+        result.add(.oneServer, try await Work.intakes(count, into: one, many, width: Self.few))
+        result.add(.twoServers, try await Work.intakes(count * 3 / 2, into: two, many, width: 2 * Self.few))
+        result.intakes += count * 2 + count * 3 / 2
+        result.literalIntakes += 500 * seconds
+    }
+}
+
+/// The handles on both ledgers.
+private struct Handles {
+    /// One work for each connection, each committed by itself.
+    let single: PostgresLedgerStorage
+    let grouped: PostgresLedgerStorage
+    let groupedFew: PostgresLedgerStorage
+    /// Over the network, as `single`.
+    let remoteSingle: PostgresLedgerStorage
+    /// Two servers over the network.
+    let remote: [PostgresLedgerStorage]
+
+    init(
+        _ server: DatabaseServer, _ network: DelayingProxy, _ few: FilledDatabase, _ many: FilledDatabase
+    ) async throws {
+        let (near, far) = (server.address(many.name), server.address(many.name, folder: network.folder))
+        single = try await FilledDatabase.open(near) {
+            ($0.connections, $0.sharesStatements) = (LoadPlan.width, false)
+        }
+        grouped = try await FilledDatabase.open(near) { _ in }
+        groupedFew = try await FilledDatabase.open(server.address(few.name)) { _ in }
+        remoteSingle = try await FilledDatabase.open(far) {
+            ($0.connections, $0.sharesStatements) = (LoadPlan.few, false)
+        }
+        remote = [try await FilledDatabase.open(far) { _ in }, try await FilledDatabase.open(far) { _ in }]
+    }
+}

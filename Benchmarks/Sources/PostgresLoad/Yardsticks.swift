@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// The scripts that `pgbench` runs beside the storage.
+struct Yardsticks {
+    let database: FilledDatabase
+
+    /// A row as large as an intake's documents, inserted and committed by itself.
+    var insert: String { "INSERT INTO plain (content) VALUES ('\(String(repeating: "0123456789A", count: 300))');" }
+
+    /// A row by its primary key.
+    var select: String {
+        """
+        \\set n random(0, \(database.customers - 1))
+        SELECT version, next_change FROM chains WHERE home = (3000000000000 + :n)::text AND scope = 1;
+        """
+    }
+
+    /// An intake as one would write it: a round trip for each statement, the documents one by one.
+    var literalIntake: String {
+        let documents = (0..<3).map { "\\set d\($0) random(1, 9000000000000000)" }
+        let looks = (0..<3).map { "SELECT 1 FROM documents WHERE signed_date = :d\($0) AND digest = '\\x01';" }
+        let content = String(repeating: "0123456789A", count: 100)
+        let inserts = (0..<3).map {
+            """
+            INSERT INTO documents (signed_date, digest, home, scope, chain, kind, received_at, content) \
+            VALUES (:d\($0), '\\x01', :n::text, 1, :n::text, 'transaction', 1, '\(content)');
+            """
+        }
+        let others = [
+            """
+            UPDATE chains SET version = version + 1, state = state \
+            WHERE home = (3000000000000 + :n)::text AND scope = 1;
+            """,
+            "INSERT INTO transactions (home, scope, chain) VALUES (:t::text, 1, :n::text) ON CONFLICT DO NOTHING;",
+        ]
+        let event = """
+            INSERT INTO outbox (recorded_at, home, source, scope, version, place, kind, effective_at) \
+            VALUES (:t, :n::text, 0, 1, 1, 0, 'renewed', 1);
+            """
+        return
+            (["\\set n random(0, \(database.customers - 1))", "\\set t random(1, 9000000000000000)"] + documents
+            + ["SELECT version, state FROM chains WHERE home = (3000000000000 + :n)::text AND scope = 1;"] + looks
+            + ["BEGIN;"] + others + inserts + [event, "COMMIT;"]).joined(separator: "\n")
+    }
+}

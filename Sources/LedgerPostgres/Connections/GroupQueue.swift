@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Synchronization
+
+/// Lets items that wait at the same time be handled together.
+///
+/// A few groups are handled at once. What arrives meanwhile waits for the next one, so that groups grow with the load.
+/// Items with a key in common are in one group or in groups that follow each other, in the order of their arrival.
+final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
+    private struct Waiting: Sendable {
+        var item: Item
+        var keys: Set<Key>
+        var isAlone: Bool
+    }
+
+    private struct State {
+        var groups = 0
+        /// The keys of the groups that are being handled.
+        var held: Set<Key> = []
+        var waiting: [Waiting] = []
+    }
+
+    /// How many items may wait: twice as many as there are open connections.
+    private static var waitingLimit: Int { 2000 }
+
+    private let state = Mutex(State())
+    private let (width, largest): (Int, Int)
+
+    /// - Parameters:
+    ///   - width: How many groups are handled at once.
+    ///   - largest: How many items a group has at most.
+    init(width: Int, largest: Int) {
+        (self.width, self.largest) = (width, largest)
+    }
+
+    /// Adds an item.
+    ///
+    /// - Parameters:
+    ///   - isAlone: Whether it must be the only one of its group.
+    ///   - handle: Handles a group.
+    /// - Returns: False if too many wait. Then the item is not handled.
+    func add(
+        _ item: Item, _ keys: Set<Key>, isAlone: Bool = false, handle: @escaping @Sendable ([Item]) async -> Void
+    ) -> Bool {
+        let isAdded = state.withLock { state in
+            guard state.waiting.count < Self.waitingLimit else { return false }
+            state.waiting.append(Waiting(item: item, keys: keys, isAlone: isAlone))
+            return true
+        }
+        if isAdded { begin(handle) }
+        return isAdded
+    }
+
+    /// Handles groups until nothing waits, unless enough others do so already.
+    private func begin(_ handle: @escaping @Sendable ([Item]) async -> Void) {
+        let begins = state.withLock { state in
+            guard state.groups < width, !state.waiting.isEmpty else { return false }
+            state.groups += 1
+            return true
+        }
+        guard begins else { return }
+        Task {
+            while let (items, keys) = next() {
+                begin(handle)
+                await handle(items)
+                state.withLock { $0.held.subtract(keys) }
+            }
+        }
+    }
+
+    /// The next group with its keys; `nil` if nothing waits that may begin. Then the caller counts as ended.
+    private func next() -> (items: [Item], keys: Set<Key>)? {
+        state.withLock { state in
+            var (items, keys, left) = ([Item](), Set<Key>(), [Waiting]())
+            var (blocked, isClosed) = (state.held, false)
+            for (place, waiting) in state.waiting.enumerated() {
+                guard !isClosed, items.count < largest else {
+                    left += state.waiting[place...]
+                    break
+                }
+                if blocked.isDisjoint(with: waiting.keys), items.isEmpty || !waiting.isAlone {
+                    items.append(waiting.item)
+                    keys.formUnion(waiting.keys)
+                    isClosed = waiting.isAlone
+                } else {
+                    left.append(waiting)
+                    blocked.formUnion(waiting.keys)
+                }
+            }
+            state.waiting = left
+            guard !items.isEmpty else {
+                state.groups -= 1
+                return nil
+            }
+            state.held.formUnion(keys)
+            return (items, keys)
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+/// What the works of a group decided, one after another. Each sees what those before it changed.
+struct GroupDraft {
+    /// What was loaded.
+    let before: LoadedRecords
+    /// The same after all changes so far. Versions are those before them.
+    private(set) var after: LoadedRecords
+    /// All changes, of which a later one replaces an earlier one.
+    private(set) var changes = LedgerChanges()
+    /// What the works looked at: it must not change until the commit.
+    private(set) var footprint = Footprint()
+
+    init(_ loaded: LoadedRecords) {
+        (before, after) = (loaded, loaded)
+    }
+
+    /// Adds the changes of a work.
+    ///
+    /// - Parameter looked: What it looked at. If nothing was changed yet and the work changes nothing either, it saw one
+    ///   state of the database, which need not last.
+    mutating func add(_ new: LedgerChanges, lookedAt looked: Footprint) {
+        guard !new.isEmpty || !changes.isEmpty else { return }
+        footprint = footprint.union(looked)
+        after.apply(new)
+        changes.add(new)
+    }
+}
+
+extension LedgerChanges {
+    /// Whether a later work of the same group sees all of them in ``GroupDraft/after``.
+    var areFoldable: Bool {
+        erasedCustomers.isEmpty && movedEvidence.isEmpty && erasedChains.isEmpty && apiKeys.isEmpty
+            && catalogues.isEmpty
+    }
+
+    fileprivate mutating func add(_ new: LedgerChanges) {
+        documents += new.documents
+        chains += new.chains
+        customers += new.customers
+        erasedCustomers.formUnion(new.erasedCustomers)
+        movedEvidence.merge(new.movedEvidence) { $1 }
+        erasedChains.formUnion(new.erasedChains)
+        events += new.events
+        apiKeys += new.apiKeys
+        catalogues.merge(new.catalogues) { $1 }
+        jobs = jobs.filter { !new.erasedJobs.contains($0.id) } + new.jobs
+        erasedJobs = erasedJobs.subtracting(new.jobs.map(\.id)).union(new.erasedJobs)
+    }
+}
+
+extension LoadedRecords {
+    /// Applies those of some changes that are foldable.
+    fileprivate mutating func apply(_ changes: LedgerChanges) {
+        customers = customers(after: changes)
+        for record in changes.chains {
+            chains[record.key] = StoredChain(version: chains[record.key]?.version ?? 0, record: record)
+        }
+        names.formUnion(changes.documents.map(\.evidence.provenance))
+        for job in changes.jobs { jobs[job.id] = StoredJob(version: jobs[job.id]?.version ?? 0, job: job) }
+        for id in changes.erasedJobs { jobs[id] = nil }
+    }
+}

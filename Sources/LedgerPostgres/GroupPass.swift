@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+/// A load that waits for others to share a request with.
+struct WaitingLoad: Sendable {
+    let query: LedgerQuery
+    let answer: @Sendable (Result<LedgerSnapshot, any Error>) -> Void
+
+    init(_ query: LedgerQuery, answer: @escaping @Sendable (Result<LedgerSnapshot, any Error>) -> Void) {
+        (self.query, self.answer) = (query, answer)
+    }
+}
+
+/// A work that waits to be decided and committed.
+struct WaitingWork: Sendable {
+    let query: LedgerQuery
+    /// Decides. The output of a commit is a closure that reports success, to call once it is durable.
+    let decide: @Sendable (LedgerSnapshot) throws -> LedgerDecision<@Sendable () -> Void>
+    let fail: @Sendable (any Error) -> Void
+
+    init<Output: Sendable>(
+        _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>,
+        answer: @escaping @Sendable (Result<Output, any Error>) -> Void
+    ) {
+        self.query = query
+        self.decide = { snapshot in
+            switch try decide(snapshot) {
+            case .load(let more): .load(more)
+            case .commit(let changes, let output): .commit(changes, { answer(.success(output)) })
+            }
+        }
+        fail = { answer(.failure($0)) }
+    }
+}
+
+/// What works of one process are put in order by.
+enum CommitKey: Hashable {
+    case chain(ChainKey)
+    case customer(CustomerID)
+    case job(Job.ID)
+
+    static func keys(of query: LedgerQuery) -> Set<CommitKey> {
+        Set(query.chains.map(chain) + query.customers.map(customer) + query.jobs.map(job))
+    }
+}
+
+extension LedgerQuery {
+    /// Whether a group's earlier changes can be seen by a work with this query. ``GroupDraft`` has no documents, and
+    /// nothing that is found by other things than its key.
+    var isFoldable: Bool { transactions.isEmpty && documents.isEmpty && evidence.isEmpty && catalogues.isEmpty }
+}
+
+extension [LedgerQuery] {
+    var footprint: Footprint { reduce(into: Footprint()) { $0 = $0.union(Footprint($1)) } }
+}
+
+/// One pass over the works of a group: each is decided about, one after another. If some need more records, all are
+/// loaded again, and another pass follows.
+struct GroupPass {
+    private let works: [WaitingWork]
+    private let loaded: Footprint
+    private(set) var queries: [LedgerQuery]
+    private(set) var draft: GroupDraft
+    /// What is called after the commit.
+    private(set) var answers: [@Sendable () -> Void] = []
+    /// Works whose changes cannot be in a group with others.
+    private(set) var alone: [WaitingWork] = []
+    /// What must be loaded before the changes can be committed.
+    private(set) var needs = Footprint()
+    /// Whether all works were decided.
+    private(set) var isComplete = true
+
+    /// - Parameters:
+    ///   - queries: What each work looks at, as far as that is known.
+    ///   - footprint: What was loaded, also if it does not exist.
+    init(_ works: [WaitingWork], _ queries: [LedgerQuery], _ footprint: Footprint, _ records: LoadedRecords) {
+        (self.works, self.queries, loaded, draft) = (works, queries, footprint, GroupDraft(records))
+    }
+
+    /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+    @inline(never)
+    mutating func decide(numbers: [CustomerID: Int64]) {
+        for place in works.indices {
+            do {
+                try decide(place, numbers)
+            } catch {
+                // It may have thrown because of what works before it changed, so this too is reported after the commit.
+                let work = works[place]
+                draft.add(LedgerChanges(), lookedAt: looked(place))
+                answers.append { work.fail(error) }
+            }
+        }
+    }
+
+    private mutating func decide(_ place: Int, _ numbers: [CustomerID: Int64]) throws {
+        switch try works[place].decide(LedgerSnapshot(queries[place], draft.after, numbers: numbers)) {
+        case .load(let more):
+            queries[place] = queries[place].union(more)
+            needs = needs.union(Footprint(queries[place]))
+            isComplete = false
+        case .commit(let changes, _) where works.count > 1 && !changes.areFoldable:
+            alone.append(works[place])
+        case .commit(let changes, let answer):
+            let needed = changes.isEmpty ? Footprint() : CommitPlan.needs(of: changes, draft.after)
+            needs = needs.union(needed)
+            isComplete = isComplete && loaded.contains(needed)
+            draft.add(changes, lookedAt: looked(place).union(needed))
+            answers.append(answer)
+        }
+    }
+
+    /// What a work looked at.
+    private func looked(_ place: Int) -> Footprint {
+        Footprint(queries[place]).union(draft.before.leads(of: queries[place]))
+    }
+}
