@@ -21,14 +21,32 @@ enum FieldNumbers {
         "lastTransactionId", "lastExpiresDate", "isEntitling", "nextChange",
     ]
 
-    private static let numbers = Dictionary(uniqueKeysWithValues: zip(names, 1...))
-
     /// - Throws: `LedgerStorageError` for a name that is not in the list.
     static func number(_ name: StaticString) throws -> Int {
-        guard let number = numbers["\(name)"] else {
+        let number = name.withUTF8Buffer { bytes in
+            var place = FieldNumbers.place(of: bytes)
+            while slots[place].number != 0, !slots[place].name.elementsEqual(bytes) { place = (place + 1) & 0xff }
+            return slots[place].number
+        }
+        guard number != 0 else {
             throw LedgerStorageError(.unavailable, "The field \(name) has no number in the binary form")
         }
         return number
+    }
+
+    /// A hash table of the names' bytes. Names that are hashed as texts take longer than the rest of reading a chain.
+    private static let slots = {
+        var slots = [(name: [UInt8], number: Int)](repeating: ([], 0), count: 256)
+        for (name, number) in zip(names, 1...) {
+            var place = Array(name.utf8).withUnsafeBufferPointer { FieldNumbers.place(of: $0) }
+            while slots[place].number != 0 { place = (place + 1) & 0xff }
+            slots[place] = (Array(name.utf8), number)
+        }
+        return slots
+    }()
+
+    private static func place(of bytes: UnsafeBufferPointer<UInt8>) -> Int {
+        Int(bytes.reduce(UInt32(0)) { $0 &* 31 &+ UInt32($1) } & 0xff)
     }
 }
 
@@ -123,8 +141,12 @@ struct FieldReader {
     }
 
     mutating func fields<Fields: StoredFields>(_: Fields.Type = Fields.self) throws -> Fields {
-        var values: [Int: StoredValue] = [:]
-        while case let head = try count(), head != 0 { values[head >> 2] = try value(head & 3) }
+        var values = [StoredValue](repeating: .null, count: FieldNumbers.names.count + 1)
+        while case let head = try count(), head != 0 {
+            let value = try value(head & 3)
+            // A later version may have more fields.
+            if values.indices.contains(head >> 2) { values[head >> 2] = value }
+        }
         var (found, fields) = (FoundFields(values: values), Fields.blank)
         try fields.fields(&found)
         return fields
@@ -181,17 +203,17 @@ struct FieldReader {
 
 /// The fields that were read, by number.
 private struct FoundFields: FieldCoder {
-    let values: [Int: StoredValue]
+    let values: [StoredValue]
 
     mutating func field<Value: Storable>(_ name: StaticString, _ value: inout Value) throws {
-        guard let found = Value(values[try FieldNumbers.number(name)] ?? .null) else {
+        guard let found = Value(values[try FieldNumbers.number(name)]) else {
             throw LedgerStorageError(.damaged, "A chain of the ledger cannot be read: its field \(name)")
         }
         value = found
     }
 
     mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
-        guard let first = try NumberCollector.numbers(Group.self).first, values[first] != nil else {
+        guard let first = try NumberCollector.numbers(Group.self).first, values[first] != .null else {
             return group = nil
         }
         var fields = Group.blank

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Synchronization
+import Testing
+
+@testable import LedgerPostgres
+
+/// Tests works that are decided about and committed together, and loads that share a request.
+@Suite(.needsPostgres) struct GroupTests {
+    private static let scope = LedgerScope(bundleId: "com.example", environment: .production)
+
+    private static func key(_ number: Int) -> ChainKey { ChainKey("\(2_000_000_000 + number)", in: scope) }
+
+    /// What a work does: it adds its number to some chains.
+    private struct Entry: Sendable {
+        var number: Int
+        var chains: [Int]
+
+        var query: LedgerQuery { LedgerQuery { $0.chains = Set(chains.map(key)) } }
+
+        /// Decides. The output is how many entries each chain had.
+        @Sendable func decide(_ snapshot: LedgerSnapshot) -> LedgerDecision<[Int]> {
+            var (changes, seen) = (LedgerChanges(), [Int]())
+            for key in chains.map(key) {
+                var record = snapshot.chains[key] ?? ChainRecord(key)
+                seen.append(record.ownerChanges.count)
+                record.ownerChanges.append(Timestamp(milliseconds: Int64(number)))
+                changes.chains.append(record)
+            }
+            return .commit(changes, seen)
+        }
+    }
+
+    /// The outcomes of works, by their numbers.
+    private final class Outcomes: Sendable {
+        let all = Mutex([Int: Result<[Int], any Error>]())
+
+        func note(_ number: Int) -> @Sendable (Result<[Int], any Error>) -> Void {
+            { outcome in self.all.withLock { $0[number] = outcome } }
+        }
+
+        func seen(_ number: Int) -> [Int]? { all.withLock { try? $0[number]?.get() } }
+    }
+
+    private static func entries(in storage: some LedgerStorage, _ chains: Range<Int>) async throws -> [[Int]] {
+        let found = try await storage.load(LedgerQuery { $0.chains = Set(chains.map(key)) }).chains
+        return chains.map { found[key($0)]?.ownerChanges.map { Int($0.milliseconds) } ?? [] }
+    }
+
+    // MARK: - Works
+
+    @Test(arguments: 0..<3 as Range<UInt64>)
+    func `works of two servers on few chains come out as if one followed the other`(seed: UInt64) async throws {
+        let database = try TestPostgres.database()
+        let servers = [try await database.storage(), try await database.storage()]
+        var random = Seeded(state: seed)
+        let works = (0..<120).map { number in
+            Entry(number: number, chains: Array((0..<6).shuffled(using: &random).prefix(1 + number % 3)))
+        }
+        let outcomes = Outcomes()
+        await withTaskGroup(of: Void.self) { group in
+            for work in works {
+                group.addTask {
+                    let note = outcomes.note(work.number)
+                    do {
+                        note(.success(try await servers[work.number % 2].commit(work.query, work.decide)))
+                    } catch {
+                        note(.failure(error))
+                    }
+                }
+            }
+        }
+        let found = try await Self.entries(in: servers[0], 0..<6)
+        let reference = MemoryLedgerStorage()
+        for number in try #require(Self.order(found)) {
+            #expect(try await reference.commit(works[number].query, works[number].decide) == outcomes.seen(number))
+        }
+        #expect(try await Self.entries(in: reference, 0..<6) == found)
+        #expect(Set(found.joined()).count == works.count)
+    }
+
+    /// An order of all entries that is the order in each chain; `nil` if there is none.
+    private static func order(_ chains: [[Int]]) -> [Int]? {
+        var (left, order) = (chains.map { $0[...] }, [Int]())
+        while !left.allSatisfy(\.isEmpty) {
+            let heads = Set(left.compactMap(\.first))
+            let free = heads.first { head in left.allSatisfy { !$0.contains(head) || $0.first == head } }
+            guard let free else { return nil }
+            order.append(free)
+            left = left.map { $0.first == free ? $0.dropFirst() : $0 }
+        }
+        return order
+    }
+
+    @Test func `a work that another commit was faster than makes no other fail, and all are committed once`()
+        async throws
+    {
+        let database = try TestPostgres.database()
+        let (storage, other) = (try await database.storage(), try await database.storage())
+        _ = try await storage.commit(Entry(number: 1, chains: [0]).query, Entry(number: 1, chains: [0]).decide)
+        let (outcomes, runs) = (Outcomes(), Atomic(0))
+        let group = (2..<10).map { number in
+            let entry = Entry(number: number, chains: [number % 4])
+            return WaitingWork(
+                entry.query,
+                { snapshot in
+                    if runs.add(1, ordering: .relaxed).oldValue == 0 {
+                        try database.psql("UPDATE chains SET version = version + 1 WHERE home = '2000000000'")
+                    }
+                    return entry.decide(snapshot)
+                }, answer: outcomes.note(number))
+        }
+        await storage.run(group)
+        #expect(runs.load(ordering: .relaxed) > group.count)
+        #expect(try await Self.entries(in: other, 0..<4) == [[1, 4, 8], [5, 9], [2, 6], [3, 7]])
+        #expect((2..<10).map { outcomes.seen($0) } == [[0], [0], [1], [0], [1], [1], [2], [1]])
+    }
+
+    @Test func `a work that throws, and one that the database refuses, fail alone`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try database.psql(
+            """
+            CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
+            CREATE TRIGGER refuse BEFORE INSERT ON chains FOR EACH ROW WHEN (NEW.home = '2000000003')
+            EXECUTE FUNCTION refuse()
+            """)
+        let outcomes = Outcomes()
+        let group = (0..<8).map { number in
+            let entry = Entry(number: number, chains: [number])
+            return WaitingWork(
+                entry.query,
+                { snapshot in
+                    if number == 5 { throw CancellationError() }
+                    return entry.decide(snapshot)
+                }, answer: outcomes.note(number))
+        }
+        await storage.run(group)
+        #expect((0..<8).filter { outcomes.seen($0) == nil } == [3, 5])
+        #expect(outcomes.all.withLock { $0.count } == 8)
+        #expect(try await Self.entries(in: storage, 0..<8) == [[0], [1], [2], [], [4], [], [6], [7]])
+    }
+
+    @Test func `a work that looks further, and one that must be alone, are committed with the others`() async throws {
+        let storage = try await TestPostgres.database().storage()
+        let (outcomes, entry) = (Outcomes(), Entry(number: 7, chains: [1]))
+        let group = [
+            WaitingWork(entry.query, entry.decide, answer: outcomes.note(7)),
+            WaitingWork(
+                Entry(number: 8, chains: [0]).query,
+                { $0.query.chains.count == 1 ? .load(entry.query) : Entry(number: 8, chains: [0, 1]).decide($0) },
+                answer: outcomes.note(8)),
+            WaitingWork(
+                LedgerQuery(),
+                { _ in
+                    var changes = LedgerChanges()
+                    changes.catalogues = [Self.scope.bundleId: [1]]
+                    return .commit(changes, [])
+                }, answer: outcomes.note(9)),
+        ]
+        await storage.run(group)
+        #expect([7, 8, 9].map { outcomes.seen($0) } == [[0], [0, 1], []])
+        #expect(try await Self.entries(in: storage, 0..<2) == [[8], [7, 8]])
+        let catalogues = try await storage.load(LedgerQuery { $0.catalogues = [Self.scope.bundleId] }).catalogues
+        #expect(catalogues == [Self.scope.bundleId: [1]])
+    }
+
+    // MARK: - Loads
+
+    @Test func `loads that share a request find what each finds alone, and only one of a damaged chain fails`()
+        async throws
+    {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        let single = try await database.storage { $0.sharesStatements = false }
+        let distributed = try await database.storage { $0.isDistributed = true }
+        for number in 0..<8 { try await Self.addCustomer(number, to: storage) }
+        let queries = (0..<10).map { number in
+            LedgerQuery {
+                ($0.chains, $0.owners) = (number % 2 == 0 ? [Self.key(number)] : [], number % 3 == 0)
+                $0.customers = [CustomerID("customer \(number)", of: "com.example"), CustomerID("x", of: "com.other")]
+                $0.holdings = number % 4 == 1 ? [.production] : []
+                $0.names = [Provenance(signedDate: Timestamp(milliseconds: 1), digest: DocumentDigest([UInt8(number)]))]
+            }
+        }
+        let together = await Self.answers(storage, queries)
+        for (query, found) in zip(queries, together) {
+            for other in [single, distributed] {
+                let alone = try await other.load(query)
+                let found = try #require(try? found.get())
+                #expect(found.chains == alone.chains)
+                #expect(found.customers == alone.customers)
+                #expect(found.ids == alone.ids)
+                #expect(found.names == alone.names)
+            }
+        }
+        try database.psql("UPDATE chains SET state = 'x' WHERE home = '2000000002'")
+        let damaged = await Self.answers(storage, queries).map { (try? $0.get()) == nil }
+        #expect(damaged == (0..<10).map { $0 == 2 })
+    }
+
+    private static func addCustomer(_ number: Int, to storage: PostgresLedgerStorage) async throws {
+        let id = CustomerID("customer \(number)", of: scope.bundleId)
+        try await storage.commit(LedgerQuery { $0.customers = [id] }) { snapshot in
+            var (changes, record) = (LedgerChanges(), ChainRecord(key(number)))
+            let customer = Customer(number: snapshot.newNumbers[id] ?? 0, bundleId: scope.bundleId)
+            (record.owners, record.ownerChanges) = ([.init(customer, .claim)], [Timestamp(milliseconds: 1)])
+            changes.customers = [CustomerRecord(customer, ids: [id.id])]
+            changes.chains = [record]
+            return .commit(changes, ())
+        }
+    }
+
+    private static func answers(
+        _ storage: PostgresLedgerStorage, _ queries: [LedgerQuery]
+    ) async -> [Result<LedgerSnapshot, any Error>] {
+        let found = Mutex([Int: Result<LedgerSnapshot, any Error>]())
+        await storage.answer(
+            queries.enumerated().map { place, query in
+                WaitingLoad(query) { answer in found.withLock { $0[place] = answer } }
+            })
+        return found.withLock { $0.sorted { $0.key < $1.key }.map(\.value) }
+    }
+
+    // MARK: - Events
+
+    @Test func `events get their numbers behind the commits, without a reader`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        for number in 0..<3 {
+            try await storage.commit(LedgerQuery()) { _ in
+                var changes = LedgerChanges()
+                changes.events = [LedgerEvent(.purchased, in: Self.scope, at: Timestamp(milliseconds: Int64(number)))]
+                return .commit(changes, ())
+            }
+        }
+        // It ends if what it claims is true, however long that takes.
+        while try database.psql("SELECT count(*) FROM events") != "3" { await Task.yield() }
+        while try database.psql("SELECT count(*) FROM outbox") != "0" { await Task.yield() }
+        #expect(try await storage.events(of: Self.scope.bundleId, after: nil, limit: 9).events.count == 3)
+    }
+}
+
+/// Randomness that is the same in each run (SplitMix64).
+private struct Seeded: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = (state ^ state >> 30) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ mixed >> 31
+    }
+}
