@@ -181,6 +181,7 @@ let package = Package(
             ]
         ),
         .target(name: "TestData", path: "Tests/TestData"),
+        .target(name: "TestPostgres", path: "Tests/TestPostgres"),
         .target(
             name: "TestWorld", dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "ReceiptCoding"],
             path: "Tests/TestWorld"),
@@ -260,7 +261,8 @@ let package = Package(
         .testTarget(
             name: "LedgerPostgresTests",
             dependencies: [
-                "AppStoreModel", "LedgerPostgres", "PurchaseLedger", "PurchaseLedgerTesting",
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerPostgres", "PurchaseLedger",
+                "PurchaseLedgerTesting", "TestPostgres", "TestWorld",
             ]
         ),
         .testTarget(
@@ -292,6 +294,7 @@ let package = Package(
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
+                "LedgerPostgres",
                 "LedgerSQLite",
                 "PurchaseLedger",
                 "PurchaseLedgerTesting",
@@ -299,6 +302,7 @@ let package = Package(
                 "ReceiptCoding",
                 "Reconciliation",
                 "TestData",
+                "TestPostgres",
                 "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -339,6 +343,7 @@ let package = Package(
                 "LedgerSQLite",
                 "PurchaseLedger",
                 "TestData",
+                "TestPostgres",
                 "TestWorld",
                 "quittance",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
