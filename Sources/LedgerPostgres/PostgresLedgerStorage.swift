@@ -19,6 +19,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// The row that ``proveWritable()`` writes. Several, so that servers do not wait for each other.
     private let proof: Int64
 
+    private static let proofs: Int64 = 64
+
     /// How often a decision is made again. Each time another commit has succeeded meanwhile.
     private static let mostConflicts = 100
 
@@ -42,11 +44,11 @@ public final class PostgresLedgerStorage: LedgerStorage {
         random: some RandomNumberGenerator & Sendable
     ) async throws {
         var random = random
-        proof = Int64.random(in: 0..<64, using: &random)
+        proof = Int64.random(in: 0..<Self.proofs, using: &random)
         self.clock = clock
-        self.random = Mutex(random)
         do {
-            pool = try ConnectionPool(settings, clock: clock)
+            pool = try ConnectionPool(settings, hosts: settings.hosts(using: &random), clock: clock)
+            self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
         } catch let failure as PostgresFailure {
@@ -122,7 +124,10 @@ extension PostgresLedgerStorage {
                 query = query.union(more)
                 footprint = footprint.union(Footprint(query))
             case .commit(let changes, let output):
-                if changes.isEmpty { return output }
+                if changes.isEmpty {
+                    try await confirm()
+                    return output
+                }
                 let needs = footprint.union(CommitPlan.needs(of: changes, loaded))
                 if needs == footprint {
                     try await commit(changes, footprint, loaded)
@@ -161,6 +166,20 @@ extension PostgresLedgerStorage {
         let statements = try CommitPlan.statements(changes, footprint, loaded, scopes, stamp: stamp)
         _ = try await pool.run(.transaction(statements))
     }
+
+    /// Waits until a synchronous standby has what was loaded, if one is required.
+    ///
+    /// A commit whose wait for the standby was ended is visible, also to the decision that is made again, and to the
+    /// server to which a document is sent again. A further write waits for all that was written before it.
+    private func confirm() async throws {
+        let proof = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
+        try await repeated(.transaction([PostgresStatement(Self.confirmation, [.integer(proof)])]))
+    }
+
+    private static let confirmation = """
+        INSERT INTO proof AS p (id, written) SELECT $1, 1 WHERE current_setting('synchronous_standby_names') <> ''
+        ON CONFLICT (id) DO UPDATE SET written = p.written + 1
+        """
 
     private func numbers(for query: LedgerQuery, _ loaded: LoadedRecords) async throws -> [CustomerID: Int64] {
         let new = query.customers.filter { loaded.customers[$0] == nil }
@@ -301,6 +320,27 @@ extension PostgresLedgerStorage {
             ON CONFLICT (id) DO UPDATE SET written = p.written + 1
             """, [.integer(proof)])
         try await translated { _ = try await self.repeated(.transaction([proof])) }
+    }
+}
+
+// MARK: - Clocks
+
+extension PostgresLedgerStorage {
+    /// How far a clock is ahead of the database's; negative if it is behind. Events get their times from the servers'
+    /// clocks, so these should agree. A difference shorter than the round trip is not noticed.
+    ///
+    /// - Parameter now: The clock.
+    public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration {
+        let statement = PostgresStatement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        return try await translated {
+            let before = now()
+            let rows = try await self.read(statement)
+            let after = now()
+            guard let time = try rows.map({ try $0.next(Timestamp.self) }).first else { return .zero }
+            // The database read its clock between the two.
+            let nearest = min(max(time, before), after)
+            return .milliseconds(nearest.milliseconds &- time.milliseconds)
+        }
     }
 }
 
