@@ -7,7 +7,7 @@
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run demo test test-release simulation load soak rulebook kill sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup setup-tests
+.PHONY: run demo test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup setup-tests
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -55,6 +55,11 @@ rulebook: setup-tests
 # Kills a server 200 times under load, and at moments of a customer's life that a seed chooses: some minutes in release.
 kill: setup-tests
 	QUITTANCE_SOAK=1 swift test -c release --filter 'KillTests|KilledSimulationTests'
+
+# Ten long runs each of three servers on one PostgreSQL while they are killed, PostgreSQL crashes or fails over, connections
+# are cut or PgBouncer is killed: half an hour in release.
+trust: setup-tests
+	QUITTANCE_SOAK=1 swift test -c release --filter ThreeServersTests
 
 # Runs the suite under the address sanitizer, then under the thread sanitizer. The leak sanitizer is off: it does not
 # recognise pointers in which Swift sets bits, and reports what globals hold as lost.

@@ -181,6 +181,7 @@ let package = Package(
             ]
         ),
         .target(name: "TestData", path: "Tests/TestData"),
+        .target(name: "TestPostgres", path: "Tests/TestPostgres"),
         .target(
             name: "TestWorld", dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "ReceiptCoding"],
             path: "Tests/TestWorld"),
@@ -260,7 +261,8 @@ let package = Package(
         .testTarget(
             name: "LedgerPostgresTests",
             dependencies: [
-                "AppStoreModel", "LedgerPostgres", "PurchaseLedger", "PurchaseLedgerTesting",
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerPostgres", "PurchaseLedger",
+                "PurchaseLedgerTesting", "TestPostgres", "TestWorld",
             ]
         ),
         .testTarget(
@@ -339,6 +341,7 @@ let package = Package(
                 "LedgerSQLite",
                 "PurchaseLedger",
                 "TestData",
+                "TestPostgres",
                 "TestWorld",
                 "quittance",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

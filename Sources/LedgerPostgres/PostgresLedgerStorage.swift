@@ -22,6 +22,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// The row that ``proveWritable()`` writes. Several, so that servers do not wait for each other.
     private let proof: Int64
 
+    private static let proofs: Int64 = 64
+
     /// How often a decision is made again. Each time another commit has succeeded meanwhile.
     private static let mostConflicts = 100
 
@@ -60,14 +62,14 @@ public final class PostgresLedgerStorage: LedgerStorage {
         random: some RandomNumberGenerator & Sendable
     ) async throws {
         var random = random
-        proof = Int64.random(in: 0..<64, using: &random)
+        proof = Int64.random(in: 0..<Self.proofs, using: &random)
         (self.clock, self.settings) = (clock, settings)
         let (width, shares) = (max(1, settings.connections), settings.sharesStatements && !settings.isDistributed)
         works = GroupQueue(width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1)
         loads = GroupQueue(width: shares ? Self.reads : width, largest: shares ? Self.largestGather : 1)
-        self.random = Mutex(random)
         do {
-            pool = try ConnectionPool(settings, clock: clock)
+            pool = try ConnectionPool(settings, hosts: settings.hosts(using: &random), clock: clock)
+            self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
         } catch let failure as PostgresFailure {
@@ -164,7 +166,7 @@ extension PostgresLedgerStorage {
             var pass = GroupPass(group, queries, footprint, loaded)
             pass.decide(numbers: try await numbers(for: queries, loaded))
             if pass.isComplete {
-                if !pass.draft.changes.isEmpty { try await commit(pass.draft) }
+                if pass.draft.changes.isEmpty { try await confirm() } else { try await commit(pass.draft) }
                 for answer in pass.answers { answer() }
                 return pass.alone
             }
@@ -201,6 +203,20 @@ extension PostgresLedgerStorage {
         _ = try await pool.run(.transaction(statements))
         if !group.changes.events.isEmpty { numberSoon() }
     }
+
+    /// Waits until a synchronous standby has what was loaded, if one is required.
+    ///
+    /// A commit whose wait for the standby was ended is visible, also to the decision that is made again, and to the
+    /// server to which a document is sent again. A further write waits for all that was written before it.
+    private func confirm() async throws {
+        let proof = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
+        try await repeated(.transaction([PostgresStatement(Self.confirmation, [.integer(proof)])]))
+    }
+
+    private static let confirmation = """
+        INSERT INTO proof AS p (id, written) SELECT $1, 1 WHERE current_setting('synchronous_standby_names') <> ''
+        ON CONFLICT (id) DO UPDATE SET written = p.written + 1
+        """
 
     private func numbers(for queries: [LedgerQuery], _ loaded: LoadedRecords) async throws -> [CustomerID: Int64] {
         let new = Set(queries.flatMap(\.customers)).filter { loaded.customers[$0] == nil }
@@ -344,6 +360,27 @@ extension PostgresLedgerStorage {
             ON CONFLICT (id) DO UPDATE SET written = p.written + 1
             """, [.integer(proof)])
         try await translated { _ = try await self.repeated(.transaction([proof])) }
+    }
+}
+
+// MARK: - Clocks
+
+extension PostgresLedgerStorage {
+    /// How far a clock is ahead of the database's; negative if it is behind. Events get their times from the servers'
+    /// clocks, so these should agree. A difference shorter than the round trip is not noticed.
+    ///
+    /// - Parameter now: The clock.
+    public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration {
+        let statement = PostgresStatement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        return try await translated {
+            let before = now()
+            let rows = try await self.read(statement)
+            let after = now()
+            guard let time = try rows.map({ try $0.next(Timestamp.self) }).first else { return .zero }
+            // The database read its clock between the two.
+            let nearest = min(max(time, before), after)
+            return .milliseconds(nearest.milliseconds &- time.milliseconds)
+        }
     }
 }
 

@@ -101,6 +101,22 @@ extension Composition {
         }
     }
 
+    /// What to do if this machine's clock and that of the database differ; `nil` if they agree, or cannot be compared.
+    func clockWarning(_ storage: any LedgerStorage) async -> String? {
+        #if PostgreSQL
+        guard let storage = storage as? PostgresLedgerStorage,
+            let difference = try? await storage.clockDifference(now: SystemClock.now),
+            max(difference, .zero - difference) > Self.clockTolerance
+        else { return nil }
+        return "This machine's clock is \(difference) ahead of the database's: set both by NTP, also on other servers"
+        #else
+        return nil
+        #endif
+    }
+
+    /// How much the clocks of servers may differ. Documents are a second old when they arrive.
+    private static let clockTolerance = Duration.seconds(1)
+
     #if PostgreSQL
     private func database(_ uri: String, upgrades: Bool = true) async throws -> any ClosableStorage {
         do {

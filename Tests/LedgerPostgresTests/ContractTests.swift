@@ -3,6 +3,7 @@
 import LedgerPostgres
 import PurchaseLedger
 import PurchaseLedgerTesting
+import TestPostgres
 import Testing
 
 /// Tests the PostgreSQL storage against the contract of all storages, on a real server.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import PurchaseLedger
+import TestPostgres
 import Testing
 
 @testable import LedgerPostgres

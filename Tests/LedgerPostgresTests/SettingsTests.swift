@@ -35,4 +35,26 @@ import Testing
         let (ours, theirs) = (names.firstIndex(of: "connect_timeout"), names.firstIndex(of: "dbname"))
         #expect(try #require(ours) < #require(theirs))
     }
+
+    @Test(
+        arguments: [
+            ("postgresql:///a", true, "postgresql:///a"),
+            ("postgresql:///a?prepared_statements=false", false, "postgresql:///a"),
+            ("postgres://u@h/a?prepared_statements=true&user=b", true, "postgres://u@h/a?user=b"),
+            ("postgresql:///a?host=/x&prepared_statements=false&port=1", false, "postgresql:///a?host=/x&port=1"),
+        ] as [(String, Bool, String)])
+    func `an address may say that statements are not prepared`(address: String, prepares: Bool, left: String) throws {
+        let settings = PostgresSettings(address)
+        #expect(settings.preparesStatements == prepares)
+        #expect(settings.address == left)
+    }
+
+    @Test(arguments: ["prepared_statements=maybe", "prepared_statements=", "load_balance_hosts=yes"])
+    func `a parameter of ours with another value is refused by name`(parameter: String) {
+        #expect {
+            try PostgresSettings("postgresql:///a?\(parameter)").options()
+        } throws: { error in
+            "\(error)".contains(parameter.prefix { $0 != "=" } + " takes ")
+        }
+    }
 }

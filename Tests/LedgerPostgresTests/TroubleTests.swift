@@ -3,18 +3,19 @@
 import AppStoreModel
 import PurchaseLedger
 import Synchronization
+import TestPostgres
 import Testing
 
 @testable import LedgerPostgres
 
 /// Tests what several servers on one database must bear.
 @Suite(.needsPostgres) struct TroubleTests {
-    private static let scope = LedgerScope(bundleId: "com.example", environment: .production)
+    static let scope = LedgerScope(bundleId: "com.example", environment: .production)
 
-    private static func key(_ number: Int) -> ChainKey { ChainKey("\(2_000_000_000 + number)", in: scope) }
+    static func key(_ number: Int) -> ChainKey { ChainKey("\(2_000_000_000 + number)", in: scope) }
 
     /// Adds a document, an event and an entry in a chain; the decision is the same if it is made again.
-    private static func add(_ number: Int, to chain: Int, through storage: PostgresLedgerStorage) async throws {
+    static func add(_ number: Int, to chain: Int, through storage: PostgresLedgerStorage) async throws {
         let evidence = Evidence(.receipt, Array("\(number)".utf8), scope, nil) { _ in ([], []) }
         let query = LedgerQuery {
             ($0.chains, $0.names) = ([key(chain)], [evidence.provenance])
@@ -87,7 +88,7 @@ import Testing
         let acknowledged = Mutex(Set<Int>())
     }
 
-    private static func numbers(in storage: PostgresLedgerStorage) async throws -> [[Int]] {
+    static func numbers(in storage: PostgresLedgerStorage) async throws -> [[Int]] {
         let keys = (0..<4).map { key($0) }
         let chains = try await storage.load(LedgerQuery { $0.chains = Set(keys) }).chains
         return keys.map { chains[$0]?.ownerChanges.map { Int($0.milliseconds) } ?? [] }

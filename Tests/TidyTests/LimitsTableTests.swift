@@ -78,6 +78,10 @@ import Testing
             ["searchLimit = 100_000"]
         ),
         ("a request to PostgreSQL", "10 s", pool, ["answerLimit = Duration.seconds(10)"]),
+        (
+            "connecting to a host of PostgreSQL", "3 s, at most 10 s", "LedgerPostgres/PostgresHost.swift",
+            ["limit = Duration.seconds(3)", "longestLimit = Int64(10)"]
+        ),
         ("the wait for a connection to PostgreSQL", "2 s", pool, ["queueLimit = Duration.seconds(2)"]),
         ("requests that wait for a connection to PostgreSQL", "2,000", pool, ["waitingLimit = 2000"]),
         ("requests that are sent to PostgreSQL together", "16", pool, ["batchLimit = 16"]),

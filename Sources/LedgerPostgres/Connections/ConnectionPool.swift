@@ -21,6 +21,8 @@ final class ConnectionPool: Sendable {
         var waiting: [Waiting] = []
         var idle: [PostgresConnection] = []
         var threads = 0
+        /// The host that was connected last.
+        var host = 0
         /// How often in succession no connection could be opened.
         var failures = 0
         /// Why the last connection could not be opened, and when to try again.
@@ -43,13 +45,18 @@ final class ConnectionPool: Sendable {
     private static let (firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(5))
 
     private let options: [(name: String, value: String)]
+    private let hosts: [PostgresHost]
     private let (width, usesNames): (Int, Bool)
     private let clock: ContinuousClock
     private let state = Mutex(State())
 
+    /// - Parameter hosts: The hosts in the order in which to try them.
     /// - Throws: `PostgresFailure.settings`.
-    init(_ settings: PostgresSettings, clock: ContinuousClock) throws(PostgresFailure) {
+    init(
+        _ settings: PostgresSettings, hosts: [PostgresHost] = [PostgresHost()], clock: ContinuousClock
+    ) throws(PostgresFailure) {
         options = try settings.options()
+        self.hosts = hosts
         (width, usesNames, self.clock) = (max(1, settings.connections), settings.preparesStatements, clock)
     }
 
@@ -151,7 +158,7 @@ extension ConnectionPool {
         let now = clock.now
         if let pause = state.withLock({ $0.pause }), now < pause.end { throw pause.failure }
         do throws(PostgresFailure) {
-            let connection = try PostgresConnection(options, usesNames: usesNames, clock: clock)
+            let connection = try openAny()
             state.withLock { ($0.failures, $0.pause) = (0, nil) }
             return connection
         } catch {
@@ -162,6 +169,23 @@ extension ConnectionPool {
             }
             throw error
         }
+    }
+
+    /// Tries the hosts from the one that was connected last, until one takes a connection.
+    private func openAny() throws(PostgresFailure) -> PostgresConnection {
+        let (first, deadline) = (state.withLock { $0.host }, clock.now.advanced(by: Self.answerLimit))
+        var messages: [String] = []
+        for place in (0..<hosts.count).map({ (first + $0) % hosts.count }) where clock.now < deadline {
+            do throws(PostgresFailure) {
+                let connection = try PostgresConnection(
+                    options, to: hosts[place], usesNames: usesNames, clock: clock)
+                state.withLock { $0.host = place }
+                return connection
+            } catch {
+                messages.append(error.message)
+            }
+        }
+        throw .unavailable(messages.joined(separator: "; "))
     }
 
     /// Closes the connections that are idle. Others close after their requests.

@@ -3,7 +3,7 @@
 /// Where the database is, and how to talk to it.
 public struct PostgresSettings: Sendable {
     /// A connection string of libpq of either form: `postgresql://…`, also with several hosts, or `host=… dbname=…`.
-    public var address: String
+    public private(set) var address: String
     /// How many connections to open at most, each with a thread. Eight suffice for some thousand intakes a second.
     public var connections = 8
     /// Whether statements are prepared. Off for poolers that do not support it, such as PgBouncer before 1.21.
@@ -13,8 +13,29 @@ public struct PostgresSettings: Sendable {
     /// Whether Citus distributes the tables. Then nothing is shared, and no statement about chains joins tables.
     public var isDistributed = false
 
+    /// Whether to try the hosts of the address in its order, instead of an order of this server's own.
+    public var keepsHostOrder = false
+    /// A parameter of ours with a value that it does not take.
+    private var misunderstood: String?
+
+    /// - Parameter address: A URI may also have the parameters `prepared_statements`, which is `true` or `false`, and
+    ///   `load_balance_hosts`, which is `random` or `disable` and which libpq knows from version 16 on.
     public init(_ address: String) {
         self.address = address
+        preparesStatements = take("prepared_statements", ["true": true, "false": false]) ?? true
+        keepsHostOrder = take("load_balance_hosts", ["disable": true, "random": false]) ?? false
+    }
+
+    /// Removes a parameter of ours from the URI, since libpq refuses what it does not know.
+    private mutating func take(_ name: String, _ values: [String: Bool]) -> Bool? {
+        guard address.hasPrefix("postgres"), let start = address.firstIndex(of: "?") else { return nil }
+        let all = address[start...].dropFirst().split(separator: "&", omittingEmptySubsequences: false)
+        let left = all.filter { !$0.hasPrefix("\(name)=") }
+        guard left.count < all.count, let text = all.last(where: { $0.hasPrefix("\(name)=") }) else { return nil }
+        address = address[..<start] + (left.isEmpty ? "" : "?" + left.joined(separator: "&"))
+        let value = values[String(text.dropFirst(name.count + 1))]
+        if value == nil { misunderstood = "\(name) takes \(values.keys.sorted().joined(separator: " or "))" }
+        return value
     }
 }
 
@@ -30,6 +51,7 @@ extension PostgresSettings {
     /// - Throws: `PostgresFailure.settings` if the string is not understood, or if it permits an unverified connection
     ///   to a host that is not this machine.
     func options() throws(PostgresFailure) -> [(name: String, value: String)] {
+        if let misunderstood { throw .settings(misunderstood) }
         let (given, environment) = (
             try PostgresConnection.parameters(of: address), PostgresConnection.defaults
         )

@@ -28,21 +28,26 @@ final class PostgresConnection: @unchecked Sendable {
     /// Whether another request can be sent.
     private(set) var isUsable = true
 
-    /// Opens a connection. libpq tries each address of each host for as long as `connect_timeout` says.
+    /// Opens a connection.
     ///
     /// - Parameters:
     ///   - options: The parameters of libpq in their order, of which a later one replaces an earlier one.
+    ///   - host: The host, and how long connecting may take.
     ///   - usesNames: Whether to prepare statements.
     /// - Throws: `PostgresFailure.unavailable`.
-    init(_ options: [(name: String, value: String)], usesNames: Bool, clock: ContinuousClock) throws(PostgresFailure) {
+    init(
+        _ options: [(name: String, value: String)], to host: PostgresHost = PostgresHost(), usesNames: Bool,
+        clock: ContinuousClock
+    ) throws(PostgresFailure) {
+        let deadline = clock.now.advanced(by: host.limit)
+        let options = options + host.options
         let opened = Self.withStrings(options.map(\.name)) { names in
-            Self.withStrings(options.map(\.value)) { PQconnectdbParams(names, $0, 1) }
+            Self.withStrings(options.map(\.value)) { PQconnectStartParams(names, $0, 1) }
         }
         guard let opened else { throw .unavailable("libpq has no memory") }
-        guard PQstatus(opened) == CONNECTION_OK else {
-            let message = Self.text(PQerrorMessage(opened))
+        if let failure = Self.failure(toConnect: opened, until: deadline, clock) {
             PQfinish(opened)
-            throw .unavailable(message)
+            throw .unavailable(failure)
         }
         connection = opened
         (self.usesNames, self.clock) = (usesNames, clock)
@@ -79,6 +84,31 @@ final class PostgresConnection: @unchecked Sendable {
         let results = exchange.results(requests)
         if results.contains(where: \.endsConnection) { isUsable = false }
         return results
+    }
+}
+
+// MARK: - Connecting
+
+extension PostgresConnection {
+    /// Connects, and reports why that failed.
+    private static func failure(
+        toConnect connection: OpaquePointer, until deadline: ContinuousClock.Instant, _ clock: ContinuousClock
+    ) -> String? {
+        var events = Int16(POLLOUT)
+        while PQstatus(connection) != CONNECTION_BAD {
+            let left = clock.now.duration(to: deadline).milliseconds
+            guard left > 0 else { return "The database did not accept a connection in time" }
+            var socket = pollfd(fd: PQsocket(connection), events: events, revents: 0)
+            guard poll(&socket, 1, Int32(clamping: left)) >= 0 || errno == EINTR else { return "poll failed" }
+            guard socket.revents != 0 else { continue }
+            switch PQconnectPoll(connection) {
+            case PGRES_POLLING_OK: return nil
+            case PGRES_POLLING_READING: events = Int16(POLLIN)
+            case PGRES_POLLING_WRITING: events = Int16(POLLOUT)
+            default: return text(PQerrorMessage(connection))
+            }
+        }
+        return text(PQerrorMessage(connection))
     }
 }
 

@@ -51,8 +51,17 @@ extension PostgresFailure {
         case .refused(let state, let message):
             LedgerStorageError(
                 ["XX001", "XX002"].contains(state) ? .damaged : .unavailable, "PostgreSQL \(state): \(message)")
-        case .lost(let message), .unavailable(let message), .unconfirmed(let message), .settings(let message):
+        case .lost, .unavailable, .unconfirmed, .settings:
             LedgerStorageError(.unavailable, "PostgreSQL: \(message)")
+        }
+    }
+
+    /// What happened, as a sentence.
+    var message: String {
+        switch self {
+        case .refused(_, let message), .lost(let message), .unavailable(let message), .unconfirmed(let message),
+            .settings(let message):
+            message
         }
     }
 }

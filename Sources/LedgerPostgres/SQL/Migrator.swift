@@ -5,6 +5,8 @@ import PurchaseLedger
 /// Brings the tables up to date. Several servers may do so at once: the first one wins, and the others find it done.
 struct Migrator {
     let pool: ConnectionPool
+    /// The statements of each migration.
+    var migrations = Schema.migrations
 
     /// How often to start again after another server was faster, or held a lock for too long.
     private static let attempts = 60
@@ -23,7 +25,7 @@ struct Migrator {
     /// - Throws: `LedgerStorageError` unless the ledger is of this version.
     func requireCurrent() async throws {
         let version = try await applied()
-        guard version != Schema.migrations.count else { return }
+        guard version != migrations.count else { return }
         throw LedgerStorageError(
             .readOnly,
             "The ledger \(version == nil ? "is missing" : "is of an older version"): quittance serve makes it")
@@ -31,8 +33,8 @@ struct Migrator {
 
     private func step() async throws {
         if try await applied() == nil { _ = try await pool.run(.transaction(Self.begin.map { .once($0) })) }
-        for version in (try await applied() ?? 0)..<Schema.migrations.count {
-            let migration = Schema.migrations[version].map { PostgresStatement.once($0) }
+        for version in (try await applied() ?? 0)..<migrations.count {
+            let migration = migrations[version].map { PostgresStatement.once($0) }
             _ = try await pool.run(.transaction([Self.lockTimeout, Self.advance(from: version)] + migration))
         }
     }
@@ -45,11 +47,11 @@ struct Migrator {
         guard try table.first?.map({ try $0.next(String?.self) }).first ?? nil != nil else { return nil }
         let rows = try await pool.run(.transaction([.once("SELECT version FROM schema_version")]))
         let version = try rows.first?.map { try $0.next(Int.self) }.first ?? 0
-        guard version <= Schema.migrations.count else {
+        guard version <= migrations.count else {
             throw LedgerStorageError(
                 .damaged,
                 "The ledger was written by a newer version of this software: it has \(version) migrations, "
-                    + "and this version knows \(Schema.migrations.count)")
+                    + "and this version knows \(migrations.count)")
         }
         return max(0, version)
     }

@@ -102,6 +102,7 @@ struct Serve: AsyncParsableCommand {
                 "The ledger cannot be locked: make sure that no other server uses it",
                 metadata: ["reason": "\(failure)"])
         }
+        if let warning = await composition.clockWarning(storage) { logger.warning("\(warning)") }
         if let warning = composition.exposure { logger.warning("\(warning)") }
         var service = composition.service(storage, verifier)
         service.signing = signing

@@ -18,7 +18,8 @@ struct ServerOptions: ParsableArguments {
     @Option(
         help: """
             The ledger: sqlite:PATH, a file that quittance serve creates if it does not exist; or postgresql://…, a \
-            database for any number of servers.
+            database for any number of servers. Behind a pooler without prepared statements, such as PgBouncer before \
+            1.21, with ?prepared_statements=false.
             """,
         completion: .file(),
         transform: { text in

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+import Synchronization
+import TestPostgres
+import Testing
+
+@testable import LedgerPostgres
+
+/// Tests that nothing is acknowledged before a synchronous standby has it, however the wait for the standby ends.
+@Suite(.needsPostgres) struct StandbyTests {
+    private final class Call: Sendable {
+        let isOver = Mutex(false)
+    }
+
+    /// The database commits a transaction whose wait is cancelled, and shows it to everybody. A document that is sent
+    /// again is then known, and yet nobody knows whether the standby has it.
+    @Test(arguments: ["pg_cancel_backend", "pg_terminate_backend"])
+    func `a wait for the standby that was ended is no acknowledgement, also of what is sent again`(
+        end: String
+    ) async throws {
+        let server = try TestPostgres()
+        let database = try server.database()
+        let storage = try await database.storage()
+        try await TroubleTests.add(1, to: 1, through: storage)
+        try server.requireStandby()
+        for number in [2, 2, 1] {
+            let call = Call()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    defer { call.isOver.withLock { $0 = true } }
+                    await #expect(throws: LedgerStorageError.self, "document \(number)") {
+                        try await TroubleTests.add(number, to: 1, through: storage)
+                    }
+                }
+                while !call.isOver.withLock({ $0 }) {
+                    try database.psql(
+                        "SELECT count(\(end)(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                try await group.waitForAll()
+            }
+        }
+        #expect(try await TroubleTests.numbers(in: storage)[1] == [1, 2])
+        try server.psql("postgres", "ALTER SYSTEM RESET synchronous_standby_names")
+        try server.psql("postgres", "SELECT pg_reload_conf()")
+        for number in [2, 3] { try await TroubleTests.add(number, to: 1, through: storage) }
+        #expect(try await TroubleTests.numbers(in: storage)[1] == [1, 2, 3])
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import LedgerPostgres
+import TestPostgres
+import Testing
+
+extension TestDatabase {
+    /// A handle on the ledger in the database, as a server of its own would have.
+    func storage(
+        upgrades: Bool = true, _ change: (inout PostgresSettings) -> Void = { _ in }
+    ) async throws -> PostgresLedgerStorage {
+        var settings = PostgresSettings(server.address(name))
+        change(&settings)
+        return try await PostgresLedgerStorage(
+            settings, upgrades: upgrades, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
+    }
+}
+
+extension Trait where Self == ConditionTrait {
+    static var needsPostgres: Self { .enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)") }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import Foundation
+
+/// A PostgreSQL of the tests' own: a temporary folder with its data and its socket. It ends with the tests, however they
+/// end, see ``TestServer``.
+package final class TestPostgres: Sendable {
+    /// Whether it could be started.
+    package static var isThere: Bool { shared != nil }
+
+    /// Why tests are skipped.
+    package static let whyNot = "PostgreSQL's server is missing: apt-get install postgresql"
+
+    private static let shared = try? TestPostgres()
+
+    private let server: TestServer
+
+    /// A new, empty database of the server that all tests share.
+    package static func database() throws -> TestDatabase {
+        guard let shared else { throw TestServer.Failure(command: "start", server: "PostgreSQL") }
+        return try shared.database()
+    }
+
+    /// A new, empty database.
+    package func database() throws -> TestDatabase {
+        let name = "test_\(UUID().uuidString.lowercased().replacingOccurrences(of: "-", with: ""))"
+        try psql("postgres", "CREATE DATABASE \(name)")
+        return TestDatabase(server: self, name: name)
+    }
+
+    /// The database that a standby has copied.
+    package func existing(_ database: TestDatabase) -> TestDatabase { TestDatabase(server: self, name: database.name) }
+
+    /// Starts a server.
+    ///
+    /// - Parameter primary: The server that it follows as a standby; `nil` for one of its own.
+    package init(following primary: TestPostgres? = nil) throws {
+        server = try TestServer(Self.script, [primary?.folder ?? ""])
+    }
+
+    /// `initdb` and the server refuse to run as root.
+    private static let script = #"""
+        bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)
+        [ -x "${bin:-}/initdb" ] || bin=$(dirname "$(command -v initdb)")
+        if [ -z "$1" ]; then
+            as_user "$bin/initdb" -D data -A trust -U postgres -E UTF8 --locale=C --no-sync >initdb.log
+        else
+            as_user "$bin/pg_basebackup" -d "host=$1 user=postgres application_name=standby" -D data -R -X stream \
+                -c fast --no-sync
+        fi
+        start() {
+            as_user "$bin/pg_ctl" -D data -l data/log -w -t 600 \
+                -o "-c listen_addresses= -c unix_socket_directories=$folder -c fsync=off -c max_connections=400" start
+        }
+        stop() { as_user "$bin/pg_ctl" -D data -m immediate stop; }
+        restart() { as_user "$bin/pg_ctl" -D data -m immediate -w -t 600 restart; }
+        promote() { as_user "$bin/pg_ctl" -D data -w -t 600 promote; }
+        # The server cannot start others meanwhile, nor notice that they end.
+        destroy() {
+            local server=$(head -1 data/postmaster.pid)
+            kill -STOP "$server"
+            kill -KILL $(cat "/proc/$server/task/$server/children") "$server"
+        }
+        start >/dev/null </dev/null
+        """#
+
+    package var folder: String { server.folder }
+
+    /// The address of a database.
+    package func address(_ name: String) -> String { "host=\(folder) user=postgres dbname=\(name)" }
+
+    /// The address of a database as a URI.
+    ///
+    /// - Parameter folders: Where the sockets of the servers or of what is before them are.
+    package static func uri(_ name: String, at folders: [String], _ parameters: String = "") -> String {
+        "postgresql:///\(name)?host=\(folders.joined(separator: ","))&user=postgres\(parameters)"
+    }
+
+    /// Ends all of the server's processes as a crash would, and starts it again.
+    package func restart() throws { try server.run("restart") }
+
+    /// Ends all of the server's processes as a power failure would. It does not start again.
+    package func destroy() throws { try server.run("destroy") }
+
+    /// Makes a standby a server of its own.
+    package func promote() throws { try server.run("promote") }
+
+    /// Lets commits wait until a standby has them.
+    package func requireStandby() throws {
+        try psql("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'")
+        try psql("postgres", "SELECT pg_reload_conf()")
+    }
+
+    /// Runs SQL with PostgreSQL's own client.
+    ///
+    /// - Returns: What it prints: a line for each row.
+    @discardableResult package func psql(_ database: String, _ sql: String) throws -> String {
+        let (process, output) = (Process(), Pipe())
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = [
+            "psql", "-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", "-d", address(database), "-c", sql,
+        ]
+        process.standardOutput = output
+        try process.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else { throw TestServer.Failure(command: sql, server: "psql") }
+        return text.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+}
+
+/// A database of the tests' own server.
+package struct TestDatabase: Sendable {
+    package let server: TestPostgres
+    package let name: String
+
+    @discardableResult package func psql(_ sql: String) throws -> String { try server.psql(name, sql) }
+}
