@@ -7,31 +7,39 @@ import PurchaseLedger
 ///
 /// Each statement fails unless what it replaces is still what was loaded; then nothing is committed. Records that were
 /// only looked at are locked against changes until the commit. All commits take their locks in one order: customers,
-/// chains, jobs, catalogues, documents, and within a table the order of its key. Otherwise they would wait for each
+/// chains, jobs, catalogues, pieces, documents, and within a table the order of its key. Otherwise they would wait for each
 /// other in a circle.
 struct CommitPlan {
     let loaded: LoadedRecords
     let scopes: ScopeNumbers
     /// A number that no other commit has: the version of the rows that it writes.
     let stamp: Int64
+    /// Whether documents are packed.
+    let packs: Bool
+    /// The pieces that need not be inserted.
+    let known: KnownPieces
+    /// The pieces that are inserted.
+    var added: [PartName] = []
+    /// The packed contents of new documents.
+    var contents: [Provenance: [UInt8]] = [:]
     private(set) var statements: [PostgresStatement] = []
 
-    init(loaded: LoadedRecords, scopes: ScopeNumbers, stamp: Int64) {
-        (self.loaded, self.scopes, self.stamp) = (loaded, scopes, stamp)
+    init(loaded: LoadedRecords, scopes: ScopeNumbers, stamp: Int64, packs: Bool, known: KnownPieces) {
+        (self.loaded, self.scopes, self.stamp, self.packs, self.known) = (loaded, scopes, stamp, packs, known)
     }
 
     mutating func add(_ sql: String, _ parameters: [PostgresValue]) {
         statements.append(PostgresStatement(sql, parameters))
     }
 
-    /// The statements for what was decided.
+    /// The plan for what was decided.
     ///
     /// - Parameter footprint: What was loaded, also if it does not exist.
-    static func statements(
+    static func plan(
         _ changes: LedgerChanges, _ footprint: Footprint, _ loaded: LoadedRecords, _ scopes: ScopeNumbers,
-        stamp: Int64
-    ) throws -> [PostgresStatement] {
-        var plan = CommitPlan(loaded: loaded, scopes: scopes, stamp: stamp)
+        stamp: Int64, packs: Bool, known: KnownPieces
+    ) throws -> CommitPlan {
+        var plan = CommitPlan(loaded: loaded, scopes: scopes, stamp: stamp, packs: packs, known: known)
         plan.putCustomers(changes, footprint)
         try plan.putChains(changes, footprint)
         plan.putJobs(changes, footprint)
@@ -39,7 +47,7 @@ struct CommitPlan {
         try plan.putDocuments(changes)
         plan.append(changes.events)
         for key in changes.apiKeys { plan.put(key) }
-        return plan.statements
+        return plan
     }
 
     /// What must be loaded before these changes can be committed.

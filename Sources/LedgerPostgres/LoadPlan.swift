@@ -18,6 +18,7 @@ struct LoadPlan {
         for customer in footprint.numbers { load(customer) }
         for name in footprint.names { look(up: name) }
         for name in footprint.documents { load(name) }
+        for part in footprint.parts { load(part) }
         for key in footprint.evidence { loadEvidence(for: key) }
         for bundleId in footprint.catalogues { loadCatalogue(of: bundleId) }
         for id in footprint.jobs { load(id) }

@@ -12,6 +12,8 @@ struct Footprint: Hashable {
     var numbers: Set<Customer> = []
     var names: Set<Provenance> = []
     var documents: Set<Provenance> = []
+    /// What packed documents name.
+    var parts: Set<PartName> = []
     var evidence: Set<ChainKey> = []
     var catalogues: Set<String> = []
     var jobs: Set<Job.ID> = []
@@ -33,6 +35,7 @@ struct Footprint: Hashable {
         all.numbers.formUnion(other.numbers)
         all.names.formUnion(other.names)
         all.documents.formUnion(other.documents)
+        all.parts.formUnion(other.parts)
         all.evidence.formUnion(other.evidence)
         all.catalogues.formUnion(other.catalogues)
         all.jobs.formUnion(other.jobs)
@@ -55,7 +58,8 @@ struct LoadedRecords {
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
     var customers: [CustomerID: StoredCustomer] = [:]
     var names: Set<Provenance> = []
-    var documents: [Provenance: StoredDocument] = [:]
+    var rows: [Provenance: DocumentRow] = [:]
+    var parts: [PartName: [UInt8]] = [:]
     var evidence: [ChainKey: [DocumentReference]] = [:]
     var catalogues: [String: [UInt8]] = [:]
     var jobs: [Job.ID: StoredJob] = [:]

@@ -15,6 +15,9 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let queue = KeyQueue<CommitKey>()
     private let scopes = Mutex(ScopeNumbers())
     private let numbers = Mutex(NumberBlock())
+    private let pieces = Mutex(KnownPieces())
+    /// Whether documents are packed, see ``Schema``.
+    private let packs: Bool
     private let random: Mutex<any RandomNumberGenerator & Sendable>
     /// The row that ``proveWritable()`` writes. Several, so that servers do not wait for each other.
     private let proof: Int64
@@ -49,6 +52,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
             pool = try ConnectionPool(settings, clock: clock)
             let migrator = Migrator(pool: pool)
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
+            packs = try await migrator.packsDocuments()
         } catch let failure as PostgresFailure {
             throw failure.storageError
         }
@@ -158,8 +162,11 @@ extension PostgresLedgerStorage {
     ) async throws {
         let scopes = try await addedScopes(changes.apps, changes.scopes)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
-        let statements = try CommitPlan.statements(changes, footprint, loaded, scopes, stamp: stamp)
-        _ = try await pool.run(.transaction(statements))
+        let known = pieces.withLock { $0 }
+        let plan = try CommitPlan.plan(
+            changes, footprint, loaded, scopes, stamp: stamp, packs: packs, known: known)
+        _ = try await pool.run(.transaction(plan.statements))
+        if !plan.added.isEmpty { pieces.withLock { $0.add(plan.added) } }
     }
 
     private func numbers(for query: LedgerQuery, _ loaded: LoadedRecords) async throws -> [CustomerID: Int64] {
@@ -252,10 +259,17 @@ extension PostgresLedgerStorage {
 
     public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
         try await translated {
-            let rows = try await self.read(DocumentSearch.scan(after: cursor, limit: limit))
-            let found = try DocumentSearch.found(rows)
-            let next = rows.rows.count < max(1, limit) ? nil : found.last.map { ScanCursor(rawValue: "\($0)") }
-            return ScanPage(items: found.items, damage: found.damage, next: next)
+            let names = try DocumentSearch.names(
+                try await self.read(DocumentSearch.scan(after: cursor, limit: limit)))
+            var footprint = Footprint()
+            footprint.documents = Set(names)
+            let (_, loaded) = try await self.loaded(footprint, LedgerQuery())
+            // One that is not there any more was erased after its name was read.
+            let found = names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
+            let next = names.count < max(1, limit) ? nil : names.last.map { ScanCursor(rawValue: "\($0)") }
+            return ScanPage(
+                items: found.compactMap { $0.1 },
+                damage: found.filter { $0.1 == nil }.map { "Document \($0.0) is not what was stored" }, next: next)
         }
     }
 
