@@ -75,18 +75,19 @@ let package = Package(
             ]
         ),
         .target(name: "PurchaseLedgerTesting", dependencies: ["AppStoreModel", "PurchaseLedger"]),
+        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
+        .target(name: "DocumentPacking", dependencies: ["AppStoreModel", "CZlib", "PurchaseLedger", "ReceiptCoding"]),
         .systemLibrary(name: "CLibPQ", providers: [.apt(["libpq-dev"])]),
         .target(
             name: "LedgerPostgres",
             dependencies: [
-                "AppStoreModel", .target(name: "CLibPQ", condition: postgres), "PurchaseLedger",
+                "AppStoreModel", .target(name: "CLibPQ", condition: postgres), "DocumentPacking", "PurchaseLedger",
             ]
         ),
-        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .target(
             name: "LedgerSQLite",
             dependencies: [
-                "AppStoreModel", "CZlib", "PurchaseLedger", "ReceiptCoding",
+                "AppStoreModel", "DocumentPacking", "PurchaseLedger",
                 .product(name: "GRDB", package: "GRDB.swift", condition: sqlite),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: sqlite),
             ]
@@ -261,8 +262,8 @@ let package = Package(
         .testTarget(
             name: "LedgerPostgresTests",
             dependencies: [
-                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerPostgres", "PurchaseLedger",
-                "PurchaseLedgerTesting", "TestPostgres", "TestWorld",
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "DocumentPacking", "LedgerPostgres",
+                "PurchaseLedger", "PurchaseLedgerTesting", "TestPostgres", "TestWorld",
             ]
         ),
         .testTarget(

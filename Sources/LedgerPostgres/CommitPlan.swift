@@ -7,21 +7,26 @@ import PurchaseLedger
 ///
 /// Each statement fails unless what it replaces is still what was loaded; then nothing is committed. Records that were
 /// only looked at are locked against changes until the commit. All commits take their locks in one order: customers,
-/// chains, jobs, catalogues, documents, and within a table the order of its key. Otherwise they would wait for each
-/// other in a circle.
+/// chains, jobs, catalogues, pieces, documents, and within a table the order of its key. Otherwise they would wait for
+/// each other in a circle.
 struct CommitPlan {
     let loaded: LoadedRecords
     let scopes: ScopeNumbers
     /// A number that no other commit has: the version of the rows that it writes.
     let stamp: Int64
+    /// Whether documents are packed.
+    let packs: Bool
+    /// The packed contents of new documents.
+    var contents: [Provenance: [UInt8]] = [:]
     /// Whether rows of one table share a statement.
     private let shares: Bool
     private var statements: [PostgresStatement] = []
     /// The last rows, as long as the same is done with each.
     private var rows: (statement: RowStatement, rows: [[PostgresValue]])?
 
-    private init(_ loaded: LoadedRecords, _ scopes: ScopeNumbers, stamp: Int64, shares: Bool) {
-        (self.loaded, self.scopes, self.stamp, self.shares) = (loaded, scopes, stamp, shares)
+    private init(_ loaded: LoadedRecords, _ scopes: ScopeNumbers, stamp: Int64, shares: Bool, packs: Bool) {
+        (self.loaded, self.scopes, self.stamp) = (loaded, scopes, stamp)
+        (self.shares, self.packs) = (shares, packs)
     }
 
     mutating func add(_ sql: String, _ parameters: [PostgresValue]) {
@@ -45,12 +50,14 @@ struct CommitPlan {
 
     /// The statements for what was decided.
     ///
-    /// - Parameter shares: Whether rows of one table share a statement.
+    /// - Parameters:
+    ///   - shares: Whether rows of one table share a statement.
+    ///   - packs: Whether documents are packed.
     static func statements(
-        _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, shares: Bool
+        _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, shares: Bool, packs: Bool
     ) throws -> [PostgresStatement] {
         let (changes, footprint) = (group.changes, group.footprint)
-        var plan = CommitPlan(group.before, scopes, stamp: stamp, shares: shares)
+        var plan = CommitPlan(group.before, scopes, stamp: stamp, shares: shares, packs: packs)
         plan.putCustomers(group.after.customers, footprint)
         try plan.putChains(changes, footprint)
         plan.putJobs(changes, footprint)

@@ -26,6 +26,7 @@ struct LoadPlan {
         for customer in footprint.numbers { load(customer) }
         look(up: Array(footprint.names))
         for name in footprint.documents { load(name) }
+        for part in footprint.parts { load(part) }
         for key in footprint.evidence { loadEvidence(for: key) }
         for bundleId in footprint.catalogues { loadCatalogue(of: bundleId) }
         for id in footprint.jobs { load(id) }

@@ -14,6 +14,8 @@ struct Footprint: Hashable {
     var numbers: Set<Customer> = []
     var names: Set<Provenance> = []
     var documents: Set<Provenance> = []
+    /// What packed documents name.
+    var parts: Set<PartName> = []
     var evidence: Set<ChainKey> = []
     var catalogues: Set<String> = []
     var jobs: Set<Job.ID> = []
@@ -37,6 +39,7 @@ struct Footprint: Hashable {
         all.numbers.formUnion(other.numbers)
         all.names.formUnion(other.names)
         all.documents.formUnion(other.documents)
+        all.parts.formUnion(other.parts)
         all.evidence.formUnion(other.evidence)
         all.catalogues.formUnion(other.catalogues)
         all.jobs.formUnion(other.jobs)
@@ -47,8 +50,9 @@ struct Footprint: Hashable {
         other.chains.isSubset(of: chains) && other.transactions.isSubset(of: transactions)
             && other.customers.isSubset(of: customers) && other.holders.isSubset(of: holders)
             && other.numbers.isSubset(of: numbers) && other.names.isSubset(of: names)
-            && other.documents.isSubset(of: documents) && other.evidence.isSubset(of: evidence)
-            && other.catalogues.isSubset(of: catalogues) && other.jobs.isSubset(of: jobs)
+            && other.documents.isSubset(of: documents) && other.parts.isSubset(of: parts)
+            && other.evidence.isSubset(of: evidence) && other.catalogues.isSubset(of: catalogues)
+            && other.jobs.isSubset(of: jobs)
     }
 
     /// The apps and environments of all records.
@@ -67,7 +71,8 @@ struct LoadedRecords {
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
     var customers: [CustomerID: StoredCustomer] = [:]
     var names: Set<Provenance> = []
-    var documents: [Provenance: StoredDocument] = [:]
+    var rows: [Provenance: DocumentRow] = [:]
+    var parts: [PartName: [UInt8]] = [:]
     var evidence: [ChainKey: [DocumentReference]] = [:]
     var catalogues: [String: [UInt8]] = [:]
     var jobs: [Job.ID: StoredJob] = [:]

@@ -11,6 +11,10 @@ extension LoadedRecords {
         var leads = Footprint()
         for transaction in query.transactions { leads.chains.formUnion(candidates[transaction] ?? []) }
         leads.chains.formUnion(holdings(of: query))
+        for row in rows.values { leads.parts.formUnion(PackedDocument.parts(of: row.content)) }
+        for (name, content) in parts {
+            if case .document = name { leads.parts.formUnion(PackedDocument.parts(of: content)) }
+        }
         guard query.owners else { return leads }
         let known = Set(customers.map { Customer(number: $1.number, bundleId: $0.bundleId) })
         leads.numbers = Set(chains.values.flatMap(\.record.owners).map(\.customer)).subtracting(known)
@@ -57,7 +61,7 @@ extension LedgerSnapshot {
         }
         if query.owners { addOwners(loaded) }
         names = loaded.names.intersection(query.names)
-        documents = loaded.documents.filter { query.documents.contains($0.key) }
+        for name in query.documents { documents[name] = loaded.rows[name]?.stored(loaded.parts) }
         evidence = loaded.evidence.filter { query.evidence.contains($0.key) && !$0.value.isEmpty }
         catalogues = loaded.catalogues.filter { query.catalogues.contains($0.key) }
         jobs = loaded.jobs.filter { query.jobs.contains($0.key) }.mapValues(\.job)

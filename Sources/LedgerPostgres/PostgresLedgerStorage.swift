@@ -18,6 +18,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let numbering = Mutex(NumberingState())
     private let scopes = Mutex(ScopeNumbers())
     private let numbers = Mutex(NumberBlock())
+    /// Whether documents are packed, see ``Schema``.
+    private let packs: Bool
     private let random: Mutex<any RandomNumberGenerator & Sendable>
     /// The row that ``proveWritable()`` writes. Several, so that servers do not wait for each other.
     private let proof: Int64
@@ -72,6 +74,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
             self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
+            packs = try await migrator.packsDocuments()
         } catch let failure as PostgresFailure {
             throw failure.storageError
         }
@@ -199,7 +202,8 @@ extension PostgresLedgerStorage {
     private func commit(_ group: GroupDraft) async throws {
         let scopes = try await addedScopes(group.changes.apps, group.changes.scopes)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
-        let statements = try CommitPlan.statements(group, scopes, stamp: stamp, shares: settings.sharesStatements)
+        let statements = try CommitPlan.statements(
+            group, scopes, stamp: stamp, shares: settings.sharesStatements, packs: packs)
         _ = try await pool.run(.transaction(statements))
         if !group.changes.events.isEmpty { numberSoon() }
     }
@@ -311,10 +315,17 @@ extension PostgresLedgerStorage {
 
     public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
         try await translated {
-            let rows = try await self.read(DocumentSearch.scan(after: cursor, limit: limit))
-            let found = try DocumentSearch.found(rows)
-            let next = rows.rows.count < max(1, limit) ? nil : found.last.map { ScanCursor(rawValue: "\($0)") }
-            return ScanPage(items: found.items, damage: found.damage, next: next)
+            let names = try DocumentSearch.names(
+                try await self.read(DocumentSearch.scan(after: cursor, limit: limit)))
+            var footprint = Footprint()
+            footprint.documents = Set(names)
+            let (_, loaded) = try await self.loaded(footprint, [LedgerQuery()])
+            // One that is not there any more was erased after its name was read.
+            let found = names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
+            let next = names.count < max(1, limit) ? nil : names.last.map { ScanCursor(rawValue: "\($0)") }
+            return ScanPage(
+                items: found.compactMap { $0.1 },
+                damage: found.filter { $0.1 == nil }.map { "Document \($0.0) is not what was stored" }, next: next)
         }
     }
 

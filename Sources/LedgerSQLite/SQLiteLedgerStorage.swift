@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import AppStoreModel
+import DocumentPacking
 import Foundation
 import GRDB
 import GRDBSQLite

@@ -80,7 +80,12 @@ extension Composition {
     private func ledgerPath() throws -> String {
         switch configuration.database {
         case .sqlite(let path): return path
-        case .postgresql: throw ValidationError("This command is for a ledger in a file: pass --database sqlite:PATH.")
+        case .postgresql:
+            throw ValidationError(
+                """
+                This command is for a ledger in a file: pass --database sqlite:PATH. A database is backed up with \
+                pg_dump or pg_basebackup, see docs/postgresql.md.
+                """)
         case nil:
             throw ValidationError("Which ledger? Pass --database sqlite:PATH, or add database to the configuration.")
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import DocumentPacking
 import PurchaseLedger
 
 // Documents, and the chains that they are evidence for.
@@ -29,8 +30,19 @@ extension LoadPlan {
 
     mutating func load(_ name: Provenance) {
         add(DocumentSearch.columns + " WHERE signed_date = $1 AND digest = $2", name.key) { rows, loaded in
-            loaded.documents[name] = try DocumentSearch.found(rows).items.first
+            loaded.rows[name] = try rows.map { try DocumentRow(name, &$0) }.first
         }
+    }
+
+    /// Loads what a packed document names.
+    mutating func load(_ part: PartName) {
+        let (sql, key) =
+            switch part {
+            case .piece(let digest): ("SELECT content FROM pieces WHERE digest = $1", [PostgresValue.bytes(digest)])
+            case .document(let name):
+                ("SELECT content FROM documents WHERE signed_date = $1 AND digest = $2", name.key)
+            }
+        add(sql, key) { rows, loaded in loaded.parts[part] = try rows.map { try $0.next([UInt8].self) }.first }
     }
 
     private static let evidence = """
@@ -94,6 +106,7 @@ extension CommitPlan {
         for document in changes.documents {
             new[document.evidence.provenance, default: document].chains.formUnion(document.chains)
         }
+        try pack(new)
         for (name, document) in new.sorted(by: { $0.key < $1.key }) {
             if loaded.names.contains(name) {
                 // It is still there, and stays until the commit.
@@ -112,6 +125,27 @@ extension CommitPlan {
         eraseEvidence(for: changes.erasedChains)
     }
 
+    /// Packs new documents, and inserts their pieces unless they are there. No server remembers which are: after a
+    /// failover to a standby that had not received everything it would be wrong.
+    private mutating func pack(_ new: [Provenance: NewDocument]) throws {
+        guard packs else { return }
+        var pieces: [PartName: [UInt8]] = [:]
+        for (name, document) in new where !loaded.names.contains(name) {
+            let packed = try PackedDocument.pack(document.evidence) { new[$0] != nil || loaded.names.contains($0) }
+            contents[name] = packed.content
+            pieces.merge(packed.pieces) { first, _ in first }
+        }
+        let named = pieces.compactMap { piece, content -> (digest: [UInt8], content: [UInt8])? in
+            guard case .piece(let digest) = piece else { return nil }
+            return (digest, content)
+        }
+        for (digest, content) in named.sorted(by: { $0.digest.lexicographicallyPrecedes($1.digest) }) {
+            add(
+                "INSERT INTO pieces (digest, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                [.bytes(digest), .bytes(content)])
+        }
+    }
+
     private mutating func insert(_ new: NewDocument) {
         let evidence = new.evidence
         let only = new.chains.count == 1 ? new.chains.first?.originalTransactionId : nil
@@ -122,7 +156,7 @@ extension CommitPlan {
                 .integer(scopes.scope(evidence.scope)), only.parameter, evidence.kind.parameter,
                 new.receivedAt.parameter, (evidence.notification?.type).parameter,
                 (evidence.notification?.subtype).parameter, (evidence.notification?.uuid).parameter,
-                .bytes(DocumentContent.encode(evidence.document)),
+                .bytes(contents[evidence.provenance] ?? DocumentCodec.plain(evidence.document)),
             ])
     }
 
@@ -174,29 +208,21 @@ enum DocumentSearch {
         FROM documents JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app
         """
 
-    /// The documents after a cursor, which is the name of the last one.
+    /// The names of the documents after a cursor, which is the name of the last one.
     static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         let place = cursor.flatMap { Provenance($0.rawValue) }
         let key = place?.key ?? [.integer(.min), .bytes([])]
         return PostgresStatement(
-            columns + " WHERE (signed_date, digest) > ($1, $2) ORDER BY signed_date, digest LIMIT $3",
+            """
+            SELECT signed_date, digest FROM documents WHERE (signed_date, digest) > ($1, $2)
+            ORDER BY signed_date, digest LIMIT $3
+            """,
             key + [.integer(Int64(max(1, limit)))])
     }
 
-    /// The documents in an answer, what cannot be read as sentences, and the name in the last row.
-    static func found(
-        _ rows: PostgresRows
-    ) throws -> (items: [StoredDocument], damage: [String], last: Provenance?) {
-        var found: (items: [StoredDocument], damage: [String], last: Provenance?) = ([], [], nil)
-        for (name, document) in try rows.map({ try $0.document() }) {
-            found.last = name
-            if let document {
-                found.items.append(document)
-            } else {
-                found.damage.append("Document \(name) is not what was stored")
-            }
-        }
-        return found
+    /// The names in an answer to ``scan(after:limit:)``.
+    static func names(_ rows: PostgresRows) throws -> [Provenance] {
+        try rows.map { Provenance(signedDate: try $0.next(), digest: try $0.next()) }
     }
 
     /// The arrival of the newest notification among the documents that arrived last.
@@ -210,20 +236,31 @@ enum DocumentSearch {
     }
 }
 
-extension PostgresRow {
-    /// A document with its name; `nil` for one whose content has another digest.
-    fileprivate mutating func document() throws -> (Provenance, StoredDocument?) {
-        let name = Provenance(signedDate: try next(), digest: try next())
-        let (scope, kind, receivedAt) = (try scope(), try next(Evidence.Kind.self), try next(Timestamp.self))
-        let (type, subtype, uuid) = (try next(String?.self), try next(String?.self), try next(String?.self))
-        guard let document = DocumentContent.decode(try next()), DocumentDigest(document, kind) == name.digest
-        else { return (name, nil) }
-        return (
-            name,
-            StoredDocument(
-                id: name.digest, kind: kind, scope: scope, signedDate: name.date, receivedAt: receivedAt,
-                notification: type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) },
-                document: document)
-        )
+/// A row of `documents`, whose content may be packed.
+struct DocumentRow {
+    let name: Provenance
+    let scope: LedgerScope
+    let kind: Evidence.Kind
+    let receivedAt: Timestamp
+    let notification: Evidence.Notification?
+    let content: [UInt8]
+
+    /// Reads the columns of ``DocumentSearch/columns``.
+    init(_ name: Provenance, _ row: inout PostgresRow) throws {
+        self.name = name
+        (_, _) = (try row.next(Timestamp.self), try row.next(DocumentDigest.self))
+        (scope, kind, receivedAt) = (try row.scope(), try row.next(), try row.next())
+        let (type, subtype, uuid) = (try row.next(String?.self), try row.next(String?.self), try row.next(String?.self))
+        notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
+        content = try row.next()
+    }
+
+    /// - Returns: `nil` for a document that cannot be restored, or has another digest than its name says.
+    func stored(_ parts: [PartName: [UInt8]]) -> StoredDocument? {
+        guard let document = try? PackedDocument.unpack(content, parts), DocumentDigest(document, kind) == name.digest
+        else { return nil }
+        return StoredDocument(
+            id: name.digest, kind: kind, scope: scope, signedDate: name.date, receivedAt: receivedAt,
+            notification: notification, document: document)
     }
 }

@@ -31,6 +31,12 @@ struct Migrator {
             "The ledger \(version == nil ? "is missing" : "is of an older version"): quittance serve makes it")
     }
 
+    /// Whether documents may be stored in packed form.
+    func packsDocuments() async throws -> Bool {
+        let rows = try await pool.run(.transaction([.once("SELECT documents FROM forms WHERE id = 1")]))
+        return try rows.first?.map { try $0.next(Int.self) }.first ?? 0 > 0
+    }
+
     private func step() async throws {
         if try await applied() == nil { _ = try await pool.run(.transaction(Self.begin.map { .once($0) })) }
         for version in (try await applied() ?? 0)..<migrations.count {

@@ -8,7 +8,7 @@
 /// 1970.
 enum Schema {
     /// The statements of each migration.
-    static let migrations: [[String]] = [apps + chains + documents + customers + events + others]
+    static let migrations: [[String]] = [apps + chains + documents + customers + events + others, pieces]
 
     /// Apps and scopes are never deleted, so that servers keep their numbers.
     private static let apps = [
@@ -83,6 +83,19 @@ enum Schema {
             PRIMARY KEY (home, scope, signed_date, digest))
         """,
         "CREATE INDEX mentions_by_document ON mentions (signed_date, digest)",
+    ]
+
+    /// What documents share, named by the first 16 bytes of its SHA-256 digest. A piece is never changed or deleted.
+    ///
+    /// `forms` says which form of documents servers write: 0 plain, 1 packed. All versions that have this table read
+    /// both. A ledger that has documents already may have servers that do not: there an operator changes the row.
+    private static let pieces = [
+        "CREATE TABLE pieces (digest bytea PRIMARY KEY, content bytea NOT NULL)",
+        "CREATE TABLE forms (id bigint PRIMARY KEY, documents bigint NOT NULL)",
+        """
+        INSERT INTO forms (id, documents)
+        SELECT 1, CASE WHEN EXISTS (SELECT 1 FROM documents) OR EXISTS (SELECT 1 FROM api_keys) THEN 0 ELSE 1 END
+        """,
     ]
 
     /// Each of a customer's ids has a row with the whole record, so that one look-up finds it; all rows of a customer

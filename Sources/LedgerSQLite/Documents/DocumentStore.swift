@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import DocumentPacking
 import PurchaseLedger
 
 /// Encodes and decodes documents. Blobs that they share with other documents are in rows of their own.
@@ -44,7 +45,7 @@ struct DocumentStore {
     /// Restores a document from its stored content.
     func document(_ content: [UInt8], depth: Int = 0) throws -> [UInt8] {
         guard depth <= Self.deepest else { throw Self.missing }
-        return try DocumentCodec.decode(content) { place in
+        return try DocumentCodec.decode(content) { (place: DocumentCodec.Place<Int64>) in
             switch place {
             case .sharedBlobs(let number):
                 try stored("SELECT content FROM sharedBlobs WHERE id = ?", number)[...]

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
-import PurchaseLedger
+package import AppStoreModel
+package import PurchaseLedger
 import ReceiptCoding
 
-/// The stored form of a document. Blobs that other documents contain too are stored once, in rows of their own. The
-/// rest of a receipt is compressed.
+/// The stored form of a document. Blobs that other documents contain too are stored once, in rows of their own, and
+/// named in the document by a ``BlobName``. The rest of a receipt is compressed.
 ///
 /// The blobs of a token are its header, which contains the same three certificates in every token of a signer, and the
 /// tokens in its payload. The blobs of a receipt are its certificates.
-struct DocumentCodec: Sendable {
+package struct DocumentCodec: Sendable {
     /// The first byte of what is stored. A value never gets another meaning.
     enum Form: UInt8 {
         /// The document itself follows.
@@ -22,10 +22,10 @@ struct DocumentCodec: Sendable {
     }
 
     /// A part of a document that other documents contain too.
-    struct Blob: Sendable {
+    package struct Blob: Sendable {
         /// Where it was in the text.
         var range: Range<Int>
-        var bytes: ArraySlice<UInt8>
+        package var bytes: ArraySlice<UInt8>
     }
 
     private let form: Form
@@ -37,18 +37,18 @@ struct DocumentCodec: Sendable {
     /// The rest of the text, as it is stored.
     private let rest: [UInt8]
 
-    /// The blobs in the table `sharedBlobs`: a token's header, or a receipt's certificates.
-    var sharedBlobs: ArraySlice<Blob> { form == .token ? blobs.prefix(1) : blobs[...] }
+    /// The blobs that many documents share: a token's header, or a receipt's certificates.
+    package var sharedBlobs: ArraySlice<Blob> { form == .token ? blobs.prefix(1) : blobs[...] }
 
     /// The other blobs, which are documents of their own: tokens in the payload.
-    var tokens: ArraySlice<Blob> { form == .token ? blobs.dropFirst() : [] }
+    package var tokens: ArraySlice<Blob> { form == .token ? blobs.dropFirst() : [] }
 }
 
 // MARK: - Taking apart
 
 extension DocumentCodec {
     /// Takes apart documents that may be stored soon. The documents inside them become blobs.
-    static func codecs(of documents: [Evidence]) -> [DocumentDigest: DocumentCodec] {
+    package static func codecs(of documents: [Evidence]) -> [DocumentDigest: DocumentCodec] {
         var codecs: [DocumentDigest: DocumentCodec] = [:]
         for document in documents {
             codecs[document.id] = DocumentCodec(document.document, document.jws) { token in
@@ -66,7 +66,7 @@ extension DocumentCodec {
     ///   - isDocument: Whether a token inside is a document of its own, which is cut out.
     /// - Returns: `nil` if the document is neither a token nor a receipt, or if decoding would not restore it byte for
     ///   byte.
-    init?(_ document: [UInt8], _ jws: JWS?, cutting isDocument: (ArraySlice<UInt8>) -> Bool) {
+    package init?(_ document: [UInt8], _ jws: JWS?, cutting isDocument: (ArraySlice<UInt8>) -> Bool) {
         guard document.count <= Limits.receipt else { return nil }
         let token = (jws ?? (try? JWS(document))).flatMap { DocumentCodec($0, isDocument) }
         guard let codec = token ?? DocumentCodec(receipt: document),
@@ -127,37 +127,37 @@ extension DocumentCodec {
 // MARK: - Writing
 
 extension DocumentCodec {
-    static func plain(_ document: [UInt8]) -> [UInt8] { [Form.plain.rawValue] + document }
+    package static func plain(_ document: [UInt8]) -> [UInt8] { [Form.plain.rawValue] + document }
 
     /// The content to store for the document.
     ///
-    /// - Parameter numbers: The numbers of the rows that contain the blobs.
-    /// - Throws: If other numbers would be read from the result. The initializer has checked that everything else is
+    /// - Parameter names: The names of the rows that contain the blobs.
+    /// - Throws: If other names would be read from the result. The initializer has checked that everything else is
     ///   restored.
-    func encoded(_ numbers: [Int64]) throws -> [UInt8] {
+    package func encoded<Name: BlobName>(_ names: [Name]) throws -> [UInt8] {
         var bytes: [UInt8] = []
-        // No count takes more than ten bytes.
-        bytes.reserveCapacity(1 + signature.count + rest.count + 10 * (3 + 2 * blobs.count))
+        // No count takes more than ten bytes, and hardly a name takes more than 50.
+        bytes.reserveCapacity(1 + signature.count + rest.count + 30 + 60 * blobs.count)
         bytes.append(form.rawValue)
         bytes.append(count: signature.count)
         bytes += signature
         bytes.append(count: blobs.count)
         var end = 0
-        for (blob, number) in zip(blobs, numbers) {
+        for (blob, name) in zip(blobs, names) {
             bytes.append(count: blob.range.lowerBound - end)
-            bytes.append(count: Int(number))
+            name.append(to: &bytes)
             end = blob.range.upperBound
         }
         bytes.append(count: count)
         bytes += rest
-        let read = try Parts(bytes)
-        guard read.blobs.map(\.number) == numbers, read.bytes.isSame(as: rest[...]) else { throw PartReader.damaged }
+        let read = try Parts<Name>(bytes)
+        guard read.blobs.map(\.name) == names, read.bytes.isSame(as: rest[...]) else { throw BlobReader.damaged }
         return bytes
     }
 
     /// The document as decoding would restore it.
     private func document() throws -> ArraySlice<UInt8> {
-        try Self.decode(try encoded(blobs.indices.map(Int64.init))) { place in
+        try Self.decode(try encoded(blobs.indices.map(Int64.init))) { (place: Place<Int64>) in
             switch place {
             case .sharedBlobs(let index), .documents(let index): blobs[Int(index)].bytes
             }
@@ -165,57 +165,60 @@ extension DocumentCodec {
     }
 }
 
-extension [UInt8] {
-    /// A count in groups of seven bits, the lowest first.
-    fileprivate mutating func append(count: Int) {
-        var rest = UInt(bitPattern: count)
-        while rest > 0x7f {
-            append(UInt8(rest & 0x7f) | 0x80)
-            rest >>= 7
-        }
-        append(UInt8(rest))
-    }
-}
-
 // MARK: - Reading
 
 extension DocumentCodec {
-    /// The table in which a blob is stored, and its number there.
-    enum Place {
-        case sharedBlobs(Int64)
-        case documents(Int64)
+    /// What a blob is, and the name of its row.
+    package enum Place<Name: BlobName> {
+        /// A header or a certificate.
+        case sharedBlobs(Name)
+        /// A token that is a document of its own.
+        case documents(Name)
+    }
+
+    /// The places of a document's blobs.
+    ///
+    /// - Throws: `LedgerStorageError` if `content` is damaged.
+    package static func places<Name: BlobName>(in content: [UInt8]) throws -> [Place<Name>] {
+        guard content.first != Form.plain.rawValue else { return [] }
+        let parts = try Parts<Name>(content)
+        return parts.blobs.enumerated().map { index, blob in
+            parts.form == .token && index > 0 ? .documents(blob.name) : .sharedBlobs(blob.name)
+        }
     }
 
     /// Restores a document from its stored content.
     ///
     /// - Parameter blob: Reads what is stored in a place.
     /// - Throws: Errors of `blob`, and `LedgerStorageError` if `content` is damaged.
-    static func decode(_ content: [UInt8], blob: (Place) throws -> ArraySlice<UInt8>) throws -> [UInt8] {
+    package static func decode<Name: BlobName>(
+        _ content: [UInt8], blob: (Place<Name>) throws -> ArraySlice<UInt8>
+    ) throws -> [UInt8] {
         guard content.first != Form.plain.rawValue else { return Array(content.dropFirst()) }
-        let parts = try Parts(content)
+        let parts = try Parts<Name>(content)
         let rest = try parts.rest()
         guard parts.form == .token else { return try join(rest, parts.blobs[...]) { try blob(.sharedBlobs($0)) } }
-        guard let header = parts.blobs.first else { throw PartReader.damaged }
+        guard let header = parts.blobs.first else { throw BlobReader.damaged }
         let payload = try join(rest, parts.blobs.dropFirst()) { try blob(.documents($0)) }
         let dot = [UInt8(ascii: ".")][...]
         return concatenate([
-            try blob(.sharedBlobs(header.number)), dot, Base64.encodeURL(payload[...])[...], dot,
+            try blob(.sharedBlobs(header.name)), dot, Base64.encodeURL(payload[...])[...], dot,
             Base64.encodeURL(parts.signature)[...],
         ])
     }
 
     /// The parts of a document's stored content.
-    private struct Parts {
+    private struct Parts<Name: BlobName> {
         let form: Form
         let signature: ArraySlice<UInt8>
-        let blobs: [(gap: Int, number: Int64)]
+        let blobs: [(gap: Int, name: Name)]
         let count: Int
         let bytes: ArraySlice<UInt8>
 
         init(_ content: [UInt8]) throws {
-            guard let form = content.first.flatMap(Form.init), form != .plain else { throw PartReader.damaged }
+            guard let form = content.first.flatMap(Form.init), form != .plain else { throw BlobReader.damaged }
             self.form = form
-            var reader = PartReader(content.dropFirst())
+            var reader = BlobReader(content.dropFirst())
             signature = try reader.bytes(try reader.count())
             blobs = try reader.blobs()
             count = try reader.count()
@@ -224,25 +227,25 @@ extension DocumentCodec {
 
         /// The rest of the text, without the blobs.
         func rest() throws -> [UInt8] {
-            guard count <= Limits.receipt else { throw PartReader.damaged }
+            guard count <= Limits.receipt else { throw BlobReader.damaged }
             let rest = form == .token ? Array(bytes) : Deflate.decompress(bytes, count: count)
-            guard let rest, rest.count == count else { throw PartReader.damaged }
+            guard let rest, rest.count == count else { throw BlobReader.damaged }
             return rest
         }
     }
 
-    private static func join(
-        _ rest: [UInt8], _ blobs: ArraySlice<(gap: Int, number: Int64)>, _ blob: (Int64) throws -> ArraySlice<UInt8>
+    private static func join<Name>(
+        _ rest: [UInt8], _ blobs: ArraySlice<(gap: Int, name: Name)>, _ blob: (Name) throws -> ArraySlice<UInt8>
     ) throws -> [UInt8] {
         var parts: [ArraySlice<UInt8>] = []
         var (position, count) = (0, rest.count)
-        for (gap, number) in blobs {
-            guard gap <= rest.count - position else { throw PartReader.damaged }
+        for (gap, name) in blobs {
+            guard gap <= rest.count - position else { throw BlobReader.damaged }
             parts.append(rest[position..<position + gap])
             position += gap
-            parts.append(try blob(number))
+            parts.append(try blob(name))
             count += parts[parts.count - 1].count
-            guard count <= Limits.receipt else { throw PartReader.damaged }
+            guard count <= Limits.receipt else { throw BlobReader.damaged }
         }
         return concatenate(parts + [rest[position...]])
     }
@@ -252,41 +255,5 @@ extension DocumentCodec {
         whole.reserveCapacity(parts.reduce(0) { $0 + $1.count })
         for part in parts { whole += part }
         return whole
-    }
-}
-
-/// Reads the parts of a document's stored content.
-private struct PartReader {
-    private(set) var bytes: ArraySlice<UInt8>
-
-    static let damaged = SQLiteErrors.damaged("A document in the ledger cannot be restored")
-
-    init(_ bytes: ArraySlice<UInt8>) {
-        self.bytes = bytes
-    }
-
-    mutating func count() throws -> Int {
-        var value: UInt = 0
-        for shift in stride(from: UInt(0), to: 63, by: 7) {
-            guard let byte = bytes.popFirst() else { break }
-            value |= UInt(byte & 0x7f) << shift
-            if byte < 0x80 { return Int(value) }
-        }
-        throw Self.damaged
-    }
-
-    mutating func bytes(_ count: Int) throws -> ArraySlice<UInt8> {
-        guard count <= bytes.count else { throw Self.damaged }
-        defer { bytes = bytes.dropFirst(count) }
-        return bytes.prefix(count)
-    }
-
-    mutating func blobs() throws -> [(gap: Int, number: Int64)] {
-        var blobs: [(gap: Int, number: Int64)] = []
-        let count = try count()
-        // Each takes two bytes at least.
-        guard count <= bytes.count / 2 else { throw Self.damaged }
-        for _ in 0..<count { blobs.append((try self.count(), Int64(try self.count()))) }
-        return blobs
     }
 }

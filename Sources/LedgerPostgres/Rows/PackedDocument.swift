@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import DocumentPacking
+import PurchaseLedger
+
+/// How a packed document names a part that has a row of its own.
+enum PartName: BlobName {
+    /// A header or a certificate in the table `pieces`, by the beginning of its digest.
+    case piece([UInt8])
+    /// A token in the table `documents`.
+    case document(Provenance)
+
+    /// The bytes of a digest that name a piece. Nobody finds two pieces with one name, and if somebody did, the digest
+    /// of the document would tell.
+    private static let pieceLength = 16
+    private static let dateLength = 8
+    private static let digestLength = 32
+
+    init(piece bytes: ArraySlice<UInt8>) {
+        self = .piece(Array(DocumentDigest(bytes).bytes.prefix(Self.pieceLength)))
+    }
+
+    init(from reader: inout BlobReader) throws {
+        let bytes = Array(try reader.bytes(try reader.count()))
+        if bytes.count == Self.pieceLength {
+            self = .piece(bytes)
+        } else if bytes.count == Self.dateLength + Self.digestLength,
+            let digest = DocumentDigest(bytes: bytes.dropFirst(Self.dateLength))
+        {
+            let date = bytes.prefix(Self.dateLength).reduce(0) { $0 << 8 | Int64($1) }
+            self = .document(Provenance(signedDate: Timestamp(milliseconds: date), digest: digest))
+        } else {
+            throw BlobReader.damaged
+        }
+    }
+
+    func append(to bytes: inout [UInt8]) {
+        switch self {
+        case .piece(let name):
+            bytes.append(count: name.count)
+            bytes += name
+        case .document(let name):
+            bytes.append(count: Self.dateLength + Self.digestLength)
+            bytes += withUnsafeBytes(of: name.signedDate.milliseconds.bigEndian) { Array($0) } + name.digest.bytes
+        }
+    }
+}
+
+/// The stored form of documents. What several contain is stored once.
+enum PackedDocument {
+    /// The content of a row of `documents`, and the pieces that must be stored with it.
+    ///
+    /// - Parameter isStored: Whether a token in the document is stored, so that the document need not contain it.
+    static func pack(
+        _ evidence: Evidence, isStored: (Provenance) -> Bool
+    ) throws -> (content: [UInt8], pieces: [PartName: [UInt8]]) {
+        // A token that is cut out contains no other one, so that reading takes a bounded number of steps.
+        let parts = evidence.parts.filter { $0.parts.isEmpty && isStored($0.provenance) }
+        let codec = DocumentCodec(evidence.document, evidence.jws) { token in
+            parts.contains { token.isSame(as: $0.document[...]) }
+        }
+        let plain = (content: DocumentCodec.plain(evidence.document), pieces: [PartName: [UInt8]]())
+        guard let codec else { return plain }
+        let tokens = codec.tokens.compactMap { token in
+            parts.first { token.bytes.isSame(as: $0.document[...]) }.map { PartName.document($0.provenance) }
+        }
+        guard tokens.count == codec.tokens.count else { return plain }
+        let shared = codec.sharedBlobs.map { (name: PartName(piece: $0.bytes), bytes: Array($0.bytes)) }
+        let content = try codec.encoded(shared.map(\.name) + tokens)
+        guard content.count < evidence.document.count else { return plain }
+        return (content, Dictionary(shared.map { ($0.name, $0.bytes) }) { first, _ in first })
+    }
+
+    /// The parts that a content names; none if it is damaged.
+    static func parts(of content: [UInt8]) -> Set<PartName> {
+        let places: [DocumentCodec.Place<PartName>]? = try? DocumentCodec.places(in: content)
+        return Set(
+            (places ?? []).map { place in
+                switch place {
+                case .sharedBlobs(let name), .documents(let name): name
+                }
+            })
+    }
+
+    /// Restores a document.
+    ///
+    /// - Parameter parts: The contents of the parts that it names, and of those that these name.
+    /// - Throws: `LedgerStorageError` if the content is damaged, or a part is missing.
+    static func unpack(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
+        try DocumentCodec.decode(content) { (place: DocumentCodec.Place<PartName>) in
+            switch place {
+            case .sharedBlobs(let name): try stored(name, parts)[...]
+            case .documents(let name): try token(stored(name, parts), parts)[...]
+            }
+        }
+    }
+
+    /// Restores a token that a document names. One that names another token is damaged.
+    private static func token(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
+        try DocumentCodec.decode(content) { (place: DocumentCodec.Place<PartName>) in
+            guard case .sharedBlobs(let name) = place else { throw BlobReader.damaged }
+            return try stored(name, parts)[...]
+        }
+    }
+
+    private static func stored(_ name: PartName, _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
+        guard let content = parts[name] else { throw BlobReader.damaged }
+        return content
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import DocumentPacking
+import PurchaseLedger
+import Testing
+
+@testable import LedgerPostgres
+
+/// Tests that documents are stored once in parts, read back byte for byte, and that damage is reported.
+@Suite struct PackedDocumentTests {
+    private static let scope = LedgerScope(bundleId: "com.example", environment: .production)
+    /// As long as Apple's, with three certificates.
+    private static let header = #"{"alg":"ES256","x5c":["\#(String(repeating: "M", count: 4300))"]}"#
+
+    private static func token(_ payload: String) -> [UInt8] {
+        let parts = [Array(header.utf8), Array(payload.utf8), [UInt8](repeating: 9, count: 64)]
+        return Array(parts.map { Base64.encodeURL($0[...]) }.joined(separator: [UInt8(ascii: ".")]))
+    }
+
+    private static func evidence(
+        _ kind: Evidence.Kind, _ payload: String, parts: [Evidence] = [], at time: Int64
+    ) -> Evidence {
+        Evidence(kind, token(payload), scope, Timestamp(milliseconds: time), parts: parts) { name in
+            ([], [RenewalFact(provenance: name, originalTransactionId: "2000000001")])
+        }
+    }
+
+    /// A notification with two tokens in it: some 20 KB.
+    private static func notification(_ number: Int) -> Evidence {
+        let fields = String(repeating: "x", count: 700)
+        let time = Int64(1_750_000_000_000 + number)
+        let parts = [
+            evidence(.transaction, #"{"transactionId":"\#(number)","a":"\#(fields)"}"#, at: time),
+            evidence(.renewalInfo, #"{"renewal":"\#(number)","a":"\#(fields)"}"#, at: time),
+        ]
+        let texts = parts.map { String(decoding: $0.document, as: UTF8.self) }
+        let payload = #"{"uuid":"\#(number)","data":{"t":"\#(texts[0])","r":"\#(texts[1])"}}"#
+        return evidence(.notification, payload, parts: parts, at: time)
+    }
+
+    private static func packed() throws -> (evidence: Evidence, content: [UInt8], parts: [PartName: [UInt8]]) {
+        let evidence = notification(1)
+        var (content, parts) = try PackedDocument.pack(evidence) { _ in true }
+        for part in evidence.parts {
+            let packed = try PackedDocument.pack(part) { _ in true }
+            parts[.document(part.provenance)] = packed.content
+            parts.merge(packed.pieces) { first, _ in first }
+        }
+        return (evidence, content, parts)
+    }
+
+    @Test func `a packed notification and its tokens are a sixth of their texts, and come back as they were`() throws {
+        let (evidence, content, parts) = try Self.packed()
+        #expect(try PackedDocument.unpack(content, parts) == evidence.document)
+        let tokens = evidence.parts.compactMap { parts[.document($0.provenance)]?.count }
+        #expect(tokens.count == 2)
+        #expect((content.count + tokens.reduce(0, +)) * 6 < evidence.document.count)
+    }
+
+    @Test func `a content that was cut off is damage, and one that was changed ends nothing`() throws {
+        let (evidence, content, parts) = try Self.packed()
+        for count in content.indices {
+            let found = try? PackedDocument.unpack(Array(content[..<count]), parts)
+            #expect(found != evidence.document)
+            _ = PackedDocument.parts(of: Array(content[..<count]))
+        }
+        for place in content.indices {
+            for bit in 0..<8 {
+                var changed = content
+                changed[place] ^= 1 << bit
+                _ = try? PackedDocument.unpack(changed, parts)
+                _ = PackedDocument.parts(of: changed)
+            }
+        }
+    }
+
+    @Test func `a missing part, an unknown form and a token in a token are damage`() throws {
+        let (_, content, parts) = try Self.packed()
+        for name in parts.keys {
+            var fewer = parts
+            fewer[name] = nil
+            #expect(throws: LedgerStorageError.self) { try PackedDocument.unpack(content, fewer) }
+        }
+        for form in 3...255 as ClosedRange<UInt8> {
+            #expect(throws: LedgerStorageError.self) { try PackedDocument.unpack([form] + content.dropFirst(), parts) }
+        }
+        // Documents that name each other would have no end.
+        let cycle = parts.mapValues { $0.first == content.first ? content : $0 }
+        #expect(throws: LedgerStorageError.self) { try PackedDocument.unpack(content, cycle) }
+        #expect(throws: LedgerStorageError.self) { try PackedDocument.unpack([], parts) }
+    }
+}
+
+extension PackedDocumentTests {
+    private static func store(_ documents: [Evidence], in storage: PostgresLedgerStorage) async throws {
+        let query = LedgerQuery { $0.names = Set(documents.flatMap { $0.parts + [$0] }.map(\.provenance)) }
+        try await storage.commit(query) { snapshot in
+            var changes = LedgerChanges()
+            let all = documents.flatMap { $0.parts + [$0] }
+            for document in all where !snapshot.names.contains(document.provenance) {
+                changes.documents.append(
+                    NewDocument(document, for: Set(document.chains), receivedAt: Timestamp(milliseconds: 1)))
+            }
+            return .commit(changes, ())
+        }
+    }
+
+    @Test(.needsPostgres) func `the header is stored once, and another server restores what one has stored`()
+        async throws
+    {
+        let database = try TestPostgres.database()
+        let (one, other) = (try await database.storage(), try await database.storage())
+        let documents = (0..<20).map { Self.notification($0) }
+        try await Self.store([documents[0]], in: other)
+        try await Self.store(Array(documents.dropFirst()), in: one)
+        #expect(try database.psql("SELECT count(*) FROM pieces") == "1")
+        #expect(try database.psql("SELECT sum(length(content)) / 20 < 3500 FROM documents") == "t")
+        let names = Set(documents.map(\.provenance))
+        let found = try await other.load(LedgerQuery { $0.documents = names }).documents
+        for document in documents { #expect(found[document.provenance]?.document == document.document) }
+        let page = try await one.scanDocuments(after: nil, limit: 100)
+        #expect(page.items.count == 60)
+        #expect(page.damage.isEmpty)
+    }
+
+    @Test(.needsPostgres) func `a document that lacks a part is reported, and the others are read`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try await Self.store([Self.notification(1)], in: storage)
+        try database.psql("UPDATE documents SET content = '\\x09'::bytea WHERE kind = 'renewalInfo'")
+        let page = try await storage.scanDocuments(after: nil, limit: 100)
+        #expect(page.items.map(\.kind) == [.transaction])
+        #expect(page.damage.count == 2)
+        try database.psql("DELETE FROM pieces")
+        #expect(try await storage.scanDocuments(after: nil, limit: 100).damage.count == 3)
+    }
+
+    @Test(.needsPostgres) func `a ledger that had documents keeps the plain form until its operator changes that`()
+        async throws
+    {
+        let database = try TestPostgres.database()
+        try await Self.store([Self.notification(1)], in: database.storage())
+        // As the first version left it: no pieces, and a document in plain form.
+        try database.psql("DROP TABLE pieces, forms; UPDATE schema_version SET version = 1")
+        let upgraded = try await database.storage()
+        try await Self.store([Self.notification(2)], in: upgraded)
+        #expect(try database.psql("SELECT count(*) FROM documents WHERE get_byte(content, 0) = 0") == "3")
+        try database.psql("UPDATE forms SET documents = 1")
+        let packing = try await database.storage()
+        try await Self.store([Self.notification(3)], in: packing)
+        #expect(try database.psql("SELECT count(*) FROM documents WHERE get_byte(content, 0) = 0") == "3")
+        let names = [2, 3].map { Self.notification($0).provenance }
+        #expect(try await upgraded.load(LedgerQuery { $0.documents = Set(names) }).documents.count == 2)
+    }
+}
