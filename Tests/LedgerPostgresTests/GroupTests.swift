@@ -3,6 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 import Synchronization
+import TestPostgres
 import Testing
 
 @testable import LedgerPostgres
@@ -100,7 +101,8 @@ import Testing
         let database = try TestPostgres.database()
         let (storage, other) = (try await database.storage(), try await database.storage())
         _ = try await storage.commit(Entry(number: 1, chains: [0]).query, Entry(number: 1, chains: [0]).decide)
-        let (outcomes, runs) = (Outcomes(), Atomic(0))
+        let outcomes = Outcomes()
+        let runs = Atomic(0)
         let group = (2..<10).map { number in
             let entry = Entry(number: number, chains: [number % 4])
             return WaitingWork(

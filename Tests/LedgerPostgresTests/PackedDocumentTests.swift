@@ -3,6 +3,7 @@
 import AppStoreModel
 import DocumentPacking
 import PurchaseLedger
+import TestPostgres
 import Testing
 
 @testable import LedgerPostgres

@@ -3,6 +3,7 @@
 import AppStoreModel
 import Foundation
 import LedgerSQLite
+import NIOHTTP1
 import PurchaseLedger
 import Testing
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreSimulator
 import Foundation
 import NIOHTTP1
 import TestData
