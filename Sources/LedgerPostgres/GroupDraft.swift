@@ -19,8 +19,8 @@ struct GroupDraft {
 
     /// Adds the changes of a work.
     ///
-    /// - Parameter looked: What it looked at. If nothing was changed yet and the work changes nothing either, it saw one
-    ///   state of the database, which need not last.
+    /// - Parameter looked: What it looked at. If nothing was changed yet and the work changes nothing either, it saw
+    ///   one state of the database, which need not last.
     mutating func add(_ new: LedgerChanges, lookedAt looked: Footprint) {
         guard !new.isEmpty || !changes.isEmpty else { return }
         footprint = footprint.union(looked)

@@ -14,9 +14,13 @@ extension Reconciler {
     /// Does a job to answer a request. Without consent and the members that Apple requires nothing is sent.
     func answerConsumption(_ job: Job) async throws -> JobOutcome {
         let key = TransactionKey(job.id.name, in: scope)
-        // An outcome has been kept for long enough, or the purchase was erased.
-        guard let question = ConsumptionQuestion(job), question.state == .waiting,
-            let (transaction, isGiven) = try await ledger.consent(about: key)
+        guard let question = ConsumptionQuestion(job) else { return .done }
+        // An outcome is kept, so that a repeated request is not answered again.
+        if question.state != .waiting, now() < question.forgottenAt {
+            return .later(job.next(at: question.forgottenAt, job.failure))
+        }
+        // It has been kept for long enough, or the purchase was erased.
+        guard question.state == .waiting, let (transaction, isGiven) = try await ledger.consent(about: key)
         else { return .done }
         if question.information.customerConsented == false { return close(job, question, as: .withheld) }
         var information = question.information.completed(by: consumptionDefaults[transaction.productId] ?? .init())
@@ -46,7 +50,7 @@ extension Reconciler {
         } catch  where error.code == .refused && !error.isRetryable {
             return close(job, question, as: .refused, because: "\(error)")
         } catch {
-            var next = job.retry(after: error, at: now())
+            var next = retry(job, after: error)
             next.dueAt = min(next.dueAt, deadline)
             return .later(next)
         }

@@ -42,7 +42,7 @@ extension Reconciler {
                 if now() >= end { return try await postpone(job, job.next(at: now(), nil)) }
             }
         } catch let error as AppStoreAPIError where error.isRetryable {
-            return try await postpone(job, job.retry(after: error, at: now()))
+            return try await postpone(job, retry(job, after: error))
         } catch let error as VerificationError {
             return try await postpone(job, job.retry(at: now(), because: "\(error)"))
         } catch is LeaseLost {

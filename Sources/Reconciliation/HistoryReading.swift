@@ -49,7 +49,7 @@ extension HistoryCursor {
         window = min(Self.longestWindow, max(Self.shortestWindow, window))
     }
 
-    /// The request for the next window.
+    /// The request for the next window, which ends at this time at the latest.
     func request(at now: Timestamp) -> NotificationHistoryRequest {
         let earliest = now.advanced(by: .zero - Self.longestPast)
         let start = max(earliest, through.advanced(by: .zero - Self.overlap))
@@ -68,11 +68,13 @@ extension HistoryCursor {
 }
 
 extension Reconciler {
-    /// Reads the history up to now, window by window, and stores the cursor after each.
+    /// Reads the history up to now, window by window, and stores the cursor after each. What comes while it reads is
+    /// for the next time: otherwise there would always be another window, of some milliseconds.
     func readHistory(_ job: inout Job) async throws -> JobOutcome {
-        var cursor = HistoryCursor(of: job, at: now())
+        let end = now()
+        var cursor = HistoryCursor(of: job, at: end)
         repeat {
-            let request = cursor.request(at: now())
+            let request = cursor.request(at: end)
             do {
                 cursor = cursor.after(request, pages: try await read(request, &job))
             } catch let error as AppStoreAPIError where error.hasExpiredPages {
@@ -81,7 +83,7 @@ extension Reconciler {
                 continue
             }
             try await prolong(&job, cursor.payload)
-        } while cursor.through < now()
+        } while cursor.through < end
         var next = job.next(at: now().advanced(by: historyInterval), nil)
         next.attempts = 0
         return .later(next)

@@ -18,7 +18,11 @@ extension Reconciler {
     ///
     /// - Throws: `LedgerStorageError`.
     public func start() async throws {
-        try await ledger.add(Job(Job.ID(.notificationHistory, "", in: scope), dueAt: now()), at: now())
+        let id = Job.ID(.notificationHistory, "", in: scope)
+        try await ledger.add(Job(id, dueAt: now()), at: now())
+        // One that another worker has leased is due before the lease ends.
+        guard let job = try await ledger.job(id), job.dueAt > now().advanced(by: Self.lease) else { return }
+        try await ledger.replace(job, with: job.next(at: now(), job.failure), at: now())
     }
 
     /// Does one job that is due, if there is one. Several workers may call this at once.
@@ -46,7 +50,7 @@ extension Reconciler {
             // The server stops. The next worker need not wait.
             outcome = .later(job.next(at: now(), leased.failure))
         } catch let error as AppStoreAPIError {
-            outcome = .later(job.retry(after: error, at: now()))
+            outcome = .later(retry(job, after: error))
         } catch is LeaseLost {
             return
         } catch let error where error is VerificationError || error is UnusablePage {

@@ -63,6 +63,19 @@ public struct Reconciler: Sendable {
     }
 }
 
+extension Reconciler {
+    /// The job for another attempt after the App Store did not answer, not before the time that it named. It named it
+    /// by the client's clock, and the jobs may follow that of a simulated App Store.
+    func retry(_ job: Job, after error: AppStoreAPIError) -> Job {
+        let now = now()
+        var next = job.retry(at: now, because: "\(error)")
+        guard let pause = client.pause(after: error) else { return next }
+        let time = now.advanced(by: pause)
+        next.dueAt = error.code == .overBudget ? time : max(next.dueAt, time)
+        return next
+    }
+}
+
 /// Another worker has the job, because this one took longer than its lease.
 struct LeaseLost: Error {}
 
@@ -84,13 +97,6 @@ extension Job {
     func retry(at now: Timestamp, because failure: String) -> Job {
         let doublings = Int64(max(0, min(attempts - 1, 6)))
         return next(at: now.advanced(by: .seconds(min(Self.longestPause, Self.firstPause << doublings))), failure)
-    }
-
-    /// The job for another attempt after the App Store did not answer, not before the time that it named.
-    func retry(after error: AppStoreAPIError, at now: Timestamp) -> Job {
-        var job = retry(at: now, because: "\(error)")
-        if let time = error.retryAt { job.dueAt = error.code == .overBudget ? time : max(job.dueAt, time) }
-        return job
     }
 
     /// The job at another time, with the attempts that it had.

@@ -40,14 +40,24 @@ extension Reconciler {
         recent.note(key, at: now())
         let answer = try await client.send(
             .subscriptionStatuses(key.originalTransactionId), to: scope.environment, within: limit)
-        var evidence: [Evidence] = []
+        var (evidence, refusal) = ([Evidence](), VerificationError?.none)
         for subscription in await verifier.checked(answer, at: now()) {
-            guard let transaction = try subscription.transaction?.result.get() else { continue }
-            if let document = Evidence(transaction) { evidence.append(document) }
-            guard let renewalInfo = try subscription.renewalInfo?.result.get() else { continue }
-            if let document = Evidence(renewalInfo, boundBy: transaction) { evidence.append(document) }
+            do throws(VerificationError) {
+                evidence += try Self.evidence(in: subscription)
+            } catch {
+                refusal = refusal ?? error
+            }
         }
-        return evidence.isEmpty ? nil : try await ledger.record(evidence, at: now())
+        // A document that is not valid does not hold up the rest. One that may be valid later is asked for again.
+        let result = evidence.isEmpty ? nil : try await ledger.record(evidence, at: now())
+        if let refusal, result == nil || refusal.isRetryable { throw refusal }
+        return result
+    }
+
+    private static func evidence(in subscription: CheckedSubscription) throws(VerificationError) -> [Evidence] {
+        guard let transaction = try subscription.transaction?.result.get() else { return [] }
+        let renewalInfo = try subscription.renewalInfo?.result.get()
+        return [Evidence(transaction), renewalInfo.flatMap { Evidence($0, boundBy: transaction) }].compactMap(\.self)
     }
 
     /// Asks about a customer's stale subscriptions before an answer is given, if the rate limit has room.

@@ -28,9 +28,9 @@ package actor SimulatorHost {
         try simulator.takeDeliveries(in: environment, at: wall())
     }
 
-    /// The URL of an environment's notifications, and whether they arrive in their order: a kind network keeps it.
+    /// The URL of an environment's notifications, and whether they arrive in their order.
     func target(of environment: Environment) -> (url: String?, keepsOrder: Bool) {
-        (simulator.store.notificationURLs[environment], simulator.store.faults == .none)
+        (simulator.store.notificationURLs[environment], simulator.store.faults.keepOrder)
     }
 
     /// Records what became of a delivery, at the virtual time.

@@ -56,24 +56,39 @@ struct SimulatorHandout {
             """
     }
 
-    /// Writes the files to a folder, which is created if it does not exist.
-    func write(to folder: String) throws {
+    /// Creates a folder if it does not exist, and removes what another simulator left in it: a script that waits for
+    /// the files must not take those.
+    static func prepare(_ folder: String) throws {
         let folder = URL(fileURLWithPath: folder, isDirectory: true)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
+            let name = file.lastPathComponent
+            guard name == variablesFile || name.hasPrefix("SubscriptionKey_") && name.hasSuffix(".p8") else { continue }
+            try FileManager.default.removeItem(at: file)
+        }
+    }
+
+    private static let variablesFile = "simulator.env"
+
+    /// Writes the files to a folder that is prepared.
+    func write(to folder: String) throws {
+        let folder = URL(fileURLWithPath: folder, isDirectory: true)
         let keyFile = folder.appendingPathComponent("SubscriptionKey_\(key.id).p8")
         let rootsFile = folder.appendingPathComponent("roots.pem")
         try Data(roots.tokens).write(to: folder.appendingPathComponent("root.cer"))
         try Data(roots.receipts).write(to: folder.appendingPathComponent("receipt-root.cer"))
         try Data(roots.receiptIntermediate).write(to: folder.appendingPathComponent("receipt-intermediate.cer"))
         try Data(roots.pem.utf8).write(to: rootsFile)
-        try Data(key.pem.utf8).write(to: keyFile)
+        // Nobody else can open the file before the key is in it.
+        try Data().write(to: keyFile)
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keyFile.path)
+        try Data(key.pem.utf8).write(to: keyFile)
         let all = members + [("keyFile", keyFile.path), ("rootsFile", rootsFile.path)]
         let json = JSONValue.object(all.map { .init($0.name, .string($0.value)) })
         try Data((json.compactText + "\n").utf8).write(to: folder.appendingPathComponent("simulator.json"))
         let variables = all.map { "SIMULATOR_\(Self.variable($0.name))='\(Self.quoted($0.value))'\n" }.joined()
         // The last file: a script that waits for it finds all others.
-        try Data(variables.utf8).write(to: folder.appendingPathComponent("simulator.env"), options: .atomic)
+        try Data(variables.utf8).write(to: folder.appendingPathComponent(Self.variablesFile), options: .atomic)
     }
 
     private static func variable(_ name: String) -> String {

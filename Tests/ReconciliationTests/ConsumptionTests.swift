@@ -231,6 +231,26 @@ import Testing
         #expect(try await shop.failure?.hasPrefix("unavailable: ") == true)
     }
 
+    @Test func `an outcome that an operator makes due is kept, so that a repeated request is not answered again`()
+        async throws
+    {
+        let shop = try await Shop()
+        var scene = shop.scene
+        scene.reconciler.consumptionDefaults = ["month": Self.delivered]
+        try await shop.consent()
+        try await scene.work()
+        #expect(shop.answers.count == 1)
+        let job = try #require(try await scene.ledger.consumptionJob(shop.key))
+        var due = job
+        due.dueAt = scene.time.now
+        try await scene.ledger.replace(job, with: due, at: scene.time.now)
+        try await scene.work()
+        #expect(try await shop.question.state == .answered)
+        try await shop.deliver()
+        try await scene.work()
+        #expect(shop.answers.count == 1)
+    }
+
     @Test func `the outcome is kept for 30 days, and an erased customer leaves none`() async throws {
         let shop = try await Shop()
         _ = try await shop.scene.ledger.supply(Self.consented, about: shop.key, at: shop.scene.time.now)

@@ -52,8 +52,8 @@ import TestWorld
             if !trusting { verifier.roots = .apple }
             let client = AppStoreClient(
                 bundleId: "com.example", key: try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem),
-                transport: CountingTransport(inner: transport, counter: requests), now: { time.now }, sleep: { _ in },
-                random: SeededRandom(seed: 1))
+                transport: CountingTransport(inner: transport, counter: requests, time: time), now: { time.now },
+                sleep: { _ in }, random: SeededRandom(seed: 1))
             reconciler = Reconciler(
                 ledger: ledger, verifier: verifier, client: client,
                 scope: LedgerScope(bundleId: "com.example", environment: environment), now: { time.now })
@@ -78,7 +78,7 @@ import TestWorld
         /// Does all jobs that are due.
         func work() async throws {
             while try await ledger.publishDueChanges(at: time.now) > 0 {}
-            try await reconciler.start()
+            if try await jobs().allSatisfy({ $0.id.kind != .notificationHistory }) { try await reconciler.start() }
             while try await reconciler.workOnce() {}
         }
 
@@ -96,6 +96,12 @@ import TestWorld
     /// What was sent to the App Store.
     final class Counter: Sendable {
         private let sent = Mutex<[APIRequest]>([])
+        private let milliseconds = Mutex<Int64>(0)
+        /// How long each answer takes.
+        var delay: Int64 {
+            get { milliseconds.withLock { $0 } }
+            set { milliseconds.withLock { $0 = newValue } }
+        }
         var requests: [APIRequest] { sent.withLock { $0 } }
         var count: Int { requests.count }
         func add(_ request: APIRequest) { sent.withLock { $0.append(request) } }
@@ -104,11 +110,14 @@ import TestWorld
     struct CountingTransport: AppStoreTransport {
         let inner: SimulatedTransport
         let counter: Counter
+        /// Passes while the App Store answers.
+        let time: SharedTime
 
         func answer(
             to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
         ) async throws -> APIAnswer {
             counter.add(request)
+            time.now.milliseconds += counter.delay
             return try await inner.answer(to: request, in: environment, within: timeout)
         }
     }
@@ -144,6 +153,71 @@ import TestWorld
         try await scene.pass(seconds: 1000)
         try await scene.work()
         #expect(scene.requests.count == before + 1)
+    }
+
+    @Test func `a reading ends although time passes while the App Store answers`() async throws {
+        let scene = try await Scene()
+        try await scene.buy()
+        scene.requests.delay = 7
+        try await scene.work()
+        #expect(scene.requests.count <= 12)
+        #expect(try await scene.entitlements == ["pro"])
+        try await scene.pass(seconds: 1000)
+        let before = scene.requests.count
+        try await scene.work()
+        #expect(scene.requests.count == before + 1)
+    }
+
+    @Test func `a server that starts reads the history at once, unless another one is at it`() async throws {
+        let scene = try await Scene()
+        try await scene.work()
+        let before = scene.requests.count
+        try await scene.reconciler.start()
+        try await scene.work()
+        #expect(scene.requests.count == before + 1)
+        try await scene.pass(seconds: 1000)
+        let lease = scene.time.now.advanced(by: .seconds(120))
+        let leased = try await scene.ledger.lease(
+            .notificationHistory, in: scene.scope, until: lease, at: scene.time.now)
+        try await scene.reconciler.start()
+        #expect(try await scene.jobs().contains(leased[0]))
+    }
+
+    @Test func `a document that is not valid does not hold up the others in an answer about subscriptions`()
+        async throws
+    {
+        let scene = try await Scene()
+        try await scene.buy()
+        try await scene.work()
+        await scene.transport.update { $0.notificationURLs = [:] }
+        let id = await scene.transport.store.world.subscriptions(of: "anna")[0]
+        try await scene.pass(days: 31)
+        let key = await scene.transport.store.key
+        let client = AppStoreClient(
+            bundleId: "com.example", key: try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem),
+            transport: SpoilingTransport(inner: scene.transport), now: { scene.time.now }, sleep: { _ in },
+            random: SeededRandom(seed: 1))
+        let reconciler = Reconciler(
+            ledger: scene.ledger, verifier: scene.reconciler.verifier, client: client, scope: scene.scope,
+            now: { scene.time.now })
+        #expect(await reconciler.refresh([ChainKey(id, in: scene.scope)], within: .seconds(60)))
+        #expect(try await scene.entitlements == ["pro"])
+    }
+
+    /// Puts a subscription with a token that nobody signed before the others.
+    private struct SpoilingTransport: AppStoreTransport {
+        let inner: SimulatedTransport
+
+        func answer(
+            to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
+        ) async throws -> APIAnswer {
+            var answer = try await inner.answer(to: request, in: environment, within: timeout)
+            let text = String(decoding: answer.body, as: UTF8.self)
+            let forged =
+                #""lastTransactions":[{"status":1,"originalTransactionId":"1","signedTransactionInfo":"a.b.c"},"#
+            answer.body = Array(text.replacing(#""lastTransactions":["#, with: forged).utf8)
+            return answer
+        }
     }
 
     @Test func `without a history a stale subscription is asked about, and not before its minute is over`() async throws

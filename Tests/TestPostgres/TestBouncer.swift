@@ -2,8 +2,8 @@
 
 import Foundation
 
-/// A PgBouncer of the tests' own before a PostgreSQL of theirs: a transaction has a server connection to itself, a client
-/// has not.
+/// A PgBouncer of the tests' own before a PostgreSQL of theirs: a transaction has a server connection to itself, a
+/// client has not.
 package final class TestBouncer: Sendable {
     /// Whether it is installed.
     package static let isThere = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"]

@@ -2,8 +2,8 @@
 
 package import Foundation
 
-/// A PostgreSQL of the tests' own: a temporary folder with its data and its socket. It ends with the tests, however they
-/// end, see ``TestServer``.
+/// A PostgreSQL of the tests' own: a temporary folder with its data and its socket. It ends with the tests, however
+/// they end, see ``TestServer``.
 package final class TestPostgres: Sendable {
     /// Whether it could be started.
     package static var isThere: Bool { shared != nil }

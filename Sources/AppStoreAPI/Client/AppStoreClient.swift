@@ -74,6 +74,11 @@ public final class AppStoreClient: Sendable {
         }
     }
 
+    /// How long to wait until the time that an error names; `nil` if it names none.
+    package func pause(after error: AppStoreAPIError) -> Duration? {
+        error.retryAt.map { .milliseconds(max(0, $0.milliseconds - now().milliseconds)) }
+    }
+
     // MARK: - One environment
 
     /// Calls an endpoint of one environment.

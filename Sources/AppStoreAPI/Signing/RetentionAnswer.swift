@@ -17,7 +17,7 @@ public enum RetentionAnswer: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - signer: Signs offers; messages and alternate products need none.
-    ///   - transactionId: The subscription of the request. An offer is for its customer alone.
+    ///   - transactionId: The subscription of the request. An offer is for its customer alone, and needs it.
     ///   - nonce: A new UUID.
     /// - Throws: ``SigningError`` if an identifier is missing or no UUID, or the offer cannot be signed.
     @inline(never)
@@ -37,6 +37,8 @@ public enum RetentionAnswer: Hashable, Sendable {
             body.alternateProduct?.productId = productId
             body.alternateProduct?.billingPlanType = plan
         case .promotionalOffer(let message, let offer):
+            // Without a subscription the offer would be good for any customer.
+            try SigningError.require(transactionId ?? "", "originalTransactionId")
             body.promotionalOffer = .init()
             body.promotionalOffer?.messageIdentifier = message
             body.promotionalOffer?.promotionalOfferSignatureV2 = try Self.required(signer).promotionalOffer(

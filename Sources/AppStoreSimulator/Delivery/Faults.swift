@@ -41,6 +41,9 @@ public struct Faults: Hashable, Sendable {
     /// Creates faults of which none happens.
     public init() {}
 
+    /// Whether notifications arrive in the order in which they were made.
+    package var keepOrder: Bool { reorderings == 0 && delays == 0 }
+
     /// The code that the next request to a route meets, which it then is no more.
     mutating func takeFailure(of route: StoreRoute) -> APIErrorCode? {
         guard let code = failNext[route]?.first else { return nil }

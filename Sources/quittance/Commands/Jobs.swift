@@ -102,7 +102,9 @@ struct Jobs: AsyncParsableCommand {
             let (ledger, now) = (Ledger(storage: storage), composition.now())
             var count = 0
             try await filter.forEach(in: ledger) { job in
-                guard name == nil || name == job.id.name else { return }
+                // A consumption request that was answered or given up keeps its outcome.
+                let isOpen = ConsumptionQuestion(job)?.state ?? .waiting == .waiting
+                guard isOpen, name == nil || name == job.id.name else { return }
                 var next = job
                 next.dueAt = min(job.dueAt, now)
                 // If it is done or postponed meanwhile, that counts.

@@ -3,6 +3,7 @@
 import AppStoreModel
 public import AppStoreSimulator
 public import ArgumentParser
+import Foundation
 import Logging
 import PurchaseLedger
 import PurchaseServer
@@ -118,14 +119,19 @@ struct Simulate: AsyncParsableCommand {
             """)
     var load = false
 
-    @Option(help: "How many days a --check takes, in the customers' time.")
-    var days = 365
+    @Option(help: "How many days a --check takes, in the customers' time. Default: 365.")
+    var days: Int?
 
-    @Option(help: "How many customers a --check has.")
-    var customers = 12
+    @Option(help: "How many customers a --check has. Default: 12.")
+    var customers: Int?
 
     func validate() throws {
-        guard days > 0, customers > 0 else { throw ValidationError("--days and --customers take numbers above 0.") }
+        guard days ?? 1 > 0, customers ?? 1 > 0 else {
+            throw ValidationError("--days and --customers take numbers above 0.")
+        }
+        guard check || days == nil && customers == nil && !load else {
+            throw ValidationError("--days, --customers and --load are for --check.")
+        }
         guard ServerConfiguration.isHostname(host) else {
             throw ValidationError("--host takes \(ServerConfiguration.expectedHostname).")
         }
@@ -163,6 +169,14 @@ struct Simulate: AsyncParsableCommand {
             simulator, ports: [.production: port, .sandbox: sandboxPort, .control: controlPort],
             wall: SystemClock.now, clock: ContinuousClock(), logger: logger)
         server.hostname = host
+        if let out {
+            do {
+                try SimulatorHandout.prepare(out)
+            } catch {
+                throw ValidationError(
+                    "--out \(out.printable): this folder cannot be written: \(error.localizedDescription)")
+            }
+        }
         do {
             try await run(server, simulator, logger)
         } catch let error as SimulatorListeningError {

@@ -12,11 +12,12 @@ extension Simulate {
     ///
     /// - Throws: Exit status 1 if something is wrong, after a message with the seed that shows it again.
     func runCheck() async throws {
-        let plan = SimulationPlan(seed: seed ?? 1, days: days, customers: customers)
+        let plan = SimulationPlan(seed: seed ?? 1, days: days ?? 365, customers: customers ?? 12)
         do {
             var simulation = try Simulation(plan)
             let report = try await simulation.run()
-            try Terminal.print("Seed \(plan.seed), \(days) days, \(customers) customers: nothing is wrong. \(report)\n")
+            try Terminal.print(
+                "Seed \(plan.seed), \(plan.days) days, \(plan.customers) customers: nothing is wrong. \(report)\n")
         } catch let failure as SimulationFailure {
             Terminal.printError("quittance: \(failure)")
             throw ExitCode(1)

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// A row of `documents`, whose content may be packed.
+struct DocumentRow {
+    let name: Provenance
+    let scope: LedgerScope
+    let kind: Evidence.Kind
+    let receivedAt: Timestamp
+    let notification: Evidence.Notification?
+    let content: [UInt8]
+
+    /// Reads the columns of ``DocumentSearch/columns``.
+    init(_ name: Provenance, _ row: inout PostgresRow) throws {
+        self.name = name
+        (_, _) = (try row.next(Timestamp.self), try row.next(DocumentDigest.self))
+        (scope, kind, receivedAt) = (try row.scope(), try row.next(), try row.next())
+        let (type, subtype, uuid) = (try row.next(String?.self), try row.next(String?.self), try row.next(String?.self))
+        notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
+        content = try row.next()
+    }
+
+    /// - Returns: `nil` for a document that cannot be restored, or has another digest than its name says.
+    func stored(_ parts: [PartName: [UInt8]]) -> StoredDocument? {
+        guard let document = try? PackedDocument.unpack(content, parts), DocumentDigest(document, kind) == name.digest
+        else { return nil }
+        return StoredDocument(
+            id: name.digest, kind: kind, scope: scope, signedDate: name.date, receivedAt: receivedAt,
+            notification: notification, document: document)
+    }
+}
