@@ -75,22 +75,14 @@ final class ServerProcess: Sendable {
         return (line.flatMap { Int($0.filter(\.isNumber)) } ?? 0) / 1024
     }
 
-    /// How many sockets the process has open, and how many of them are connections to a port on this machine.
-    func sockets(to port: Int) throws -> (all: Int, connections: Int) {
-        let folder = "/proc/\(process.processIdentifier)"
-        let links = try FileManager.default.contentsOfDirectory(atPath: "\(folder)/fd").compactMap {
+    /// How many sockets the process has open.
+    func sockets() throws -> Int {
+        let folder = "/proc/\(process.processIdentifier)/fd"
+        return try FileManager.default.contentsOfDirectory(atPath: folder).count { name in
             // A descriptor that was just closed has no link any more.
-            try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/fd/\($0)")
+            let link = try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\(name)")
+            return link?.hasPrefix("socket:[") == true
         }
-        let own = Set(links.filter { $0.hasPrefix("socket:[") }.map { String($0.dropFirst(8).dropLast()) })
-        // Columns of proc_pid_net(5): the second address is the remote one, with the port in hexadecimal digits.
-        let lines = try String(contentsOfFile: "\(folder)/net/tcp", encoding: .utf8).split(separator: "\n")
-        let suffix =
-            ":" + String(repeating: "0", count: 4 - min(4, String(port, radix: 16).count))
-            + String(port, radix: 16, uppercase: true)
-        let connections = lines.map { $0.split(separator: " ") }
-            .count { $0.count > 9 && $0[2].hasSuffix(suffix) && own.contains(String($0[9])) }
-        return (own.count, connections)
     }
 
     /// Whether the server answers on its port for health.
