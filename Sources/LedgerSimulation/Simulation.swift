@@ -152,6 +152,7 @@ public struct Simulation {
             try await live(day)
             do {
                 try await audit(day)
+                if day == plan.days - 1 { try await auditDocuments() }
             } catch let sentence as Finding {
                 throw SimulationFailure(plan: plan, day: day, sentence: sentence.text)
             }
@@ -351,6 +352,15 @@ extension Simulation {
             throw Finding(text: "\(acknowledged.subtracting(names).count) acknowledged documents are lost")
         }
         if let sentence = try await contradiction() { throw Finding(text: sentence) }
+    }
+
+    /// Derives all facts from the documents again.
+    private func auditDocuments() async throws {
+        let rebuilt = try await Ledger(storage: memory).rebuild(by: verifier, at: clock.now)
+        for fault in rebuilt.faults { throw Finding(text: "A document does not verify again: \(fault.error)") }
+        for key in rebuilt.differing {
+            throw Finding(text: "\(key.originalTransactionId) has facts other than its documents'")
+        }
     }
 
     /// Compares the answers to consumption requests with what the App Store asked.

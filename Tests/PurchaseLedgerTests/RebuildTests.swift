@@ -54,6 +54,24 @@ import Testing
         #expect(again.differing == [])
     }
 
+    /// As in an answer of the App Store Server API, which is not signed as a whole.
+    @Test func `renewal info that arrived beside its transaction is derived again`() async throws {
+        let (ledger, signed) = try await Self.ledger()
+        let transaction = try await signed.verifier.verify(
+            signed.transaction("3", signed: 60, from: 60, until: 90).utf8, as: JWSTransactionDecodedPayload.self,
+            at: Facts.day(61))
+        let renewal = try await signed.verifier.verify(
+            signed.renewal(signed: 60).utf8, as: JWSRenewalInfoDecodedPayload.self, at: Facts.day(61))
+        let documents = [Evidence(transaction), Evidence(renewal, boundBy: transaction)].compactMap(\.self)
+        _ = try await ledger.record(documents, at: Facts.day(61))
+        let before = try #require(try await ledger.chain(Facts.key))
+        #expect(before.renewal?.provenance.signedDate == Facts.day(60))
+        #expect(try await ledger.rebuild(by: signed.verifier, at: Facts.day(62)).differing == [])
+        try await Self.removeFacts(of: Facts.key, in: ledger)
+        #expect(try await ledger.rebuild(by: signed.verifier, at: Facts.day(62)).differing == [Facts.key])
+        #expect(try await ledger.chain(Facts.key) == before)
+    }
+
     @Test func `a rebuild changes nothing if a document does not verify`() async throws {
         let (ledger, signed) = try await Self.ledger()
         try await Self.removeFacts(of: Facts.key, in: ledger)

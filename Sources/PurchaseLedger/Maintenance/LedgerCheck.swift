@@ -78,18 +78,24 @@ struct DocumentFault: Error {
     var message: String
 }
 
+/// What a stored document is after it was verified again.
+enum VerifiedAgain {
+    /// Evidence; `nil` if it names no app.
+    case evidence(Evidence?)
+    /// Renewal info, which other evidence binds to an app.
+    case renewalInfo(Verified<JWSRenewalInfoDecodedPayload>)
+}
+
 extension Evidence {
     /// Verifies documents on all cores.
-    ///
-    /// - Returns: The evidence in each; `nil` for renewal info, which only its notification binds to an app.
     static func verify(
         _ documents: [StoredDocument], by verifier: AppStoreVerifier
-    ) async -> [Result<Evidence?, DocumentFault>] {
-        await withTaskGroup(of: (Int, Result<Evidence?, DocumentFault>).self) { group in
+    ) async -> [Result<VerifiedAgain, DocumentFault>] {
+        await withTaskGroup(of: (Int, Result<VerifiedAgain, DocumentFault>).self) { group in
             for (index, document) in documents.enumerated() {
                 group.addTask { (index, await verify(document, by: verifier)) }
             }
-            var results = [Result<Evidence?, DocumentFault>](
+            var results = [Result<VerifiedAgain, DocumentFault>](
                 repeating: .failure(DocumentFault(message: "")), count: documents.count)
             for await (index, result) in group { results[index] = result }
             return results
@@ -98,7 +104,7 @@ extension Evidence {
 
     private static func verify(
         _ stored: StoredDocument, by verifier: AppStoreVerifier
-    ) async -> Result<Evidence?, DocumentFault> {
+    ) async -> Result<VerifiedAgain, DocumentFault> {
         guard DocumentDigest(stored.document, stored.kind) == stored.id else {
             return .failure(DocumentFault(message: "Its bytes do not match its digest."))
         }
@@ -106,17 +112,18 @@ extension Evidence {
             let (token, time) = (stored.document, stored.receivedAt)
             switch stored.kind {
             case .transaction:
-                return .success(
-                    Evidence(try await verifier.verify(token, as: JWSTransactionDecodedPayload.self, at: time)))
+                let transaction = try await verifier.verify(token, as: JWSTransactionDecodedPayload.self, at: time)
+                return .success(.evidence(Evidence(transaction)))
             case .renewalInfo:
-                _ = try await verifier.verify(token, as: JWSRenewalInfoDecodedPayload.self, at: time)
-                return .success(nil)
+                return .success(
+                    .renewalInfo(try await verifier.verify(token, as: JWSRenewalInfoDecodedPayload.self, at: time)))
             case .appTransaction:
-                return .success(Evidence(try await verifier.verify(token, as: AppTransaction.self, at: time)))
+                return .success(
+                    .evidence(Evidence(try await verifier.verify(token, as: AppTransaction.self, at: time))))
             case .notification:
-                return .success(Evidence(try await verifier.verify(notification: token, at: time)))
+                return .success(.evidence(Evidence(try await verifier.verify(notification: token, at: time))))
             case .receipt:
-                return .success(Evidence(try await verifier.verify(receipt: token, at: time)))
+                return .success(.evidence(Evidence(try await verifier.verify(receipt: token, at: time))))
             }
         } catch {
             return .failure(DocumentFault(message: "\(error.code.rawValue): \(error.message)"))

@@ -118,7 +118,7 @@ private struct DocumentReader {
 
     private let storage: any LedgerStorage
     private let verifier: AppStoreVerifier
-    private var known: [Provenance: Evidence?] = [:]
+    private var known: [Provenance: VerifiedAgain?] = [:]
     private(set) var count = 0
     private(set) var faults: [Ledger.Fault] = []
 
@@ -126,7 +126,9 @@ private struct DocumentReader {
         (self.storage, self.verifier) = (storage, verifier)
     }
 
-    /// The evidence in documents. Leaves out a document that cannot be read or verified, and adds it to the faults.
+    /// The evidence in the documents of a chain. Leaves out a document that cannot be read or verified, and adds it to
+    /// the faults. Renewal info that arrived with a transaction, as in an answer of the App Store Server API, is bound by
+    /// another of the documents.
     mutating func evidence(_ names: Set<Provenance>) async throws -> [Evidence] {
         if known.count > Self.limit { known.removeAll() }
         let unread = names.filter { known[$0] == nil }
@@ -137,17 +139,26 @@ private struct DocumentReader {
         let stored = Array(documents.values)
         for (document, result) in zip(stored, await Evidence.verify(stored, by: verifier)) {
             switch result {
-            case .success(let evidence): add(evidence, nil, document.name)
+            case .success(let verified): add(verified, nil, document.name)
             case .failure(let fault):
                 add(nil, Ledger.Fault(document: document.name, error: fault.message), document.name)
             }
         }
         count += unread.count
-        return names.compactMap { known[$0] ?? nil }
+        var (evidence, renewals) = ([Evidence](), [Verified<JWSRenewalInfoDecodedPayload>]())
+        for name in names {
+            switch known[name] ?? nil {
+            case .evidence(let document?): evidence.append(document)
+            case .renewalInfo(let renewalInfo): renewals.append(renewalInfo)
+            case .evidence(nil), nil: break
+            }
+        }
+        return evidence
+            + renewals.compactMap { renewal in evidence.lazy.compactMap { Evidence(renewal, boundBy: $0) }.first }
     }
 
-    private mutating func add(_ evidence: Evidence?, _ fault: Ledger.Fault?, _ name: Provenance) {
-        known[name] = .some(evidence)
+    private mutating func add(_ verified: VerifiedAgain?, _ fault: Ledger.Fault?, _ name: Provenance) {
+        known[name] = .some(verified)
         if let fault, !faults.contains(fault) { faults.append(fault) }
     }
 }

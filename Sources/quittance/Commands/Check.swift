@@ -68,8 +68,9 @@ struct Rebuild: AsyncParsableCommand {
     @OptionGroup var options: ServerOptions
 
     func run() async throws {
-        let composition = try options.composition()
-        try await endingOnDamage {
+        var composition = try options.composition()
+        try await composition.takeSimulatorTime(composition.logger())
+        try await endingOnDamage { [composition] in
             try await requireUndamagedFile(composition)
             let storage = try composition.storage()
             let rebuilt = try await rebuild(composition, storage)
