@@ -182,7 +182,8 @@ let package = Package(
             ]
         ),
         .target(name: "TestData", path: "Tests/TestData"),
-        .target(name: "TestPostgres", path: "Tests/TestPostgres"),
+        .target(name: "TestPostgres", dependencies: ["TestProcess"], path: "Tests/TestPostgres"),
+        .target(name: "TestProcess", path: "Tests/TestProcess"),
         .target(
             name: "TestWorld", dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "ReceiptCoding"],
             path: "Tests/TestWorld"),
@@ -225,6 +226,7 @@ let package = Package(
                 "HostileVectors",
                 "ReceiptCoding",
                 "TestData",
+                "TestProcess",
                 "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
@@ -235,7 +237,7 @@ let package = Package(
         .testTarget(
             name: "AppStoreAPITests",
             dependencies: [
-                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "PurchaseServer", "TestData",
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "PurchaseServer", "TestData", "TestProcess",
                 .product(name: "Crypto", package: "swift-crypto"),
             ]
         ),
@@ -256,6 +258,7 @@ let package = Package(
                 "PurchaseLedgerTesting",
                 "ReceiptCoding",
                 "TestData",
+                "TestProcess",
                 "TestWorld",
             ]
         ),
@@ -277,6 +280,7 @@ let package = Package(
                 "PurchaseLedgerTesting",
                 "ReceiptCoding",
                 "TestData",
+                "TestProcess",
                 "TestWorld",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
@@ -302,6 +306,7 @@ let package = Package(
                 "ReceiptCoding",
                 "Reconciliation",
                 "TestData",
+                "TestProcess",
                 "TestWorld",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -343,6 +348,7 @@ let package = Package(
                 "PurchaseLedger",
                 "TestData",
                 "TestPostgres",
+                "TestProcess",
                 "TestWorld",
                 "quittance",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

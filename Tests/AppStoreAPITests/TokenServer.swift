@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestProcess
 import Testing
 
 /// `Tests/SimulatorClients/token_server.py` as a process, with PyJWT in a virtual environment of its own.
@@ -13,7 +14,7 @@ struct TokenServer {
         .appending(path: "SimulatorClients/token_server.py").path
 
     let port: Int
-    private let process: Process
+    private let process: TestProcess
     private let output: URL
 
     /// Runs the server while `body` runs. Cancels the test with the reason if PyJWT cannot be had.
@@ -32,7 +33,7 @@ struct TokenServer {
             try Test.cancel("PyJWT cannot be installed: \(error)")
         }
         let server = try await TokenServer(arguments, in: folder)
-        defer { server.process.terminate() }
+        defer { server.process.send(SIGTERM) }
         try await body(server)
     }
 
@@ -49,30 +50,20 @@ struct TokenServer {
 
     /// What the server prints after it was stopped.
     func result() throws -> Data {
-        process.waitUntilExit()
+        process.wait()
         return try Data(contentsOf: output)
     }
 
     private static func finish(_ arguments: [String], in folder: URL) throws {
         let output = folder.appending(path: "log.txt")
         let process = try start(arguments, in: folder, output)
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
+        guard process.wait() == 0 else {
             throw Failed(description: String(decoding: try Data(contentsOf: output), as: UTF8.self))
         }
     }
 
     /// Output goes to a file: the program would wait if a pipe were full.
-    private static func start(_ arguments: [String], in folder: URL, _ output: URL) throws -> Process {
-        try Data().write(to: output)
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = arguments
-        process.currentDirectoryURL = folder
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = try FileHandle(forWritingTo: output)
-        process.standardError = process.standardOutput
-        try process.run()
-        return process
+    private static func start(_ arguments: [String], in folder: URL, _ output: URL) throws -> TestProcess {
+        try TestProcess(arguments, in: folder, output: .file(output), error: .file(output))
     }
 }

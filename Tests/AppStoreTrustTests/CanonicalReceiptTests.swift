@@ -7,6 +7,7 @@ import Foundation
 import HostileVectors
 import ReceiptCoding
 import TestData
+import TestProcess
 import TestWorld
 import Testing
 
@@ -125,15 +126,10 @@ private enum OpenSSL {
         try Data(document).write(to: input)
         let base64 = Data(root).base64EncodedString(options: [.lineLength64Characters, .endLineWithLineFeed])
         try Data("-----BEGIN CERTIFICATE-----\n\(base64)\n-----END CERTIFICATE-----\n".utf8).write(to: authority)
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: program ?? "")
-        process.arguments = [
-            "cms", "-verify", "-binary", "-inform", "DER", "-in", input.path, "-out", output.path, "-purpose", "any",
+        let process = try TestProcess([
+            program ?? "", "cms", "-verify", "-binary", "-inform", "DER", "-in", input.path, "-out", output.path, "-purpose", "any",
             "-no_check_time", "-auth_level", "0", "-CAfile", authority.path,
-        ]
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-        return process.terminationStatus == 0 ? Array(try Data(contentsOf: output)) : nil
+        ])
+        return process.wait() == 0 ? Array(try Data(contentsOf: output)) : nil
     }
 }

@@ -4,6 +4,7 @@ import AppStoreModel
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
+import TestProcess
 import Testing
 
 /// Tests a ledger whose file is removed, replaced, or cannot be written for a while.
@@ -203,12 +204,6 @@ private struct WriteProtection {
             return try FileManager.default.setAttributes(
                 [.posixPermissions: isProtected ? 0o444 : 0o644], ofItemAtPath: file)
         }
-        let chattr = Process()
-        chattr.executableURL = URL(fileURLWithPath: "/usr/bin/chattr")
-        chattr.arguments = [isProtected ? "+i" : "-i", file]
-        chattr.standardError = FileHandle.nullDevice
-        try chattr.run()
-        chattr.waitUntilExit()
-        guard chattr.terminationStatus == 0 else { throw CocoaError(.fileWriteNoPermission) }
+        guard try TestProcess(["/usr/bin/chattr", isProtected ? "+i" : "-i", file]).wait() == 0 else { throw CocoaError(.fileWriteNoPermission) }
     }
 }

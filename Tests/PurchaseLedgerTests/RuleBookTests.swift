@@ -4,6 +4,7 @@ import AppStoreModel
 import Foundation
 import PurchaseLedger
 import TestData
+import TestProcess
 import Testing
 
 /// Tests the ledger against the rule book in `Tests/RuleBook`, a second implementation of Apple's rules in Python.
@@ -65,27 +66,7 @@ private enum Python {
     static let whyNot: Comment = "needs python3"
     static let isThere = (try? run("rulebook.py", ["-h"]).status) == 0
 
-    struct Outcome {
-        var status: Int32
-        var output: String
-        var error: String
-    }
-
-    static func run(_ script: String, _ arguments: [String]) throws -> Outcome {
-        let files = ["output", "error"].map { _ in
-            FileManager.default.temporaryDirectory.appendingPathComponent("rule-book-\(UUID().uuidString)")
-        }
-        for file in files { try Data().write(to: file) }
-        defer { for file in files { try? FileManager.default.removeItem(at: file) } }
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["python3", "-B", script] + arguments
-        process.currentDirectoryURL = folder
-        process.standardOutput = try FileHandle(forWritingTo: files[0])
-        process.standardError = try FileHandle(forWritingTo: files[1])
-        try process.run()
-        process.waitUntilExit()
-        let texts = try files.map { String(decoding: try Data(contentsOf: $0), as: UTF8.self) }
-        return Outcome(status: process.terminationStatus, output: texts[0], error: texts[1])
+    static func run(_ script: String, _ arguments: [String]) throws -> TestProcess.Outcome {
+        try TestProcess.run(["python3", "-B", script] + arguments, in: folder)
     }
 }

@@ -8,6 +8,7 @@ import HummingbirdTesting
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
+import TestProcess
 import Testing
 
 /// Tests the examples in `docs/customer-proof.md`: sends their tokens to a server that uses the machine's clock.
@@ -30,21 +31,9 @@ import Testing
 
     /// Runs a program and returns its standard output. If it fails, the error has its standard error.
     private static func run(_ arguments: [String], in folder: URL? = nil) throws -> String {
-        let process = Process()
-        let (output, error) = (Pipe(), Pipe())
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = arguments
-        process.currentDirectoryURL = folder
-        process.standardInput = FileHandle.nullDevice
-        (process.standardOutput, process.standardError) = (output, error)
-        try process.run()
-        let bytes = try output.fileHandleForReading.readToEnd() ?? Data()
-        let message = try error.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
-            throw Failed(description: "\(arguments): \(String(decoding: message, as: UTF8.self))")
-        }
-        return String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        let outcome = try TestProcess.run(arguments, in: folder)
+        guard outcome.status == 0 else { throw Failed(description: "\(arguments): \(outcome.error)") }
+        return outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
     private static func has(_ program: String...) -> Bool { (try? run(program)) != nil }

@@ -4,6 +4,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 import PurchaseServer
+import TestProcess
 
 /// OpenSSL's OCSP responder, as a process.
 final class OpenSSLResponder {
@@ -17,25 +18,20 @@ final class OpenSSLResponder {
     static let transport = HTTPOCSPTransport(timeout: .hours(1))
 
     let port: Int
-    private let process = Process()
+    private let process: TestProcess
 
     /// Starts a responder for the certificates of an index at a port that the system chooses, and waits until it
     /// listens.
     init(index: URL, authority: URL, signer: URL, key: URL) async throws {
-        process.executableURL = URL(fileURLWithPath: Self.program ?? "")
-        process.arguments = [
-            "ocsp", "-index", index.path, "-CA", authority.path, "-rsigner", signer.path, "-rkey", key.path,
+        let command = [
+            Self.program ?? "", "ocsp", "-index", index.path, "-CA", authority.path, "-rsigner", signer.path, "-rkey", key.path,
             "-nmin", "60", "-port", "0",
             // The responder ends after 1,000 requests, even if no test stops it.
             "-nrequest", "1000",
         ]
-        let output = Pipe()
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
-        try process.run()
+        process = try TestProcess(command, output: .pipe)
         // The responder prints a line such as “ACCEPT [::]:36553 PID=14700” when it listens.
-        let line = await Self.line(from: output.fileHandleForReading)
+        let line = await Self.line(from: process.output)
         guard line.hasPrefix("ACCEPT "),
             let port = line.split(separator: " ").dropFirst().first?.split(separator: ":").last.flatMap({ Int($0) })
         else {
@@ -51,19 +47,18 @@ final class OpenSSLResponder {
     }
 
     func stop() {
-        guard process.isRunning else { return }
-        kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
+        process.send(SIGKILL)
+        process.wait()
     }
 
     deinit { stop() }
 
     /// The first line, or the part of it that was written when the process ended.
-    private static func line(from file: FileHandle) async -> String {
+    private static func line(from file: FileHandle?) async -> String {
         await withCheckedContinuation { continuation in
             DispatchQueue.global().async {
                 var line = Data()
-                while let byte = try? file.read(upToCount: 1), byte != Data("\n".utf8), !byte.isEmpty { line += byte }
+                while let byte = try? file?.read(upToCount: 1), byte != Data("\n".utf8), !byte.isEmpty { line += byte }
                 continuation.resume(returning: String(decoding: line, as: UTF8.self))
             }
         }

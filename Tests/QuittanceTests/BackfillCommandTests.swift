@@ -5,6 +5,7 @@ import Foundation
 import LedgerSQLite
 import NIOHTTP1
 import PurchaseLedger
+import TestProcess
 import Testing
 
 /// `quittance backfill`, `app-store` and `jobs` at a simulated App Store over HTTP.
@@ -118,23 +119,18 @@ import Testing
 
     @Test func `a killed backfill goes on where it was`() async throws {
         try await Self.withShop(customers: 9) { shop in
-            let (done, output) = (shop.folder.appendingPathComponent("done").path, Pipe())
-            let process = Process()
-            process.executableURL = CommandLineTests.program
-            process.arguments = ["backfill", "--done", done, "--config", shop.config]
-            process.standardInput = output
-            process.standardOutput = FileHandle.nullDevice
-            process.standardError = FileHandle.nullDevice
-            try process.run()
+            let done = shop.folder.appendingPathComponent("done").path
+            let process = try TestProcess(
+                [CommandLineTests.program.path, "backfill", "--done", done, "--config", shop.config], input: .pipe)
             // So many lines that some are done before the end of the list, which does not come.
             let lines = (0..<200).map { shop.customers[$0 / 10 % 8].id }
-            try output.fileHandleForWriting.write(contentsOf: Data(lines.map { "\($0)\n" }.joined().utf8))
+            try process.input?.write(contentsOf: Data(lines.map { "\($0)\n" }.joined().utf8))
             while (try? String(contentsOfFile: done, encoding: .utf8))?.contains("\n") != true {
                 try #require(process.isRunning)
                 try await Task.sleep(for: .milliseconds(20))
             }
-            kill(process.processIdentifier, SIGKILL)
-            process.waitUntilExit()
+            process.send(SIGKILL)
+            process.wait()
             let again = try shop.run(
                 ["backfill", try shop.write(lines + [shop.customers[8].id]), "--done", done])
             #expect(again.status == 0, "\(again)")

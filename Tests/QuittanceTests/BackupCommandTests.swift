@@ -5,6 +5,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import NIOHTTP1
+import TestProcess
 import TestWorld
 import Testing
 
@@ -69,15 +70,10 @@ import Testing
 
     /// Makes a backup while no file may exceed `fileLimit` blocks of 512 bytes, as on a nearly full disk.
     private static func backup(_ target: String, of place: LedgerFolder, fileLimit: Int) throws -> Int32 {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/bin/sh")
         // Without the trap, the signal SIGXFSZ would end the program. With it, the write fails, as on a full disk.
         let script = "trap '' XFSZ; ulimit -f \(fileLimit); exec \"$0\" \"$@\""
-        process.arguments = ["-c", script, CommandLineTests.program.path, "backup", target] + place.database
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-        return process.terminationStatus
+        let command = ["sh", "-c", script, CommandLineTests.program.path, "backup", target] + place.database
+        return try TestProcess(command, output: .inherited).wait()
     }
 
     /// The steps of docs/ledger.md.

@@ -3,6 +3,7 @@
 import AppStoreModel
 import Foundation
 import TestData
+import TestProcess
 import Testing
 
 /// Tests the program as a process: its output, errors and exit status for given arguments and standard input.
@@ -25,27 +26,11 @@ import Testing
     static func run(
         _ arguments: [String], input: [UInt8] = [], environment: [String: String] = [:]
     ) throws -> Outcome {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        // Files instead of pipes: the program would wait if a pipe were full.
-        let files = ["input", "output", "error"].map { folder.appendingPathComponent($0) }
-        try Data(input).write(to: files[0])
-        for file in files.dropFirst() { try Data().write(to: file) }
-        let process = Process()
-        process.executableURL = program
-        process.arguments = arguments
         // The suite's own variables are not settings of the program.
-        process.environment = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("QUITTANCE_") }
-            .merging(environment) { $1 }
-        process.standardInput = try FileHandle(forReadingFrom: files[0])
-        process.standardOutput = try FileHandle(forWritingTo: files[1])
-        process.standardError = try FileHandle(forWritingTo: files[2])
-        try process.run()
-        process.waitUntilExit()
-        return Outcome(
-            status: process.terminationStatus, output: String(decoding: try Data(contentsOf: files[1]), as: UTF8.self),
-            error: String(decoding: try Data(contentsOf: files[2]), as: UTF8.self))
+        let own = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("QUITTANCE_") }
+        let outcome = try TestProcess.run(
+            [program.path] + arguments, environment: own.merging(environment) { $1 }, input: input)
+        return Outcome(status: outcome.status, output: outcome.output, error: outcome.error)
     }
 
     private static func path(_ file: String) -> String { TestData.folder.appendingPathComponent(file).path }
@@ -145,24 +130,20 @@ import Testing
     }
 
     @Test func `a program at the other end of a pipe gets each answer before it sends the next line`() throws {
-        let (process, input, output) = (Process(), Pipe(), Pipe())
-        process.executableURL = Self.program
-        process.arguments = ["verify", "-", "--json", "--bundle-id", "x"]
-        (process.standardInput, process.standardOutput) = (input, output)
-        process.standardError = FileHandle.nullDevice
-        try process.run()
+        let process = try TestProcess(
+            [Self.program.path, "verify", "-", "--json", "--bundle-id", "x"], input: .pipe, output: .pipe)
+        let (input, output) = (try #require(process.input), try #require(process.output))
         // Until the second line, the first may be a document of its own.
-        try input.fileHandleForWriting.write(contentsOf: Data("{}\n{}\n".utf8))
+        try input.write(contentsOf: Data("{}\n{}\n".utf8))
         for line in 1...5 {
             var text = ""
             while !text.contains("\"line\":\(line + 1),") {
-                text += String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
+                text += String(decoding: output.availableData, as: UTF8.self)
             }
-            try input.fileHandleForWriting.write(contentsOf: Data("{}\n".utf8))
+            try input.write(contentsOf: Data("{}\n".utf8))
         }
-        try input.fileHandleForWriting.close()
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 2)
+        try input.close()
+        #expect(process.wait() == 2)
     }
 
     @Test(.enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
@@ -174,25 +155,23 @@ import Testing
 
     /// The most bytes that `verify` has in memory at once, for lines of 1,000 bytes.
     private static func peakMemory(lines: Int) throws -> Int {
-        let (process, input, output, isAnswered) = (Process(), Pipe(), Pipe(), DispatchSemaphore(value: 0))
-        process.executableURL = program
-        process.arguments = ["verify", "-", "--json", "--bundle-id", "x"]
-        (process.standardInput, process.standardOutput) = (input, output)
-        process.standardError = FileHandle.nullDevice
-        try process.run()
+        let process = try TestProcess(
+            [program.path, "verify", "-", "--json", "--bundle-id", "x"], input: .pipe, output: .pipe)
+        let (input, output) = (try #require(process.input), try #require(process.output))
+        let isAnswered = DispatchSemaphore(value: 0)
         Thread.detachNewThread {
             var end = Data()
-            while case let text = output.fileHandleForReading.availableData, !text.isEmpty {
+            while case let text = output.availableData, !text.isEmpty {
                 end = (end + text).suffix(1000)
                 if String(decoding: end, as: UTF8.self).contains("\"line\":\(lines),") { isAnswered.signal() }
             }
         }
         let line = Data((#"{"filler":"\#(String(repeating: "x", count: 1000))"}"# + "\n").utf8)
-        for _ in 0..<lines { try input.fileHandleForWriting.write(contentsOf: line) }
+        for _ in 0..<lines { try input.write(contentsOf: line) }
         isAnswered.wait()
-        let status = try String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
-        try input.fileHandleForWriting.close()
-        process.waitUntilExit()
+        let status = try String(contentsOfFile: "/proc/\(process.id)/status", encoding: .utf8)
+        try input.close()
+        process.wait()
         let peak = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
         return try #require(peak?.split(separator: " ").dropFirst().first.flatMap { Int($0) }) * 1024
     }
@@ -396,15 +375,11 @@ import Testing
         }
 
         @Test func `output that cannot be written is an error`() throws {
-            let process = Process()
-            process.executableURL = URL(fileURLWithPath: "/bin/sh")
-            process.arguments = [
-                "-c", "\"$0\" inspect \"$1\" > /dev/full 2>/dev/null", CommandLineTests.program.path,
+            let process = try TestProcess([
+                "sh", "-c", "\"$0\" inspect \"$1\" > /dev/full 2>/dev/null", CommandLineTests.program.path,
                 path("models/appData.json"),
-            ]
-            try process.run()
-            process.waitUntilExit()
-            #expect(process.terminationStatus == 2)
+            ])
+            #expect(process.wait() == 2)
         }
 
         @Test(arguments: [

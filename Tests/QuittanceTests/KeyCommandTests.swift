@@ -5,6 +5,7 @@ import Foundation
 import GRDB
 import LedgerSQLite
 import PurchaseLedger
+import TestProcess
 import Testing
 
 /// Tests `quittance keys` with correct and with mistaken arguments.
@@ -70,7 +71,7 @@ import Testing
         #expect(outcome.error.contains("No server with this ledger has had the app com.example.three"))
         let server = try await ServerProcess(["--bundle-id", "com.example.three"] + place.database, in: place.folder)
         // The server stores the names of its apps in the background.
-        while try await !CommandLineTests.run(arguments + place.database).error.hasPrefix("Created") {
+        while try !CommandLineTests.run(arguments + place.database).error.hasPrefix("Created") {
             try Task.checkCancellation()
             await Task.yield()
         }
@@ -80,23 +81,16 @@ import Testing
     @Test(arguments: [">&-", "> /dev/full", "| true"])
     func `a key that could not be printed is not stored`(redirection: String) async throws {
         let place = try Place()
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/bin/bash")
         // For the pipe, the reader ends first.
         let script =
             redirection.hasPrefix("|")
             ? #"set -o pipefail; mkfifo "$0.pipe"; (sleep 0 < "$0.pipe") & exec 3> "$0.pipe"; wait; "$@" >&3"#
             : "\"$@\" \(redirection)"
-        process.arguments =
-            ["-c", script, place.ledger, CommandLineTests.program.path, "keys", "create", "--name", "x"]
-            + ["--role", "server", "--bundle-id", "com.example.one"] + place.options
-        let error = place.folder.appendingPathComponent("error")
-        try Data().write(to: error)
-        process.standardError = try FileHandle(forWritingTo: error)
-        try process.run()
-        process.waitUntilExit()
-        #expect(process.terminationStatus != 0)
-        let text = try String(contentsOf: error, encoding: .utf8)
+        let outcome = try TestProcess.run(
+            ["bash", "-c", script, place.ledger, CommandLineTests.program.path, "keys", "create", "--name", "x"]
+                + ["--role", "server", "--bundle-id", "com.example.one"] + place.options)
+        #expect(outcome.status != 0)
+        let text = outcome.error
         #expect(redirection.hasPrefix("|") || text.contains("Cannot write the output"), "\(text)")
         #expect(!text.contains("Created"))
         #expect(try await place.keys().isEmpty)
@@ -225,14 +219,8 @@ import Testing
         let names = ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-lock"]
         #expect(try Self.modes(place) == Dictionary(uniqueKeysWithValues: names.map { ($0, 0o600) }))
         let copy = place.folder.appendingPathComponent("copy.sqlite").path
-        let backup = Process()
-        backup.executableURL = URL(fileURLWithPath: "/bin/sh")
-        backup.arguments =
-            ["-c", "umask \(umask); exec \"$@\"", "sh", CommandLineTests.program.path, "backup", copy]
-            + place.database
-        backup.standardOutput = FileHandle.nullDevice
-        try backup.run()
-        backup.waitUntilExit()
+        let backup = ["sh", "-c", "umask \(umask); exec \"$@\"", "sh", CommandLineTests.program.path, "backup", copy]
+        try TestProcess(backup + place.database).wait()
         #expect(try Self.modes(place)["copy.sqlite"] == 0o600)
         #expect(server.terminate() == 0)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestProcess
 import Testing
 
 /// A folder with a virtual environment that has the clients of `Tests/SimulatorClients/requirements.txt`.
@@ -54,26 +55,11 @@ struct PythonClients: Sendable {
     static func has(_ arguments: String...) -> Bool { (try? run(arguments, in: nil)) != nil }
 
     private static func run(_ arguments: [String], in folder: URL?) throws -> String {
-        // Files instead of pipes: the program would wait if a pipe were full.
-        let files = (0..<2).map { _ in FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        let outcome = try TestProcess.run(arguments, in: folder, environment: environment)
+        guard outcome.status == 0 else {
+            throw Failed(description: "\(arguments): \(outcome.output)\n\(outcome.error)")
         }
-        defer { for file in files { try? FileManager.default.removeItem(at: file) } }
-        for file in files { try Data().write(to: file) }
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = arguments
-        process.currentDirectoryURL = folder
-        process.environment = environment
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = try FileHandle(forWritingTo: files[0])
-        process.standardError = try FileHandle(forWritingTo: files[1])
-        try process.run()
-        process.waitUntilExit()
-        let output = try files.map { String(decoding: try Data(contentsOf: $0), as: UTF8.self) }
-        guard process.terminationStatus == 0 else {
-            throw Failed(description: "\(arguments): \(output.joined(separator: "\n"))")
-        }
-        return output[0]
+        return outcome.output
     }
 
     /// The suite's own variables are not settings of the program.

@@ -5,6 +5,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
+import TestProcess
 
 /// `quittance serve` as a process, and requests to it.
 final class ServerProcess: Sendable {
@@ -19,7 +20,7 @@ final class ServerProcess: Sendable {
         return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }()
 
-    private let process: Process
+    private let process: TestProcess
     private let output: URL
     private let address: String
     let port: Int
@@ -30,19 +31,11 @@ final class ServerProcess: Sendable {
         _ arguments: [String], in folder: URL, environment: [String: String] = [:], umask: String = "022"
     ) async throws {
         output = folder.appendingPathComponent("server.txt")
-        try Data().write(to: output)
-        process = Process()
-        process.executableURL = URL(fileURLWithPath: "/bin/sh")
-        let program = CommandLineTests.program.path
-        process.arguments =
-            ["-c", "umask \(umask); exec \"$@\"", "sh", program, "serve", "--port", "0"] + arguments
-        let file = try FileHandle(forWritingTo: output)
-        process.standardOutput = file
-        process.standardError = file
-        process.standardInput = FileHandle.nullDevice
-        process.environment =
-            ["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_LEVEL": "error"].merging(environment) { $1 }
-        try process.run()
+        let program = ["sh", "-c", "umask \(umask); exec \"$@\"", "sh", CommandLineTests.program.path]
+        process = try TestProcess(
+            program + ["serve", "--port", "0"] + arguments,
+            environment: ["PATH": "/usr/bin:/bin", "QUITTANCE_LOG_LEVEL": "error"].merging(environment) { $1 },
+            output: .file(output), error: .file(output))
         var text = ""
         for _ in 0..<360_000 {
             text = String(decoding: try Data(contentsOf: output), as: UTF8.self)
@@ -64,20 +57,20 @@ final class ServerProcess: Sendable {
 
     /// Kills the process, as a power failure would.
     func kill() {
-        Foundation.kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
+        process.send(SIGKILL)
+        process.wait()
     }
 
     /// The value of a line in the process's /proc/PID/status, in MiB.
     func memory(_ name: String) throws -> Int {
-        let status = try String(contentsOfFile: "/proc/\(process.processIdentifier)/status", encoding: .utf8)
+        let status = try String(contentsOfFile: "/proc/\(process.id)/status", encoding: .utf8)
         let line = status.split(separator: "\n").first { $0.hasPrefix("\(name):") }
         return (line.flatMap { Int($0.filter(\.isNumber)) } ?? 0) / 1024
     }
 
     /// How many sockets the process has open.
     func sockets() throws -> Int {
-        let folder = "/proc/\(process.processIdentifier)/fd"
+        let folder = "/proc/\(process.id)/fd"
         return try FileManager.default.contentsOfDirectory(atPath: folder).count { name in
             // A descriptor that was just closed has no link any more.
             let link = try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\(name)")
@@ -93,19 +86,16 @@ final class ServerProcess: Sendable {
 
     /// Stops the server with SIGTERM, as an operator does, and returns its exit status.
     func terminate() -> Int32 {
-        process.terminate()
+        process.send(SIGTERM)
         return waitForExit()
     }
 
-    func send(signal: Int32) { Foundation.kill(process.processIdentifier, signal) }
+    func send(signal: Int32) { process.send(signal) }
 
     var isRunning: Bool { process.isRunning }
 
     /// Waits until the process has ended, and returns its exit status.
-    func waitForExit() -> Int32 {
-        process.waitUntilExit()
-        return process.terminationStatus
-    }
+    func waitForExit() -> Int32 { process.wait() }
 
     /// Sends a request; throws if there is no response.
     func send(

@@ -5,6 +5,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 import TestData
+import TestProcess
 import Testing
 
 @testable import quittance
@@ -87,25 +88,19 @@ import Testing
 
     /// The program as a process that need not listen yet.
     private struct StartingProcess {
-        let process = Process()
+        let process: TestProcess
         private let output: URL
 
         init(_ arguments: [String], in folder: URL) throws {
             output = folder.appendingPathComponent("output.txt")
-            try Data().write(to: output)
-            let file = try FileHandle(forWritingTo: output)
-            process.executableURL = CommandLineTests.program
-            process.arguments = arguments
-            process.standardOutput = file
-            process.standardError = file
-            process.standardInput = FileHandle.nullDevice
-            process.environment = ["PATH": "/usr/bin:/bin"]
-            try process.run()
+            process = try TestProcess(
+                [CommandLineTests.program.path] + arguments, environment: ["PATH": "/usr/bin:/bin"],
+                output: .file(output), error: .file(output))
         }
 
         var text: String { (try? String(contentsOf: output, encoding: .utf8)) ?? "" }
 
-        func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
+        func send(_ signal: Int32) { process.send(signal) }
     }
 
     private static let commands = [
@@ -129,7 +124,7 @@ import Testing
             while !first.text.contains("http://") { try await Task.sleep(for: .milliseconds(1)) }
             let start = ContinuousClock.now - begin
             first.send(signal)
-            first.process.waitUntilExit()
+            first.process.wait()
             let moments = Seeds.isSoak ? 40 : 10
             for step in 0..<moments {
                 let process = try StartingProcess(command, in: folder)
@@ -140,9 +135,9 @@ import Testing
                 }
                 process.send(signal)
                 // A lost signal lets the process run for ever.
-                process.process.waitUntilExit()
+                let status = process.process.wait()
                 // The default action, or an orderly end.
-                #expect([signal, 0].contains(process.process.terminationStatus), "\(process.text)")
+                #expect([signal, 0].contains(status), "\(process.text)")
             }
         }
     }
@@ -158,8 +153,7 @@ import Testing
             try #require(process.process.isRunning)
             process.send(SIGHUP)
             process.send(SIGTERM)
-            process.process.waitUntilExit()
-            #expect(process.process.terminationStatus == 0)
+            #expect(process.process.wait() == 0)
         }
     }
 
@@ -173,8 +167,7 @@ import Testing
                 try await Task.sleep(for: .milliseconds(1))
             }
             process.send(SIGTERM)
-            process.process.waitUntilExit()
-            #expect(process.process.terminationStatus == 0)
+            #expect(process.process.wait() == 0)
         }
     }
 }

@@ -5,24 +5,21 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
+import TestProcess
 import Testing
 
 /// `quittance simulate` as a process beside `quittance serve`, as in the demo.
 @Suite(.timeLimit(.minutes(20))) struct SimulateCommandTests {
     /// `quittance watch --json` as a process.
     private struct WatchProcess {
-        private let process = Process()
+        private let process: TestProcess
         private let output: URL
 
         init(_ arguments: [String], _ key: String, in folder: URL) throws {
             output = folder.appendingPathComponent("watch.txt")
-            try Data().write(to: output)
-            process.executableURL = CommandLineTests.program
-            process.arguments = ["watch"] + arguments
-            process.environment = ["QUITTANCE_KEY": key]
-            process.standardOutput = try FileHandle(forWritingTo: output)
-            process.standardInput = FileHandle.nullDevice
-            try process.run()
+            process = try TestProcess(
+                [CommandLineTests.program.path, "watch"] + arguments, environment: ["QUITTANCE_KEY": key],
+                output: .file(output), error: .inherited)
         }
 
         /// The reasons of the entitlements, in each line that was printed.
@@ -38,8 +35,8 @@ import Testing
         }
 
         func terminate() {
-            process.terminate()
-            process.waitUntilExit()
+            process.send(SIGTERM)
+            process.wait()
         }
     }
 

@@ -5,6 +5,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
+import TestProcess
 import Testing
 
 /// `quittance simulate` as a process, and commands to it.
@@ -13,7 +14,7 @@ final class SimulatorProcess: Sendable {
         var output: String
     }
 
-    private let process: Process
+    private let process: TestProcess
     /// The members of simulator.json.
     let facts: JSONValue
 
@@ -21,16 +22,10 @@ final class SimulatorProcess: Sendable {
     init(_ arguments: [String], in folder: URL) async throws {
         let out = folder.appendingPathComponent("simulator")
         let output = folder.appendingPathComponent("simulator.txt")
-        try Data().write(to: output)
-        let file = try FileHandle(forWritingTo: output)
-        process = Process()
-        process.executableURL = CommandLineTests.program
-        process.arguments =
-            ["simulate", "--port", "0", "--sandbox-port", "0", "--control-port", "0", "--out", out.path] + arguments
-        process.standardOutput = file
-        process.standardError = file
-        process.standardInput = FileHandle.nullDevice
-        try process.run()
+        let ports = ["--port", "0", "--sandbox-port", "0", "--control-port", "0"]
+        process = try TestProcess(
+            [CommandLineTests.program.path, "simulate", "--out", out.path] + ports + arguments, output: .file(output),
+            error: .file(output))
         while !FileManager.default.fileExists(atPath: out.appendingPathComponent("simulator.env").path) {
             guard process.isRunning else {
                 throw NotListening(output: String(decoding: try Data(contentsOf: output), as: UTF8.self))
@@ -69,8 +64,7 @@ final class SimulatorProcess: Sendable {
     }
 
     func terminate() -> Int32 {
-        process.terminate()
-        process.waitUntilExit()
-        return process.terminationStatus
+        process.send(SIGTERM)
+        return process.wait()
     }
 }

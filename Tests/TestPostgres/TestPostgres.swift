@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import Foundation
+import Foundation
+import TestProcess
 
 /// A PostgreSQL of the tests' own: a temporary folder with its data and its socket. It ends with the tests, however
 /// they end, see ``TestServer``.
@@ -95,17 +96,11 @@ package final class TestPostgres: Sendable {
     ///
     /// - Returns: What it prints: a line for each row.
     @discardableResult package func psql(_ database: String, _ sql: String) throws -> String {
-        let (process, output) = (Process(), Pipe())
-        process.executableURL = URL(filePath: "/usr/bin/env")
-        process.arguments = [
+        let outcome = try TestProcess.run([
             "psql", "-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", "-d", address(database), "-c", sql,
-        ]
-        process.standardOutput = output
-        try process.run()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw TestServer.Failure(command: sql, server: "psql") }
-        return text.trimmingCharacters(in: .whitespacesAndNewlines)
+        ])
+        guard outcome.status == 0 else { throw TestServer.Failure(command: sql, server: outcome.error) }
+        return outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 }
 

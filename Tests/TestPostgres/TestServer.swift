@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestProcess
 
 /// A server of the tests' own in a temporary folder, with a shell that starts it and obeys commands.
 ///
@@ -12,7 +13,7 @@ final class TestServer: Sendable {
     }
 
     let folder: String
-    private let (input, output): (FileHandle, FileHandle)
+    private let process: TestProcess
 
     /// Starts a server.
     ///
@@ -21,17 +22,14 @@ final class TestServer: Sendable {
     ///     `as_user` runs a program as a user who is not root.
     ///   - arguments: The arguments of the script.
     init(_ script: String, _ arguments: [String] = []) throws {
-        let (process, input, output) = (Process(), Pipe(), Pipe())
-        process.executableURL = URL(filePath: "/bin/bash")
         let text = [Self.begin, script, Self.obey].joined(separator: "\n")
-        process.arguments = ["-c", text, "server-of-tests"] + arguments
-        process.environment = ProcessInfo.processInfo.environment.merging(
+        let environment = ProcessInfo.processInfo.environment.merging(
             ["TMPDIR": FileManager.default.temporaryDirectory.path]
         ) { $1 }
-        (process.standardInput, process.standardOutput) = (input, output)
-        try process.run()
-        (self.input, self.output) = (input.fileHandleForWriting, output.fileHandleForReading)
-        folder = Self.line(of: output.fileHandleForReading)
+        process = try TestProcess(
+            ["/bin/bash", "-c", text, "server-of-tests"] + arguments, environment: environment, input: .pipe,
+            output: .pipe, error: .inherited)
+        folder = Self.line(of: process.output)
         guard folder.hasPrefix("/") else { throw Failure(command: "start", server: "a server of the tests") }
     }
 
@@ -61,15 +59,15 @@ final class TestServer: Sendable {
         done
         """#
 
-    private static func line(of output: FileHandle) -> String {
+    private static func line(of output: FileHandle?) -> String {
         var bytes = Data()
-        while bytes.last != UInt8(ascii: "\n"), case let more = output.availableData, !more.isEmpty { bytes += more }
+        while bytes.last != UInt8(ascii: "\n"), let more = output?.availableData, !more.isEmpty { bytes += more }
         return String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
     /// Runs a command, and waits until it is done.
     func run(_ command: String) throws {
-        try input.write(contentsOf: Data("\(command)\n".utf8))
-        guard Self.line(of: output) == "done" else { throw Failure(command: command, server: folder) }
+        try process.input?.write(contentsOf: Data("\(command)\n".utf8))
+        guard Self.line(of: process.output) == "done" else { throw Failure(command: command, server: folder) }
     }
 }
