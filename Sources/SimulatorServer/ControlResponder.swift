@@ -32,7 +32,7 @@ struct ControlResponder: Sendable {
                 ],
                 body: .init(byteBuffer: ByteBuffer(bytes: page.body)))
         }
-        let body = try await request.body.collect(upTo: SimulatorBounds.controlBody)
+        guard let body = try await request.body(upTo: SimulatorBounds.controlBody) else { return Self.tooLong }
         let answer = await host.control(request.method.rawValue, path, Array(body.readableBytesView))
         return Response(
             status: .init(code: answer.status), headers: [.contentType: answer.type, .cacheControl: "no-store"],
@@ -40,13 +40,19 @@ struct ControlResponder: Sendable {
     }
 
     private static var foreign: Response {
-        let text = """
-            {"error":{"code":"foreignOrigin","message":"A page of another site sent this. Open the page by the address \
-            that quittance simulate printed."}}
+        error(
+            .forbidden, "foreignOrigin",
+            "A page of another site sent this. Open the page by the address that quittance simulate printed.")
+    }
 
-            """
-        return Response(
-            status: .forbidden, headers: [.contentType: "application/json"],
-            body: .init(byteBuffer: ByteBuffer(string: text)))
+    private static var tooLong: Response {
+        error(.contentTooLarge, "bodyTooLong", "The body is longer than \(SimulatorBounds.controlBody) bytes.")
+    }
+
+    private static func error(_ status: HTTPResponse.Status, _ code: String, _ message: String) -> Response {
+        Response(
+            status: status, headers: [.contentType: "application/json"],
+            body: .init(
+                byteBuffer: ByteBuffer(string: #"{"error":{"code":"\#(code)","message":"\#(message)"}}"# + "\n")))
     }
 }

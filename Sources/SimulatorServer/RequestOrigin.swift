@@ -13,11 +13,17 @@ extension Request {
     func hasOwnOrigin(isLoopback: Bool) -> Bool {
         let host = head.authority ?? ""
         if let origin = headers[Self.origin], origin != "http://\(host)" { return false }
-        return !isLoopback || Self.loopback.contains(Self.name(host))
+        return !isLoopback || Self.isLoopback(Self.name(host))
     }
 
     private static let origin = HTTPField.Name.origin
-    private static let loopback: Set = ["localhost", "127.0.0.1", "[::1]"]
+
+    /// Whether a host is this machine by its own names or by an address, which no site can have as its name.
+    private static func isLoopback(_ host: String) -> Bool {
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        let isAddress = parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
+        return host == "localhost" || host == "[::1]" || isAddress
+    }
 
     /// A host without its port.
     private static func name(_ host: String) -> String {

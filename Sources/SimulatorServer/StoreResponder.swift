@@ -20,7 +20,9 @@ struct StoreResponder: Sendable {
     }
 
     private func response(to request: Request, _ context: ChannelContext) async throws -> Response {
-        let body = try await request.body.collect(upTo: SimulatorBounds.storeBody)
+        guard let body = try await request.body(upTo: SimulatorBounds.storeBody) else {
+            return Response(status: .contentTooLarge)
+        }
         let answer = try await host.respond(to: StoreRequest(request, body), in: environment)
         if let note = answer.note {
             logger.info(
@@ -39,6 +41,17 @@ struct StoreResponder: Sendable {
         try? await cancelWhenGracefulShutdown { try await clock.sleep(for: SimulatorBounds.silence) }
         channel.close(promise: nil)
         throw CancellationError()
+    }
+}
+
+extension Request {
+    /// The whole body; `nil` if it is longer.
+    func body(upTo limit: Int) async throws -> ByteBuffer? {
+        do {
+            return try await body.collect(upTo: limit)
+        } catch is NIOTooManyBytesError {
+            return nil
+        }
     }
 }
 

@@ -70,6 +70,10 @@ struct TokenCase: Sendable, CustomTestStringConvertible {
         TokenCase("iat", seconds(-3301), .tooLong),
         TokenCase("iat", seconds(61), .issuedLater),
         TokenCase("iat", seconds(60), nil),
+        TokenCase("iat", .string("\(now)"), .issuedLater),
+        TokenCase("nbf", seconds(60), nil),
+        TokenCase("nbf", seconds(61), .notYetValid),
+        TokenCase("nbf", .string("\(now)"), .notYetValid),
     ]
 
     @Test(arguments: cases) func `a token is valid or answered with 401 without a body`(test: TokenCase) throws {

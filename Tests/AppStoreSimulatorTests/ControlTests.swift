@@ -62,6 +62,7 @@ import Testing
 
     private static let anna = #"POST /customers {"name":"anna"}"#
     private static let ben = #"POST /customers {"name":"ben"}"#
+    private static let notify = #"POST /settings {"notify":"https://example.com/notifications"}"#
     private static let subscribe = #"POST /customers/anna/buy {"product":"com.example.pro.monthly"}"#
     private static let coins = #"POST /customers/anna/buy {"product":"com.example.coins"}"#
     private static let week = #"POST /clock/advance {"days":8}"#
@@ -149,7 +150,8 @@ import Testing
         Story(
             name: "a product is taken off sale", before: paid + ["POST /products/com.example.pro.monthly/remove"],
             command: #"POST /clock/advance {"days":31}"#, notifications: ["EXPIRED.PRODUCT_NOT_FOR_SALE"]),
-        Story(name: "test", command: "POST /notifications/test", notifications: ["TEST"]),
+        Story(
+            name: "test", before: [notify], command: "POST /notifications/test", notifications: ["TEST"]),
         Story(name: "speed", command: #"POST /clock/speed {"speed":86400}"#, notifications: []),
     ]
 
@@ -249,6 +251,13 @@ import Testing
         #expect(answer.json["name"]?.string == name)
     }
 
+    @Test func `what is signed after a change is newer, although the clock stands still`() throws {
+        var session = try Session()
+        try session.run([Self.anna, Self.subscribe, "POST /customers/anna/refund"])
+        let dates = session.simulator.store.world.occurrences.map(\.date.milliseconds)
+        #expect(dates == [RandomWorld.start.milliseconds, RandomWorld.start.milliseconds + 1])
+    }
+
     @Test func `the clock runs at its speed, and what falls due happens`() throws {
         var session = try Session(speed: 86_400)
         try session.run([Self.anna, Self.subscribe])
@@ -298,7 +307,7 @@ import Testing
 
     @Test func `a long life keeps its newest occurrences, and counts them all`() throws {
         var session = try Session()
-        try session.run([Self.anna])
+        try session.run([Self.anna, Self.notify])
         let kept = Simulator.keptOccurrences
         for _ in 0..<(2 * kept + 10) { try session.send("POST /notifications/test") }
         #expect((kept...2 * kept).contains(session.simulator.store.world.occurrences.count))

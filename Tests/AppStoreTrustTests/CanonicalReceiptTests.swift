@@ -127,7 +127,8 @@ private enum OpenSSL {
         let base64 = Data(root).base64EncodedString(options: [.lineLength64Characters, .endLineWithLineFeed])
         try Data("-----BEGIN CERTIFICATE-----\n\(base64)\n-----END CERTIFICATE-----\n".utf8).write(to: authority)
         let process = try TestProcess([
-            program ?? "", "cms", "-verify", "-binary", "-inform", "DER", "-in", input.path, "-out", output.path, "-purpose", "any",
+            program ?? "", "cms", "-verify", "-binary", "-inform", "DER", "-in", input.path, "-out", output.path,
+            "-purpose", "any",
             "-no_check_time", "-auth_level", "0", "-CAfile", authority.path,
         ])
         return process.wait() == 0 ? Array(try Data(contentsOf: output)) : nil

@@ -204,6 +204,8 @@ private struct WriteProtection {
             return try FileManager.default.setAttributes(
                 [.posixPermissions: isProtected ? 0o444 : 0o644], ofItemAtPath: file)
         }
-        guard try TestProcess(["/usr/bin/chattr", isProtected ? "+i" : "-i", file]).wait() == 0 else { throw CocoaError(.fileWriteNoPermission) }
+        guard try TestProcess(["/usr/bin/chattr", isProtected ? "+i" : "-i", file]).wait() == 0 else {
+            throw CocoaError(.fileWriteNoPermission)
+        }
     }
 }

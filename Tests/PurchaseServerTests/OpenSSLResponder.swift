@@ -24,7 +24,8 @@ final class OpenSSLResponder {
     /// listens.
     init(index: URL, authority: URL, signer: URL, key: URL) async throws {
         let command = [
-            Self.program ?? "", "ocsp", "-index", index.path, "-CA", authority.path, "-rsigner", signer.path, "-rkey", key.path,
+            Self.program ?? "", "ocsp", "-index", index.path, "-CA", authority.path, "-rsigner", signer.path, "-rkey",
+            key.path,
             "-nmin", "60", "-port", "0",
             // The responder ends after 1,000 requests, even if no test stops it.
             "-nrequest", "1000",

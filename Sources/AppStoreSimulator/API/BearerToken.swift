@@ -15,7 +15,8 @@ public enum TokenRefusal: String, CaseIterable, Sendable {
     case app = "The token's app (bid) is not the app's bundle id"
     case noExpiry = "The token has no time of expiry in seconds (exp)"
     case expired = "The token is expired (exp)"
-    case issuedLater = "The token is issued in the future (iat)"
+    case issuedLater = "The token is issued in the future, or its time of issue is no number (iat)"
+    case notYetValid = "The token is not valid yet, or its first time is no number (nbf)"
     case tooLong = "The token is valid for more than 3,600 seconds (exp)"
 }
 
@@ -49,7 +50,8 @@ extension StoreKey {
         guard let expiry = claims["exp"]?.seconds else { return .noExpiry }
         if expiry <= now { return .expired }
         let issued = claims["iat"]?.seconds
-        if let issued, issued > now + clockTolerance { return .issuedLater }
+        if claims["iat"] != nil, issued ?? .infinity > now + clockTolerance { return .issuedLater }
+        if let start = claims["nbf"], start.seconds ?? .infinity > now + clockTolerance { return .notYetValid }
         return expiry > (issued ?? now) + longestSeconds ? .tooLong : nil
     }
 }

@@ -47,6 +47,7 @@ extension Simulator {
             seconds = (seconds ?? 0) + count * length
         }
         let end = Timestamp(milliseconds: store.world.now.milliseconds + min(seconds ?? 0, longest) * 1000)
+        guard end < clock.end else { throw Self.noCertificates(after: clock.end) }
         switch (try arguments.text("to"), seconds) {
         case (nil, nil):
             throw ControlError(.invalid, "How far? Send {\"days\": 1} or {\"to\": \"2027-01-01T00:00:00Z\"}.")
@@ -68,7 +69,12 @@ extension Simulator {
         guard date.milliseconds - now.milliseconds <= TurnableClock.longestTurn * 86_400_000 else {
             throw ControlError(.invalid, "to: More than \(TurnableClock.longestTurn) days from \(now.iso8601).")
         }
+        guard date < clock.end else { throw Self.noCertificates(after: clock.end) }
         return date
+    }
+
+    private static func noCertificates(after end: Timestamp) -> ControlError {
+        ControlError(.impossible, "The clock stops at \(end.iso8601), the end of the simulator's certificates.")
     }
 
     mutating func setSpeed(_ arguments: ControlArguments, at wall: Timestamp) throws -> ControlResult {

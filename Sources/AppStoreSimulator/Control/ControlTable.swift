@@ -170,6 +170,7 @@ extension ControlRoute {
             [("with", "the names of the other members, as an array")],
             { simulator, arguments, _ in
                 let others = try arguments.texts("with")
+                for name in others { _ = try simulator.customer(name) }
                 return try simulator.act(arguments) { try $0.makeFamily(of: [$1] + others) }
             }),
         ControlRoute("POST", "/customers/{name}/family/leave", "Leaves the family, and what it shares ends.") {
@@ -189,6 +190,9 @@ extension ControlRoute {
             [("environment", "Production (the default) or Sandbox")],
             { simulator, arguments, _ in
                 let environment = try arguments.word("environment", of: [Environment.production, .sandbox])
+                guard simulator.store.notificationURLs[environment ?? .production] != nil else {
+                    throw ControlError(.impossible, "Notifications have no URL: set one with POST /settings.")
+                }
                 simulator.store.world.sendTestNotification(in: environment ?? .production)
                 return .done(customer: nil)
             }),
@@ -234,7 +238,7 @@ extension ControlRoute {
         },
         ControlRoute(
             "POST", "/faults", "Sets how unkind the simulated network is; other members stay.",
-            (Faults.none.json.members ?? []).map { ($0.name, "as GET /faults shows it") },
+            Faults.members,
             { simulator, arguments, _ in try simulator.setFaults(arguments) }),
         ControlRoute("GET", "/commands", "This list.") { _, _, _ in .json(list) },
     ]
@@ -274,6 +278,7 @@ extension Simulator {
     ) throws -> ControlResponse {
         let (route, parameters) = try Self.route(method, ControlPath(path))
         let arguments = try ControlArguments(parameters, body: body, known: route.members.map(\.name))
+        if route.method == "POST", route.path.hasPrefix("/customers/") { try leaveSignedInstant(at: wall) }
         let first = store.world.occurrenceCount
         let result = try route.act(&self, arguments, wall)
         // At once, since a version 1 notification has the receipt of its instant.

@@ -10,6 +10,8 @@ public struct Simulator: Sendable {
     public internal(set) var clock: TurnableClock
     /// The certificates that the tested server must trust.
     public let roots: SimulatorRoots
+    /// The virtual time of the last answer of the App Store.
+    private var lastAnswer: Timestamp?
 
     /// Creates a simulator.
     ///
@@ -20,7 +22,7 @@ public struct Simulator: Sendable {
     public init(_ store: SimulatedStore, roots: SimulatorRoots, speed: Double, at wall: Timestamp) {
         self.store = store
         self.roots = roots
-        clock = TurnableClock(start: store.world.now, speed: speed, at: wall)
+        clock = TurnableClock(start: store.world.now, end: roots.validity.upperBound, speed: speed, at: wall)
     }
 
     /// How many of the world's newest occurrences are kept at least. No command reports more.
@@ -43,7 +45,17 @@ public struct Simulator: Sendable {
         to request: StoreRequest, in environment: Environment, at wall: Timestamp
     ) throws -> StoreResponse {
         try turn(at: wall)
+        lastAnswer = store.world.now
         return store.respond(to: request, in: environment, at: wall)
+    }
+
+    /// Turns a clock that stands still by a millisecond if something was signed at its time. What is signed after a
+    /// purchase changed must be newer than what was signed before: of two documents, the one that was signed later
+    /// counts.
+    mutating func leaveSignedInstant(at wall: Timestamp) throws {
+        let signed = [lastAnswer, store.world.occurrences.last?.date].compactMap(\.self).max()
+        guard let signed, signed >= store.world.now else { return }
+        try turn(to: Timestamp(milliseconds: signed.milliseconds + 1), at: wall)
     }
 
     /// The notifications of an environment that are due to be sent by now, in order. Each is returned once.
@@ -73,6 +85,8 @@ public struct SimulatorRoots: Hashable, Sendable {
     public var receipts: [UInt8]
     /// The intermediate certificate of app receipts, which old transaction receipts omit.
     public var receiptIntermediate: [UInt8]
+    /// When all certificates are valid with which the simulator signs. Its clock stops at the end.
+    public var validity: Range<Timestamp>
 
     /// The roots of an authority.
     public init(_ authority: StoreAuthority) throws {
@@ -83,5 +97,6 @@ public struct SimulatorRoots: Hashable, Sendable {
             throw SimulatorError("The authority has no intermediate certificate of receipts")
         }
         (tokens, receipts, receiptIntermediate) = (roots[0], roots[1], intermediate)
+        validity = try authority.validity
     }
 }

@@ -133,6 +133,26 @@ extension Faults {
     /// How many errors of a route can be planned, so that a request cannot fill the memory.
     private static let plannedFailures = 1000
 
+    /// What each member of the JSON object means.
+    static let members: [(name: String, meaning: String)] = [
+        ("duplicates", "the share of notifications that are sent twice, 0 to 1"),
+        ("reorderings", "the share of batches of notifications in another order"),
+        ("delays", "the share of notifications whose first attempt is late"),
+        ("longestDelay", "how late at most, in virtual seconds"),
+        ("losses", "the share of attempts that never arrive; the history has NO_RESPONSE"),
+        ("unknownTypes", "the share of notifications that another one with an unknown type follows"),
+        ("unknownSubtypes", "the same with an unknown subtype"),
+        ("unknownMembers", "the share of notifications with an unknown member"),
+        ("rateLimits", "the share of API requests that are answered 429"),
+        ("retryAfter", "the seconds of real time that such a 429 names in Retry-After"),
+        ("rateLimitScale", "the share of Apple's hourly budgets, 0 to 1000; null for none"),
+        ("internalErrors", "the share of API requests that are answered 5000000"),
+        ("retryableErrors", "the share that is answered 5000001"),
+        ("timeouts", "the share that takes effect and is never answered"),
+        ("expiredCursors", "the share of pages of the notification history whose token is refused as expired"),
+        ("failNext", "the error codes that the next requests to an endpoint meet, by the endpoint's name"),
+    ]
+
     /// All faults as a JSON object with the names of the properties.
     public var json: JSONValue {
         var members = Self.shares.map { JSONValue.Member($0.name, .number("\(self[keyPath: $0.path])")) }

@@ -55,6 +55,8 @@ public struct Outbox: Sendable {
         public let content: Content
         /// 1 for the first attempt.
         public let attempt: Int
+        /// When it was taken to be sent, by the world's clock. The pause until the next attempt begins then.
+        public let date: Timestamp
         /// Whether it is sent once more although it was sent. Its result is not recorded.
         public var isDuplicate = false
 
@@ -124,28 +126,26 @@ public struct Outbox: Sendable {
             deliveries.append(
                 Delivery(
                     number: entry.number, environment: entry.environment, content: entry.content,
-                    attempt: entry.attempts.count + 1))
+                    attempt: entry.attempts.count + 1, date: now))
         }
         return deliveries
     }
 
     /// Records the result of an attempt, and plans the next one if it failed.
-    ///
-    /// - Parameter now: When it was sent, by the world's clock.
-    public mutating func record(_ result: SendAttemptResult, of delivery: Delivery, at now: Timestamp) {
+    public mutating func record(_ result: SendAttemptResult, of delivery: Delivery) {
         guard !delivery.isDuplicate, let first = entries.first?.number,
             entries.indices.contains(delivery.number - first)
         else { return }
         let index = delivery.number - first
         var item = SendAttemptItem()
-        item.attemptDate = now
+        item.attemptDate = delivery.date
         item.sendAttemptResult = Open(result)
         entries[index].attempts.append(item)
         let attempts = entries[index].attempts.count
         let hours = entries[index].retryHours
         guard result != .success, delivery.environment == .production, attempts <= hours.count else { return }
         let wait = hours[attempts - 1] * 3_600_000
-        entries[index].nextAttempt = Timestamp(milliseconds: now.milliseconds + wait)
+        entries[index].nextAttempt = Timestamp(milliseconds: delivery.date.milliseconds + wait)
     }
 }
 

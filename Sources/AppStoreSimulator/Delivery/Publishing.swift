@@ -107,6 +107,6 @@ extension SimulatedStore {
 
     /// Records the result of a delivery, which the notification history shows.
     public mutating func record(_ result: SendAttemptResult, of delivery: Outbox.Delivery) {
-        outbox.record(result, of: delivery, at: world.now)
+        outbox.record(result, of: delivery)
     }
 }

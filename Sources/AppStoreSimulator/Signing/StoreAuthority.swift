@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import AppStoreModel
+import Foundation
+import SwiftASN1
+import X509
 
 /// The signers of a simulated App Store over time: the App Store renews its signing certificates about every two years,
 /// and the simulated one every half year.
@@ -57,9 +60,25 @@ public struct StoreAuthority: Sendable {
     /// The signer of app receipts at a time.
     package func receipts(at date: Timestamp) -> SigningChain { signer(among: receipts, at: date) }
 
+    /// When all certificates are valid.
+    package var validity: Range<Timestamp> {
+        get throws {
+            let certificates = try Set((tokens + receipts).flatMap(\.certificates)).map {
+                try Certificate(derEncoded: $0)
+            }
+            let start = certificates.map(\.notValidBefore).max() ?? .distantPast
+            let end = certificates.map(\.notValidAfter).min() ?? .distantPast
+            return Timestamp(start)..<max(Timestamp(start), Timestamp(end))
+        }
+    }
+
     private func signer(among chains: [SigningChain], at date: Timestamp) -> SigningChain {
         chains[Int(max(0, date.milliseconds) / turn % Int64(chains.count))]
     }
+}
+
+extension Timestamp {
+    fileprivate init(_ date: Date) { self.init(milliseconds: Int64(date.timeIntervalSince1970 * 1000)) }
 }
 
 extension ChainPlan {

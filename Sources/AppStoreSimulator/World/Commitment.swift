@@ -9,6 +9,9 @@ struct Commitment: Hashable, Sendable {
     /// How many months a commitment has.
     static let months = 12
 
+    /// Whether Apple sells commitments in a country: not in the United States and Singapore.
+    static func isSold(in storefront: Storefront) -> Bool { !["USA", "SGP"].contains(storefront.country) }
+
     /// The month that was paid last: 1 to 12.
     var month = 1
     /// The end of the commitment.

@@ -23,7 +23,7 @@ extension SubscriptionChain {
         state = .active
         runningOffer = offerThatGoesOn(after: sale.offer)
         nextOffer = nil
-        askedPrice = nil
+        (askedPrice, priceIncreaseStatus) = (nil, nil)
         plannedEnd = nil
         agreedPrice = sale.agreedPrice
         renewal = renewalInfo(after: sale, transaction)

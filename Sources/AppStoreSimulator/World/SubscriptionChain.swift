@@ -35,8 +35,10 @@ public struct SubscriptionChain: Hashable, Sendable {
     var renewalSwitched: Timestamp?
     /// Renewals since the customer last bought it: the sandbox ends a subscription after some.
     var renewals = 0
-    /// The price that the customer was asked to agree to, in milliunits.
+    /// The price that the customer was asked to agree to, in milliunits; of the present product only.
     var askedPrice: Int64?
+    /// What the present product's renewal info says about a price increase, unless another product is next.
+    var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     /// The price that the customer agreed to, in milliunits; of the present product only.
     var agreedPrice: Int64?
     /// The offer that goes on at the next renewals, and how many of its payments are left.
@@ -64,6 +66,15 @@ public struct SubscriptionChain: Hashable, Sendable {
 
     /// Whether the App Store charges at the end of the period.
     public var isRenewing: Bool { renewal.autoRenewStatus == .on }
+
+    /// Whether the next period is of the present product.
+    var renewsPresentPlan: Bool { renewal.autoRenewProductId == current.productId }
+
+    /// Whether the next period needs a consent that the customer has not given.
+    var lacksConsent: Bool { askedPrice != nil && renewsPresentPlan }
+
+    /// The offer that reduces the price of the next period.
+    var offerOfNextRenewal: StoreOffer? { nextOffer ?? (renewsPresentPlan ? runningOffer?.offer : nil) }
 
     /// Whether it is in its billing grace period.
     public var isInGrace: Bool {

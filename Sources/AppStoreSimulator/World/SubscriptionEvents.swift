@@ -101,7 +101,6 @@ extension SubscriptionChain {
         } else {
             renewal.autoRenewStatus = Open(.off)
         }
-        askedPrice = nil
         return Notice(.didChangeRenewalStatus, .autoRenewDisabled)
     }
 
@@ -135,7 +134,6 @@ extension SubscriptionChain {
             throw impossible("change the next plan to the one that it has")
         }
         let isPresentPlan = sale.product.id == current.productId
-        agreedPrice = isPresentPlan ? agreedPrice : nil
         nextOffer = sale.offer
         if commitment != nil {
             commitment?.nextProduct = sale.product.id
@@ -143,7 +141,9 @@ extension SubscriptionChain {
         }
         if commitment == nil || sale.offer != nil {
             renewal.autoRenewProductId = sale.product.id
-            announce(sale.offer, else: sale.renewalPrice, sale.storefront)
+            let price = isPresentPlan ? agreedPrice : nil
+            announce(offerOfNextRenewal, else: price ?? sale.renewalPrice, sale.storefront)
+            renewal.priceIncreaseStatus = isPresentPlan ? priceIncreaseStatus : nil
         }
         let subtype: NotificationSubtype? = isPresentPlan ? nil : .downgrade
         return Notice(sale.offer == nil ? .didChangeRenewalPref : .offerRedeemed, subtype)
@@ -151,24 +151,29 @@ extension SubscriptionChain {
 
     /// The App Store asks for consent to a higher price: PRICE_INCREASE, PENDING; or informs about it: ACCEPTED.
     mutating func increasePrice(to price: Int64, needsConsent: Bool) throws(ImpossibleEvent) -> Notice {
-        guard isRunning, isRenewing, commitment == nil else { throw impossible("increase the price") }
+        guard isRunning, isRenewing, renewsPresentPlan, commitment == nil else {
+            throw impossible("increase the price of the next period")
+        }
         guard needsConsent else { return agree(to: price) }
         askedPrice = price
-        renewal.priceIncreaseStatus = Open(.pending)
+        priceIncreaseStatus = Open(.pending)
+        renewal.priceIncreaseStatus = priceIncreaseStatus
         return Notice(.priceIncrease, .pending)
     }
 
     /// The customer agrees to the price that was asked for: PRICE_INCREASE, ACCEPTED.
     mutating func consent() throws(ImpossibleEvent) -> Notice {
-        guard isRunning, let askedPrice else { throw impossible("consent to a price increase") }
+        guard isRunning, lacksConsent, let askedPrice else { throw impossible("consent to a price increase") }
         return agree(to: askedPrice)
     }
 
     private mutating func agree(to price: Int64) -> Notice {
-        renewal.priceIncreaseStatus = Open(.agreed)
-        renewal.renewalPrice = price
         askedPrice = nil
         agreedPrice = price
+        priceIncreaseStatus = Open(.agreed)
+        renewal.priceIncreaseStatus = priceIncreaseStatus
+        // An offer's price stays; the new one is for what follows it.
+        if offerOfNextRenewal == nil { renewal.renewalPrice = price }
         return Notice(.priceIncrease, .accepted)
     }
 

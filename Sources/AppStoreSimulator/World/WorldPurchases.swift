@@ -66,21 +66,30 @@ extension World {
         guard !options.isMonthly || product.plan?.monthly != nil else {
             throw ImpossibleEvent(description: "\(id) has no monthly plan")
         }
+        guard !options.isMonthly || Commitment.isSold(in: customer.storefront) else {
+            throw ImpossibleEvent(
+                description: "The App Store sells no monthly commitment in \(customer.storefront.country)")
+        }
         return Sale(
-            product: product, offer: try offer(options.offer, of: product, for: customer), quantity: options.quantity,
+            product: product, offer: try offer(options, of: product, for: customer), quantity: options.quantity,
             isMonthly: options.isMonthly, bundleId: catalogue.bundleId, environment: customer.environment,
             storefront: customer.storefront, appTransactionId: customer.appTransactionId,
             appAccountToken: customer.appAccountToken)
     }
 
     private func offer(
-        _ id: String?, of product: StoreProduct, for customer: StoreCustomer
+        _ options: PurchaseOptions, of product: StoreProduct, for customer: StoreCustomer
     ) throws(ImpossibleEvent) -> StoreOffer? {
-        guard let id else {
+        guard let id = options.offer else {
+            // The catalogue's introductory offers are of the plan that is paid at once.
+            guard !options.isMonthly else { return nil }
             return product.plan.flatMap { customer.groupsUsed.contains($0.group) ? nil : $0.introductoryOffer }
         }
         guard let offer = product.offers.first(where: { $0.id == id }) else {
             throw ImpossibleEvent(description: "\(product.id) has no offer \(id)")
+        }
+        guard !options.isMonthly else {
+            throw ImpossibleEvent(description: "Offer \(id) is of the plan that is paid at once")
         }
         guard offer.type == .winBack else { return offer }
         let isEligible = customer.subscriptions.contains {

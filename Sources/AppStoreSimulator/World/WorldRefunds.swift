@@ -17,7 +17,10 @@ extension World {
         guard transaction.revocationDate == nil, refundRequests[transactionId] == nil else {
             throw ImpossibleEvent(description: "Transaction \(transactionId) is refunded, or its refund requested")
         }
-        refundRequests[transactionId] = RefundRequest(reason: reason, declines: declines && reason == .other)
+        guard !declines || reason == .other else {
+            throw ImpossibleEvent(description: "The sandbox declines only a refund for the reason OTHER")
+        }
+        refundRequests[transactionId] = RefundRequest(reason: reason, declines: declines)
         notify(Notice(.consumptionRequest, reason: reason), ofTransaction: transactionId)
         if transaction.environment != .production {
             agenda.add(now.adding(minutes: 5), .refundDecision, transactionId)

@@ -53,7 +53,7 @@ extension World {
 
     /// What the App Store charges for the next period; `nil` if it cannot or must not.
     private func payableSale(of chain: SubscriptionChain, _ name: String) -> Sale? {
-        guard chain.plannedEnd == nil, chain.isRenewing, chain.askedPrice == nil, customers[name]?.canPay == true,
+        guard chain.plannedEnd == nil, chain.isRenewing, !chain.lacksConsent, customers[name]?.canPay == true,
             !hasRenewedEnough(chain)
         else { return nil }
         return try? nextSale(of: chain, name)
@@ -82,7 +82,7 @@ extension World {
         if let planned = chain.plannedEnd { return planned }
         if hasRenewedEnough(chain) { return .other }
         if !chain.isRenewing { return .customerCancelled }
-        if chain.askedPrice != nil { return .noConsentToPriceIncrease }
+        if chain.lacksConsent { return .noConsentToPriceIncrease }
         return catalogue[chain.renewal.autoRenewProductId ?? ""]?.isForSale == true ? nil : .productNotAvailable
     }
 
@@ -120,7 +120,7 @@ extension World {
         }
         let customer = try customer(name)
         return Sale(
-            product: product, offer: chain.nextOffer ?? chain.runningOffer?.offer,
+            product: product, offer: chain.offerOfNextRenewal,
             isMonthly: isMonthly && product.plan?.monthly != nil,
             agreedPrice: id == chain.current.productId ? chain.agreedPrice : nil, bundleId: catalogue.bundleId,
             environment: customer.environment, storefront: customer.storefront,

@@ -127,8 +127,8 @@ private struct DocumentReader {
     }
 
     /// The evidence in the documents of a chain. Leaves out a document that cannot be read or verified, and adds it to
-    /// the faults. Renewal info that arrived with a transaction, as in an answer of the App Store Server API, is bound by
-    /// another of the documents.
+    /// the faults. Renewal info that arrived with a transaction, as in an answer of the App Store Server API, is bound
+    /// by another of the documents.
     mutating func evidence(_ names: Set<Provenance>) async throws -> [Evidence] {
         if known.count > Self.limit { known.removeAll() }
         let unread = names.filter { known[$0] == nil }

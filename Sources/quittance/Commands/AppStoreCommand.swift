@@ -137,7 +137,7 @@ struct AppStoreCommand: AsyncParsableCommand {
         /// The request identifier, which is shown before the request is sent.
         func identifier() -> String {
             let identifier = requestIdentifier ?? Composition.nonce()
-            Terminal.printError("quittance: --request-identifier \(identifier.printable)")
+            Terminal.printError("To repeat this request: --request-identifier \(identifier.printable)")
             return identifier
         }
 

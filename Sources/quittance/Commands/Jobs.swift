@@ -3,6 +3,7 @@
 import AppStoreModel
 import ArgumentParser
 import PurchaseLedger
+import Reconciliation
 
 /// `quittance jobs`: what a ledger still has to do, and what could not be done.
 struct Jobs: AsyncParsableCommand {
@@ -22,6 +23,16 @@ struct Jobs: AsyncParsableCommand {
     struct Filter: ParsableArguments {
         @Option(help: "Only jobs of this kind.")
         var kind: String?
+
+        private static let kinds: [Job.Kind] = [
+            .notificationHistory, .customerHistory, .consumption, .subscriptionStatus, .parkedDocument,
+        ]
+
+        func validate() throws {
+            guard let kind, !Self.kinds.contains(where: { $0.rawValue == kind }) else { return }
+            let known = Self.kinds.map(\.rawValue).joined(separator: ", ")
+            throw ValidationError("--kind takes one of \(known).")
+        }
 
         @Option(help: "Only jobs of this app.")
         var bundleId: String?
@@ -108,7 +119,8 @@ struct Jobs: AsyncParsableCommand {
                 var next = job
                 next.dueAt = min(job.dueAt, now)
                 // If it is done or postponed meanwhile, that counts.
-                if try await ledger.replace(job, with: next, at: now) { count += 1 }
+                _ = try await ledger.replace(job, with: next, at: now)
+                count += 1
             }
             guard count > 0 else { throw ValidationError("The ledger has no such job. quittance jobs lists all.") }
             try Terminal.print("\(counted(count, "job")) due now.")

@@ -84,7 +84,10 @@ struct Simulate: AsyncParsableCommand {
     var speed = 1.0
 
     @Option(
-        help: "The first virtual time in ISO 8601, such as 2026-01-01T00:00:00Z. Default: now.",
+        help: """
+            The first virtual time in ISO 8601, such as 2026-01-01T00:00:00Z. Default: now. The clock stops when the \
+            certificates end: with --seed they are valid from 2020 to 2039, else some twenty years.
+            """,
         transform: { text in
             guard let date = Timestamp(iso8601: text) else {
                 throw ValidationError("--start takes an ISO 8601 time such as 2026-01-01T00:00:00Z.")
@@ -225,7 +228,12 @@ struct Simulate: AsyncParsableCommand {
         store.notificationURLs[.sandbox] = sandboxNotify
         store.notificationVersions = [.production: notifyVersion, .sandbox: sandboxNotifyVersion]
         store.sharedSecret = sharedSecret
-        return Simulator(store, roots: try SimulatorRoots(authority), speed: speed, at: wall)
+        let roots = try SimulatorRoots(authority)
+        guard roots.validity.contains(world.now) else {
+            let (first, last) = (roots.validity.lowerBound.iso8601, roots.validity.upperBound.iso8601)
+            throw ValidationError("--start: The simulator's certificates are valid from \(first) to \(last).")
+        }
+        return Simulator(store, roots: roots, speed: speed, at: wall)
     }
 
     private func catalogue() throws -> StoreCatalogue {
