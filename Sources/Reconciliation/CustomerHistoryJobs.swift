@@ -24,19 +24,19 @@ public enum HistoryOutcome: Sendable {
 extension Reconciler {
     /// Reads the whole history of a customer. What is not read in time is read later, as a job.
     ///
-    /// - Parameter limit: The time after which no further request is made.
+    /// - Parameter limit: The longest time. A request begins in its first half, and may take as long as the other half.
     /// - Throws: `AppStoreAPIError` or ``HistoryQuestionError`` if the App Store refuses the question, so that it is
     ///   not asked again; `LedgerStorageError`.
     public func takeHistory(_ question: HistoryQuestion, within limit: Duration) async throws -> HistoryOutcome {
         let id = Job.ID(.customerHistory, question.order ?? question.transactions.first ?? "", in: scope)
-        let end = now().advanced(by: limit)
+        let end = now().advanced(by: limit / 2)
         var job = Job(id, dueAt: now().advanced(by: Self.lease), attempts: 1, payload: question.payload)
         try await ledger.add(job, at: now())
         // The same question may be a job already, which goes on where it is.
         guard let stored = try await ledger.job(id), stored == job else {
             return .later(try await ledger.job(id) ?? job)
         }
-        var reading = HistoryReading(question, by: self, patience: limit)
+        var reading = HistoryReading(question, by: self, patience: limit / 2)
         do {
             while try await advance(&reading, &job) {
                 if now() >= end { return try await postpone(job, job.next(at: now(), nil)) }

@@ -84,11 +84,13 @@ extension HistoryQuestion {
         self.init(ids)
     }
 
-    /// Recognises a transaction id, an order id or a document by its characters. White space around it does not count.
+    /// Recognises a transaction id, an order id or a document by its characters. White space around it does not count,
+    /// nor a byte order mark before it, with which some programs begin a file.
     ///
     /// - Throws: ``HistoryQuestionError`` if it is none of them.
     public init(recognizing text: some BidirectionalCollection<UInt8>) throws(HistoryQuestionError) {
-        let text = Array(text.trimmed)
+        let mark: [UInt8] = [0xef, 0xbb, 0xbf]
+        let text = Array(text.starts(with: mark) ? text.dropFirst(mark.count).trimmed : text[...].trimmed)
         guard text.count > Self.longestId else {
             let id = String(decoding: text, as: UTF8.self)
             if let question = try? HistoryQuestion(transactionId: id) { self = question; return }

@@ -47,6 +47,10 @@ struct RandomHistory: Sendable {
         verifier = store.verifier()
         random = SeededRandom(seed: seed)
         events = try RandomWorld(seed: seed, newCustomers: 4)
+        // The first one lives in the USA, where the App Store sells no commitments.
+        if let germany = Storefront.known.first(where: { $0.country == "DEU" }) {
+            try events.world.move("customer 0", to: germany)
+        }
         var news = StoreProduct(id: "news", type: .autoRenewableSubscription, price: StorePrice(milliunits: 990))
         news.plan = SubscriptionPlan(group: "21000002", level: 1, period: Period(1, .month))
         events.world.catalogue.add(news)

@@ -230,6 +230,9 @@ import Testing
             let missing = try shop.run(["backfill", "/nowhere/list.txt"])
             #expect(missing.status == 2 && missing.error.contains("/nowhere/list.txt"), "\(missing)")
             #expect(try shop.run(["backfill", "--share", "0"]).status == 2)
+            let folder = try shop.run(["backfill", shop.folder.path])
+            #expect(folder.status == 2 && folder.error.contains("is a folder"), "\(folder)")
+            #expect(try shop.run(["jobs", "--kind", "notification"]).status == 2)
             let ledger = try CommandLineTests.run(
                 ["backfill", "--database", "sqlite:/nowhere/l", "--config", shop.config])
             #expect(ledger.status == 2 && ledger.error.contains("There is no ledger"), "\(ledger)")

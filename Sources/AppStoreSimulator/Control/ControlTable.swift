@@ -278,7 +278,7 @@ extension Simulator {
     ) throws -> ControlResponse {
         let (route, parameters) = try Self.route(method, ControlPath(path))
         let arguments = try ControlArguments(parameters, body: body, known: route.members.map(\.name))
-        if route.method == "POST", route.path.hasPrefix("/customers/") { try leaveSignedInstant(at: wall) }
+        if route.method == "POST", route.path.hasPrefix("/customers/") { try leaveInstant(at: wall) }
         let first = store.world.occurrenceCount
         let result = try route.act(&self, arguments, wall)
         // At once, since a version 1 notification has the receipt of its instant.

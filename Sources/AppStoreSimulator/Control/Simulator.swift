@@ -10,8 +10,6 @@ public struct Simulator: Sendable {
     public internal(set) var clock: TurnableClock
     /// The certificates that the tested server must trust.
     public let roots: SimulatorRoots
-    /// The virtual time of the last answer of the App Store.
-    private var lastAnswer: Timestamp?
 
     /// Creates a simulator.
     ///
@@ -45,17 +43,14 @@ public struct Simulator: Sendable {
         to request: StoreRequest, in environment: Environment, at wall: Timestamp
     ) throws -> StoreResponse {
         try turn(at: wall)
-        lastAnswer = store.world.now
         return store.respond(to: request, in: environment, at: wall)
     }
 
-    /// Turns a clock that stands still by a millisecond if something was signed at its time. What is signed after a
-    /// purchase changed must be newer than what was signed before: of two documents, the one that was signed later
-    /// counts.
-    mutating func leaveSignedInstant(at wall: Timestamp) throws {
-        let signed = [lastAnswer, store.world.occurrences.last?.date].compactMap(\.self).max()
-        guard let signed, signed >= store.world.now else { return }
-        try turn(to: Timestamp(milliseconds: signed.milliseconds + 1), at: wall)
+    /// Lets a millisecond pass, even if the clock stands still. What is signed after a purchase changed must be newer
+    /// than what was signed before: of two documents, the one that was signed later counts.
+    mutating func leaveInstant(at wall: Timestamp) throws {
+        let last = max(store.world.now, store.world.occurrences.last?.date ?? store.world.now)
+        try turn(to: Timestamp(milliseconds: last.milliseconds + 1), at: wall)
     }
 
     /// The notifications of an environment that are due to be sent by now, in order. Each is returned once.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Foundation
 import Reconciliation
 
 /// The lines of a backfill, read as they are needed. Lines that were taken in before are skipped; wrong ones are
@@ -23,6 +24,10 @@ final class BackfillList: Sequence, IteratorProtocol {
 
     /// - Throws: Wrong usage if the file cannot be read.
     init(_ path: String?, done: DoneFile?) throws {
+        var isFolder: ObjCBool = false
+        if let path, FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
+            throw ValidationError("\(path) is a folder, not a list.")
+        }
         self.done = done
         count = path == nil || path == "-" ? nil : try Self.countLines(path)
         reader = BatchReader(path, isList: true)

@@ -24,11 +24,12 @@ final class DoneFile {
         self.path = path
         do {
             let exists = FileManager.default.fileExists(atPath: path)
-            let text = exists ? try String(contentsOfFile: path, encoding: .utf8) : ""
+            let bytes = exists ? try Data(contentsOf: URL(fileURLWithPath: path)) : Data()
             // The last line may be cut, if the machine stopped while it was written.
-            let whole = text.lastIndex(of: "\n").map { text[...$0] } ?? ""
-            entries = Set(whole.split(separator: "\n"))
-            file = isChanged ? try Self.open(path, length: whole.utf8.count) : nil
+            let whole = bytes.lastIndex(of: UInt8(ascii: "\n")).map { bytes[...$0] } ?? Data()
+            // Bytes that are no text are no entry.
+            entries = Set(String(decoding: whole, as: UTF8.self).split(separator: "\n"))
+            file = isChanged ? try Self.open(path, length: whole.count) : nil
         } catch {
             throw ValidationError("--done \(path): \((error as? CocoaError)?.localizedDescription ?? "\(error)")")
         }
