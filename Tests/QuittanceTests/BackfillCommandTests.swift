@@ -158,21 +158,22 @@ import Testing
             let created = try CommandLineTests.run(["keys", "create", "--name", "a", "--role", "server"] + options)
             let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
             let body = #"{"transactionId": "\#(id)"}"#
-            // Some requests stay without an answer, so that the server is still at it when it is killed.
-            try await shop.simulator.command("/faults", #"{"timeouts": 0.3}"#)
             let killed = try await ServerProcess(options, in: shop.folder)
             let question = Task { try await killed.send(.POST, "/v1/backfill", body, key: key).status }
             while try await killed.send(.GET, "/v1/transactions/\(id)", key: key).status != 200 {
                 try await Task.sleep(for: .milliseconds(1))
             }
+            // What it asks from now on stays without an answer, so that it is still at it when it is killed.
+            try await shop.simulator.command("/faults", #"{"timeouts": 1}"#)
             killed.kill()
             let answered = try? await question.value
             let found = try await shop.known(all)
             print("Killed with \(found) of \(all.count) transactions recorded, answer: \(answered ?? 0)")
 
             try await shop.simulator.command("/faults", #"{"timeouts": 0}"#)
-            // The killed server's lease on the reading has not ended.
-            #expect(try shop.run(["jobs", "retry", "--kind", "customerHistory"]).status == 0)
+            // The killed server's lease on the reading has not ended; unless the reading had.
+            let retried = try shop.run(["jobs", "retry", "--kind", "customerHistory"])
+            #expect(retried.status == 0 || retried.error.contains("no such job"), "\(retried)")
             let server = try await ServerProcess(options, in: shop.folder)
             var (status, answer) = try await server.send(.POST, "/v1/backfill", body, key: key)
             while status == 202 {

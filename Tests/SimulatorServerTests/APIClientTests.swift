@@ -69,10 +69,16 @@ import Testing
             let client = try Self.client([.production: simulator.address(.production)])
             let id = try #require(bought["transactionId"]?.string)
             var page = try await client.send(.transactionHistory(id), to: .production)
-            page.signedTransactions?.insert("x.y.z", at: 0)
+            // The same transaction of another app, which the same App Store has signed.
+            let own = try #require(await simulator.verifier.checked(page, at: RunningSimulator.start).first)
+            var payload = try own.result.get().payload
+            payload.bundleId = "com.example.other"
+            let foreign = try WorldSigner(try StoreAuthority.fixture()).sign(payload, at: RunningSimulator.start)
+            page.signedTransactions?.insert(contentsOf: ["x.y.z", foreign], at: 0)
             let documents = await simulator.verifier.checked(page, at: RunningSimulator.start)
-            #expect(documents.map { (try? $0.result.get()) != nil } == [false, true])
+            #expect(documents.map { (try? $0.result.get()) != nil } == [false, false, true])
             #expect(documents.first?.document == "x.y.z")
+            #expect(throws: VerificationError.self) { try documents[1].result.get() }
         }
     }
 
