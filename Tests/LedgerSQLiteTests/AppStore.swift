@@ -33,6 +33,8 @@ struct AppStore: Sendable {
         ]
         world = World(
             selling: [premium], in: AppIdentity(bundleId: Self.bundleId, appAppleId: 1_234_567_890), at: Self.now)
+        // In the USA the App Store sells no commitments.
+        world.catalogue.storefront = Storefront.known.first { $0.country == "DEU" } ?? .usa
     }
 
     /// The signer of receipts.

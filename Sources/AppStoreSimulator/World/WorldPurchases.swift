@@ -88,9 +88,6 @@ extension World {
         guard let offer = product.offers.first(where: { $0.id == id }) else {
             throw ImpossibleEvent(description: "\(product.id) has no offer \(id)")
         }
-        guard !options.isMonthly else {
-            throw ImpossibleEvent(description: "Offer \(id) is of the plan that is paid at once")
-        }
         guard offer.type == .winBack else { return offer }
         let isEligible = customer.subscriptions.contains {
             subscriptions[$0]?.renewal.eligibleWinBackOfferIds?.contains(id) == true
