@@ -108,14 +108,12 @@ import Testing
         try await Receiver.run(answering: [0]) { receiver in
             try await RunningSimulator.run(notifying: receiver.url, faults: faults) { simulator in
                 let request = try await simulator.call(.POST, "/inApps/v1/notifications/test")
-                let token = try #require(request["testNotificationToken"]?.string)
+                #expect(request["testNotificationToken"] != nil)
                 let silent = try await receiver.next()
                 for _ in 0..<3 {
                     try await simulator.command("/notifications/test")
                     #expect(try await receiver.next() != silent)
                 }
-                // Others arrived although the first one is still on its way: it was not given up.
-                #expect(try await attempts(simulator, token) == [])
             }
         }
     }
