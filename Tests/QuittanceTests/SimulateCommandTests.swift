@@ -116,8 +116,10 @@ import Testing
             try await simulator.command("/customers/anna/refund")
             try await become([])
 
-            let seen = [[], ["subscription"], ["billingGrace"], [], ["subscription"], []]
-            #expect(try watch.reasons() == seen)
+            // Between the clock's turn and the notification, the command may show a moment that did not last.
+            var rest = [[], ["subscription"], ["billingGrace"], [], ["subscription"], []][...]
+            for reasons in try watch.reasons() where reasons == rest.first { rest.removeFirst() }
+            #expect(rest.isEmpty)
             let last = try CommandLineTests.run(
                 ["watch", account, "--server", "http://127.0.0.1:\(port)", "--key", key, "--once"])
             #expect(last.status == 0 && last.output.hasSuffix("Z  nothing\n"), "\(last)")
