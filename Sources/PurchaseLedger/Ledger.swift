@@ -235,7 +235,7 @@ extension Ledger {
         try await commit(LedgerQuery(), at: key.createdAt) { $0.changes.apiKeys = [key] }
     }
 
-    /// Writes a placeholder, to find out whether writing is possible.
+    /// Finds out whether writing is possible, by a write that changes no record.
     ///
     /// - Throws: ``LedgerStorageError`` if writing is not possible.
     public func proveWritable() async throws { try await storage.proveWritable() }

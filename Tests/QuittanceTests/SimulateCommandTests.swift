@@ -197,6 +197,7 @@ import Testing
     @Test(arguments: [
         ["--port", "65536"], ["--port", "9001", "--sandbox-port", "9001"], ["--speed", "-1"], ["--speed", "1e300"],
         ["--notify", "localhost"], ["--notify", "http://"], ["--notify", "ftp://example.com"], ["--start", "today"],
+        ["--start", "9999-01-01T00:00:00Z"], ["--seed", "1", "--start", "2045-01-01T00:00:00Z"],
         ["--bundle-id", "a b"], ["--products", "/nowhere"], ["--seed", "-1"], ["--notify-version", "3"],
         ["--shared-secret", ""],
     ])

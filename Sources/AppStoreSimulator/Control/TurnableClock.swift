@@ -12,7 +12,7 @@ public struct TurnableClock: Hashable, Sendable {
     public static let longestTurn: Int64 = 3660
 
     /// The latest end of a clock, 2100-01-01: sums of periods beyond it would leave the calendar of certificates.
-    static let latestEnd = Timestamp(milliseconds: 4_102_444_800_000)
+    public static let latestEnd = Timestamp(milliseconds: 4_102_444_800_000)
 
     /// Virtual seconds in a second of the wall clock, from 0 to ``topSpeed``; 0 stands still.
     public private(set) var speed: Double

@@ -115,16 +115,35 @@ public struct FaultsError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Faults {
-    private static let shares: [(name: String, path: any WritableKeyPath<Faults, Double> & Sendable)] = [
-        ("duplicates", \.duplicates), ("reorderings", \.reorderings), ("delays", \.delays), ("losses", \.losses),
-        ("unknownTypes", \.unknownTypes), ("unknownSubtypes", \.unknownSubtypes), ("unknownMembers", \.unknownMembers),
-        ("rateLimits", \.rateLimits), ("internalErrors", \.internalErrors), ("retryableErrors", \.retryableErrors),
-        ("timeouts", \.timeouts), ("expiredCursors", \.expiredCursors),
+    private typealias Share = (name: String, path: any WritableKeyPath<Faults, Double> & Sendable, meaning: String)
+    private typealias Seconds = (name: String, path: any WritableKeyPath<Faults, Int64> & Sendable, meaning: String)
+
+    private static let shares: [Share] = [
+        ("duplicates", \.duplicates, "the share of attempts that are sent twice, 0 to 1"),
+        ("reorderings", \.reorderings, "the share of batches of notifications that are sent in another order"),
+        ("delays", \.delays, "the share of notifications whose first attempt is late"),
+        ("losses", \.losses, "the share of attempts that are lost; the history has NO_RESPONSE"),
+        ("unknownTypes", \.unknownTypes, "the share of notifications that another one with an unknown type follows"),
+        ("unknownSubtypes", \.unknownSubtypes, "the same with an unknown subtype"),
+        ("unknownMembers", \.unknownMembers, "the share of notifications with an unknown member"),
+        ("rateLimits", \.rateLimits, "the share of API requests that are answered 429"),
+        ("internalErrors", \.internalErrors, "the share of API requests that are answered 5000000"),
+        ("retryableErrors", \.retryableErrors, "the share of API requests that are answered 5000001"),
+        ("timeouts", \.timeouts, "the share of API requests that take effect and are never answered"),
+        ("expiredCursors", \.expiredCursors, "the share of pages of the notification history with an expired token"),
     ]
 
-    private static let seconds: [(name: String, path: any WritableKeyPath<Faults, Int64> & Sendable)] = [
-        ("longestDelay", \.longestDelay), ("retryAfter", \.retryAfter),
+    private static let seconds: [Seconds] = [
+        ("longestDelay", \.longestDelay, "how late a first attempt is at most, in virtual seconds"),
+        ("retryAfter", \.retryAfter, "the seconds of real time after such a 429 until calls may resume"),
     ]
+
+    /// The members of the JSON object, each with its meaning.
+    static let members: [(name: String, meaning: String)] =
+        shares.map { ($0.name, $0.meaning) } + seconds.map { ($0.name, $0.meaning) } + [
+            ("rateLimitScale", "the share of Apple's hourly budgets, 0 to 1000; null for none"),
+            ("failNext", "the error codes that the next requests to an endpoint meet, by the endpoint's name"),
+        ]
 
     /// The longest of times: a day, so that sums stay far inside the calendar.
     private static let longestSeconds: Int64 = 86_400
@@ -132,26 +151,6 @@ extension Faults {
     static let largestScale = 1000.0
     /// How many errors of a route can be planned, so that a request cannot fill the memory.
     private static let plannedFailures = 1000
-
-    /// What each member of the JSON object means.
-    static let members: [(name: String, meaning: String)] = [
-        ("duplicates", "the share of notifications that are sent twice, 0 to 1"),
-        ("reorderings", "the share of batches of notifications in another order"),
-        ("delays", "the share of notifications whose first attempt is late"),
-        ("longestDelay", "how late at most, in virtual seconds"),
-        ("losses", "the share of attempts that never arrive; the history has NO_RESPONSE"),
-        ("unknownTypes", "the share of notifications that another one with an unknown type follows"),
-        ("unknownSubtypes", "the same with an unknown subtype"),
-        ("unknownMembers", "the share of notifications with an unknown member"),
-        ("rateLimits", "the share of API requests that are answered 429"),
-        ("retryAfter", "the seconds of real time that such a 429 names in Retry-After"),
-        ("rateLimitScale", "the share of Apple's hourly budgets, 0 to 1000; null for none"),
-        ("internalErrors", "the share of API requests that are answered 5000000"),
-        ("retryableErrors", "the share that is answered 5000001"),
-        ("timeouts", "the share that takes effect and is never answered"),
-        ("expiredCursors", "the share of pages of the notification history whose token is refused as expired"),
-        ("failNext", "the error codes that the next requests to an endpoint meet, by the endpoint's name"),
-    ]
 
     /// All faults as a JSON object with the names of the properties.
     public var json: JSONValue {
@@ -188,8 +187,8 @@ extension Faults {
         } else if name == "failNext" {
             failNext = try Self.failures(value)
         } else {
-            let known = Self.shares.map(\.name) + Self.seconds.map(\.name) + ["rateLimitScale", "failNext"]
-            throw FaultsError(description: "There is no fault '\(name)': only \(known.joined(separator: ", "))")
+            let known = Self.members.map(\.name).joined(separator: ", ")
+            throw FaultsError(description: "There is no fault '\(name)': only \(known)")
         }
     }
 

@@ -128,8 +128,11 @@ extension Evidence {
         _ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>,
         boundBy transaction: Verified<JWSTransactionDecodedPayload>
     ) {
-        guard let transaction = Evidence(transaction) else { return nil }
-        self.init(renewalInfo, boundBy: transaction)
+        guard let scope = transaction.scope, renewalInfo.environment == transaction.environment,
+            let subscription = renewalInfo.payload.originalTransactionId,
+            subscription == transaction.payload.originalTransactionId
+        else { return nil }
+        self.init(renewalInfo, in: scope)
     }
 
     /// Renewal info, bound to an app by evidence of any kind that states a transaction of the same subscription.
@@ -138,9 +141,12 @@ extension Evidence {
             renewalInfo.environment == evidence.scope.environment,
             evidence.statements.contains(where: { $0.originalTransactionId == subscription })
         else { return nil }
-        self.init(
-            .renewalInfo, renewalInfo.document, token: renewalInfo.token, evidence.scope, renewalInfo.signedDate
-        ) { provenance in
+        self.init(renewalInfo, in: evidence.scope)
+    }
+
+    private init(_ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>, in scope: LedgerScope) {
+        self.init(.renewalInfo, renewalInfo.document, token: renewalInfo.token, scope, renewalInfo.signedDate) {
+            provenance in
             ([], RenewalFact(renewalInfo.payload, provenance: provenance).map { [$0] } ?? [])
         }
     }

@@ -64,7 +64,7 @@ public protocol LedgerStorage: Sendable {
     /// All API keys, in the order in which they were stored. Storing a key again moves it to the end.
     func apiKeys() async throws -> [APIKey]
 
-    /// Writes a placeholder, to find out whether writing is possible.
+    /// Finds out whether writing is possible, by a write that changes no record.
     func proveWritable() async throws
 
     /// A warning for the operator about a storage that still works, as a sentence; `nil` if there is none.

@@ -92,6 +92,9 @@ struct Simulate: AsyncParsableCommand {
             guard let date = Timestamp(iso8601: text) else {
                 throw ValidationError("--start takes an ISO 8601 time such as 2026-01-01T00:00:00Z.")
             }
+            guard date < TurnableClock.latestEnd else {
+                throw ValidationError("--start takes a time before \(TurnableClock.latestEnd.iso8601).")
+            }
             return date
         })
     var start: Timestamp?
