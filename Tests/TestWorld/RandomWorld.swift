@@ -174,6 +174,7 @@ package struct RandomWorld: Sendable {
         case 2: _ = try? world.buy(product, by: name)
         case 3: world.extendAll(of: product, days: 1, in: .production, request: "r-\(world.now.milliseconds)")
         case 4: _ = try? world.buy(self.product(), by: name, PurchaseOptions(offer: "THREE"))
+        case 5: try? world.expire(id, .other)
         default:
             let older = chain.transactions.dropLast().randomElement(using: &random)
             guard let older, let id = older.transactionId else { return }
