@@ -14,7 +14,7 @@ import Testing
     /// They change with everything that the simulator signs differently. The test prints the new ones.
     private static let goldens = [
         10: "10488d9d8efa383eb43033179b6c934a08732c8c087014d927e60324c7e9103a",
-        100: "dd6ab00b8064b56aa454c91c91b82d4f74ef7ba5728a9efa060562166a28be07",
+        100: "7009c0037606daad6e596f8c75995edcfcbd120f4d61cfefe9ac2bc99cf1c17e",
     ]
 
     @Test(arguments: Seeds.isOptimised ? [10, 100] : [10])

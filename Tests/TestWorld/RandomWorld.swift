@@ -165,7 +165,7 @@ package struct RandomWorld: Sendable {
     /// What is rarely tried while a charge fails.
     private mutating func actInTrouble(_ name: String, _ id: String) {
         guard let chain = world.subscriptions[id], let product = chain.current.productId else { return }
-        switch Int.random(in: 0..<12, using: &random) {
+        switch Int.random(in: 0..<15, using: &random) {
         case 0, 9...11: _ = try? world.buy("gold.month", by: name, PurchaseOptions(offer: "THREE", hasNewCard: true))
         case 6: _ = try? world.buy("gold.month", by: name, PurchaseOptions(hasNewCard: true))
         case 7: try? world.change(id, with: .metadata(displayName: "Silver"))
