@@ -101,7 +101,7 @@ import Testing
 
     private typealias Reached = [String: [State: Int]]
 
-    /// What happens in random worlds. The rarest cells come once in some 40 of them, so more follow until each cell came.
+    /// What happens in random worlds. The rarest cells come once in 40 of them, so more follow until each cell came.
     private static let worlds: [(seed: UInt64, occurrences: [Occurrence])] = {
         let (fewest, most, actions): (UInt64, UInt64, Int) = Seeds.isOptimised ? (40, 400, 250) : (8, 8, 80)
         var worlds: [(UInt64, [Occurrence])] = []
