@@ -26,13 +26,13 @@ public struct CertificateAuthority: Sendable {
         tokens = ChainPlan(
             tokenRoot.issues("Simulated WWDR - EC", .worldwideDeveloperRelations, .newP384()),
             under: tokenRoot, signing: ("Simulated token signing", .appStoreReceiptSigning, .newP256()), from, end)
-        let receiptRoot = CertificatePlan.root("Quittance Simulator Root CA - RSA", try .newRSA(), from)
+        let keys = try SigningKey.newRSA(count: 4)
+        let receiptRoot = CertificatePlan.root("Quittance Simulator Root CA - RSA", keys[0], from)
         receipts = ChainPlan(
-            receiptRoot.issues("Simulated WWDR - RSA", .worldwideDeveloperRelations, try .newRSA()),
-            under: receiptRoot, signing: ("Simulated receipt signing", .appStoreReceiptSigning, try .newRSA()), from,
-            end)
+            receiptRoot.issues("Simulated WWDR - RSA", .worldwideDeveloperRelations, keys[1]),
+            under: receiptRoot, signing: ("Simulated receipt signing", .appStoreReceiptSigning, keys[2]), from, end)
         purchases = ChainPlan(
-            receiptRoot.issues("Simulated iTunes Store CA", .iTunesStoreAuthority, try .newRSA()),
+            receiptRoot.issues("Simulated iTunes Store CA", .iTunesStoreAuthority, keys[3]),
             under: receiptRoot,
             signing: ("Simulated purchase receipts", .purchaseReceiptSigning, try .newRSA(bits: 1024)), from, end)
     }

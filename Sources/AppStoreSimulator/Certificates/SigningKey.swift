@@ -3,6 +3,7 @@
 package import Crypto
 package import CryptoExtras
 import Foundation
+import Synchronization
 package import X509
 
 /// A private key of one of the kinds that the App Store's certificates have.
@@ -19,6 +20,16 @@ package enum SigningKey: Sendable {
     /// - Parameter bits: 2048, or 1024 as in the certificates that signed the oldest transaction receipts.
     package static func newRSA(bits: Int = 2048) throws -> SigningKey {
         .rsa(try _RSA.Signing.PrivateKey(unsafeKeySize: .init(bitCount: bits)))
+    }
+
+    /// Creates RSA keys of 2048 bits on all cores: the search for their primes takes nearly all of a simulator's start.
+    static func newRSA(count: Int) throws -> [SigningKey] {
+        let keys = Mutex<[Result<SigningKey, any Error>]>([])
+        DispatchQueue.concurrentPerform(iterations: count) { _ in
+            let key = Result { try newRSA() }
+            keys.withLock { $0.append(key) }
+        }
+        return try keys.withLock { $0 }.map { try $0.get() }
     }
 
     package var publicKey: Certificate.PublicKey {
