@@ -65,6 +65,8 @@ struct CommitPlan {
         try plan.putDocuments(changes)
         plan.append(changes.events)
         for key in changes.apiKeys { plan.put(key) }
+        plan.insertNumbered(changes.events)
+        plan.raise(changes.marks)
         plan.endRows()
         return plan.statements
     }
@@ -91,11 +93,12 @@ struct CommitPlan {
 }
 
 extension LedgerChanges {
-    /// The chains whose version the commit increments, also if only their documents or events change.
+    /// The chains whose version the commit increments, also if only their documents or events change. Events of another
+    /// ledger change no chain.
     var touchedChains: Set<ChainKey> {
         var keys = Set(chains.map(\.key)).union(erasedChains).union(movedEvidence.keys).union(movedEvidence.values)
         for document in documents { keys.formUnion(document.chains) }
-        for event in events {
+        for event in events where event.cursor == nil {
             guard let id = event.originalTransactionId else { continue }
             keys.insert(ChainKey(id, in: event.scope))
         }
@@ -112,6 +115,7 @@ extension LedgerChanges {
     /// The apps of what is written and has no environment.
     var apps: Set<String> {
         Set(customers.map(\.customer.bundleId) + apiKeys.map(\.bundleId)).union(catalogues.keys)
+            .union(marks.erasedEvents.keys)
     }
 }
 

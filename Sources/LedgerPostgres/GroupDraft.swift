@@ -33,7 +33,7 @@ extension LedgerChanges {
     /// Whether a later work of the same group sees all of them in ``GroupDraft/after``.
     var areFoldable: Bool {
         erasedCustomers.isEmpty && movedEvidence.isEmpty && erasedChains.isEmpty && apiKeys.isEmpty
-            && catalogues.isEmpty
+            && catalogues.isEmpty && marks == LedgerMarks()
     }
 
     fileprivate mutating func add(_ new: LedgerChanges) {
@@ -48,6 +48,8 @@ extension LedgerChanges {
         catalogues.merge(new.catalogues) { $1 }
         jobs = jobs.filter { !new.erasedJobs.contains($0.id) } + new.jobs
         erasedJobs = erasedJobs.subtracting(new.jobs.map(\.id)).union(new.erasedJobs)
+        // A work that raises marks is alone.
+        marks = new.marks
     }
 }
 

@@ -205,6 +205,8 @@ extension PostgresLedgerStorage {
         let statements = try CommitPlan.statements(
             group, scopes, stamp: stamp, shares: settings.sharesStatements, packs: packs)
         _ = try await pool.run(.transaction(statements))
+        // A block that was drawn before may have numbers below the mark.
+        if group.changes.marks.lastCustomer > 0 { numbers.withLock { $0 = NumberBlock() } }
         if !group.changes.events.isEmpty { numberSoon() }
     }
 
@@ -336,6 +338,15 @@ extension PostgresLedgerStorage {
         }
     }
 
+    public func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
+        try await translated {
+            let found = try CustomerSearch.found(
+                try await self.read(CustomerSearch.scan(after: cursor, limit: limit)))
+            let next = found.count < max(1, limit) ? nil : found.last.map { "\($0.customer.number)" }
+            return ScanPage(items: found, next: next.map(ScanCursor.init))
+        }
+    }
+
     public func dueJobs(
         _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
     ) async throws -> [Job] {
@@ -362,6 +373,26 @@ extension PostgresLedgerStorage {
 
     public func apiKeys() async throws -> [APIKey] {
         try await translated { try APIKeySearch.found(try await self.read(APIKeySearch.all)) }
+    }
+
+    /// Numbers all events first.
+    public func marks() async throws -> LedgerMarks {
+        try await translated {
+            try await self.numberEvents()
+            let answers = try await self.read([EventSearch.counters, EventSearch.allErased])
+            return try Self.marks(answers)
+        }
+    }
+
+    private static func marks(_ answers: [PostgresRows]) throws -> LedgerMarks {
+        var marks = LedgerMarks()
+        let counters = try answers[0].map { try $0.next(Int64.self) }
+        guard counters.count == 2 else { throw LedgerStorageError(.damaged, "The ledger has lost its last numbers") }
+        (marks.lastEvent, marks.lastCustomer) = (counters[0], counters[1])
+        for (app, erased) in try answers[1].map({ (try $0.next(String.self), try $0.next(Int64.self)) }) {
+            marks.erasedEvents[app] = erased
+        }
+        return marks
     }
 
     public func proveWritable() async throws {
@@ -400,9 +431,7 @@ extension PostgresLedgerStorage {
 extension PostgresLedgerStorage {
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         let start = try cursor.map { cursor in
-            guard let number = Int64(cursor.rawValue), "\(number)" == cursor.rawValue, number >= 0 else {
-                throw EventCursorError.invalid
-            }
+            guard let number = cursor.number else { throw EventCursorError.invalid }
             return number
         }
         return try await translated {
@@ -428,10 +457,10 @@ extension PostgresLedgerStorage {
         // A cursor above the last number is none, unless another server has numbered events meanwhile.
         guard first <= max(erased, numbers[1] ?? 0) else { throw EventCursorError.invalid }
         guard first >= erased else {
-            throw EventCursorError.expired(oldest: EventCursor(rawValue: "\(erased)"))
+            throw EventCursorError.expired(oldest: EventCursor(erased))
         }
         let found = try EventSearch.found(answers[2])
-        let next = found.last?.event.cursor ?? EventCursor(rawValue: "\(first)")
+        let next = found.last?.event.cursor ?? EventCursor(first)
         var page = EventPage(events: found.map(\.event), customerIds: [:], next: next)
         for (id, event) in found {
             if let customer = event.customer, let id { page.customerIds[customer] = id }

@@ -102,6 +102,7 @@ extension SQLiteLedgerSession {
         for (bundleId, digest) in changes.catalogues { try put(catalogue: digest, of: bundleId) }
         for id in changes.erasedJobs { try erase(id) }
         for job in changes.jobs { try put(job) }
+        try raise(changes.marks)
     }
 
     /// Writes a row that nothing reads.

@@ -203,6 +203,10 @@ extension SQLiteLedgerStorage {
         try await read { try $0.scanChains(after: cursor, limit: limit) }
     }
 
+    public func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
+        try await read { try $0.scanCustomers(after: cursor, limit: limit) }
+    }
+
     public func dueJobs(
         _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
     ) async throws -> [Job] {
@@ -218,6 +222,8 @@ extension SQLiteLedgerStorage {
     }
 
     public func apiKeys() async throws -> [APIKey] { try await read { try $0.apiKeys() } }
+
+    public func marks() async throws -> LedgerMarks { try await read { try $0.marks() } }
 
     public func proveWritable() async throws { try await write { try $0.proveWritable() } }
 }

@@ -52,6 +52,10 @@ extension ForwardingStorage {
         try await target.scanChains(after: cursor, limit: limit)
     }
 
+    public func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
+        try await target.scanCustomers(after: cursor, limit: limit)
+    }
+
     public func dueJobs(
         _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
     ) async throws -> [Job] {
@@ -67,6 +71,8 @@ extension ForwardingStorage {
     }
 
     public func apiKeys() async throws -> [APIKey] { try await target.apiKeys() }
+
+    public func marks() async throws -> LedgerMarks { try await target.marks() }
 
     public func proveWritable() async throws { try await target.proveWritable() }
 

@@ -81,6 +81,10 @@ private struct SharedStorage: LedgerStorage {
         try await database.memory.scanChains(after: cursor, limit: limit)
     }
 
+    func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
+        try await database.memory.scanCustomers(after: cursor, limit: limit)
+    }
+
     func dueJobs(
         _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
     ) async throws -> [Job] {
@@ -96,5 +100,6 @@ private struct SharedStorage: LedgerStorage {
     }
 
     func apiKeys() async throws -> [APIKey] { try await database.memory.apiKeys() }
+    func marks() async throws -> LedgerMarks { try await database.memory.marks() }
     func proveWritable() async throws { try await database.memory.proveWritable() }
 }

@@ -59,4 +59,31 @@ import Testing
         #expect(try await TroubleTests.numbers(in: servers[0]).map(\.count) == [20, 20, 20, 20])
         #expect(try database.psql("SELECT version FROM schema_version") == "\(Schema.migrations.count + 1)")
     }
+
+    /// The key of events was their number alone. Two apps may have the same number since.
+    @Test func `events that an earlier version numbered keep their numbers`() async throws {
+        let database = try TestPostgres.database()
+        try await Self.migrate(database, by: 2)
+        try database.psql(
+            """
+            INSERT INTO apps (bundle_id) VALUES ('com.example.one'), ('com.example.two');
+            INSERT INTO scopes (app, environment) VALUES (1, 'Production'), (2, 'Production');
+            INSERT INTO events (sequence, app, recorded_at, home, source, scope, version, place, kind, effective_at)
+            SELECT n, 1 + n % 2, n, '', 1, 1 + n % 2, n, 0, 'customer.deleted', n FROM generate_series(1, 9) AS n;
+            UPDATE counter SET last = 9 WHERE id = 1
+            """)
+        let ledger = Ledger(storage: try await database.storage())
+        for (app, numbers) in [("com.example.one", [4, 6, 8]), ("com.example.two", [3, 5, 7, 9])] as [(String, [Int64])]
+        {
+            let events = try await ledger.events(of: app, after: EventCursor(2), limit: 100).events
+            #expect(events.map(\.cursor?.number) == numbers)
+        }
+        try database.psql(
+            """
+            INSERT INTO events (sequence, app, recorded_at, home, source, scope, version, place, kind, effective_at)
+            VALUES (3, 1, 3, '', 2, 1, 3, 0, 'customer.deleted', 3)
+            """)
+        let events = try await ledger.events(of: "com.example.one", after: EventCursor(2), limit: 1).events
+        #expect(events.map(\.cursor?.number) == [3])
+    }
 }

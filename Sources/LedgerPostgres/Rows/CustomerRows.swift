@@ -170,3 +170,25 @@ extension LoadedRecords {
         return rows
     }
 }
+
+/// All customers.
+enum CustomerSearch {
+    /// The customers after a cursor, which is the number of the last one. All rows of a customer say the same.
+    static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT DISTINCT ON (number) number, bundle_id, is_established, consented_at, ids
+            FROM customers JOIN apps ON apps.id = app WHERE number > $1 ORDER BY number LIMIT $2
+            """, [.integer(cursor.flatMap { Int64($0.rawValue) } ?? 0), .integer(Int64(max(1, limit)))])
+    }
+
+    static func found(_ rows: PostgresRows) throws -> [CustomerRecord] {
+        try rows.map { row in
+            let customer = Customer(number: try row.next(), bundleId: try row.next())
+            let (isEstablished, consentedAt) = (try row.next(Bool.self), try row.next(Timestamp?.self))
+            var record = CustomerRecord(customer, ids: try row.texts(), isEstablished: isEstablished)
+            record.consentedAt = consentedAt
+            return record
+        }
+    }
+}

@@ -29,9 +29,42 @@ extension CommitPlan {
     private static let insert = RowStatement.insert(
         into: "outbox", zip(EventColumns.key + EventColumns.values, EventColumns.types).map { ($0, $1) })
 
+    private static let insertNumbered = RowStatement.insert(
+        into: "events",
+        zip(["sequence", "app"] + EventColumns.key + EventColumns.values, [.integer, .integer] + EventColumns.types)
+            .map { ($0, $1) }, "ON CONFLICT DO NOTHING")
+
+    private static let raiseCounter = "UPDATE counter SET last = greatest(last, $1) WHERE id = $2"
+
+    /// Adds events that have numbers, of another ledger. Their key is that number: no other event has the source 2.
+    ///
+    /// The counter's row is locked first, as by ``EventSequencer``.
+    mutating func insertNumbered(_ events: [LedgerEvent]) {
+        let numbered = events.compactMap { event in event.cursor?.number.map { (number: $0, event: event) } }
+        guard let last = numbered.map(\.number).max() else { return }
+        add(Self.raiseCounter, [.integer(last), .integer(1)])
+        for (number, event) in numbered {
+            let key: [PostgresValue] = [
+                event.recordedAt.parameter, .text(event.originalTransactionId ?? ""), .integer(2),
+                .integer(scopes.scope(event.scope)), .integer(number), .integer(0),
+            ]
+            let app = PostgresValue.integer(scopes.app(event.scope.bundleId))
+            add(Self.insertNumbered, [.integer(number), app] + key + event.values)
+        }
+    }
+
+    mutating func raise(_ marks: LedgerMarks) {
+        for (last, id) in [(marks.lastEvent, 1), (marks.lastCustomer, 2)] where last > 0 {
+            add(Self.raiseCounter, [.integer(last), .integer(Int64(id))])
+        }
+        for (bundleId, erased) in marks.erasedEvents.sorted(by: { $0.key < $1.key }) where erased > 0 {
+            add(EventSearch.raiseErased, [.integer(scopes.app(bundleId)), .integer(erased)])
+        }
+    }
+
     /// The events of a chain are ordered by its version, those of one commit by their place.
     mutating func append(_ events: [LedgerEvent]) {
-        for (place, event) in events.enumerated() {
+        for (place, event) in events.enumerated() where event.cursor == nil {
             let chain = event.originalTransactionId.map { ChainKey($0, in: event.scope) }
             let version = chain.map { (loaded.chains[$0]?.version ?? 0) + 1 } ?? stamp
             let key: [PostgresValue] = [
@@ -125,6 +158,12 @@ enum EventSearch {
     /// The last number that was given.
     static let last = PostgresStatement("SELECT last FROM counter WHERE id = 1")
 
+    /// The last numbers of events and customers, in this order.
+    static let counters = PostgresStatement("SELECT last FROM counter ORDER BY id")
+
+    /// The number of each app's last erased event.
+    static let allErased = PostgresStatement("SELECT bundle_id, erased_events FROM apps")
+
     static func page(_ bundleId: String, after start: Int64?, limit: Int) -> PostgresStatement {
         PostgresStatement(
             """
@@ -139,7 +178,7 @@ enum EventSearch {
         try rows.map { row in
             let (id, sequence) = (try row.next(String?.self), try row.next(Int64.self))
             var event = try row.event()
-            event.cursor = EventCursor(rawValue: "\(sequence)")
+            event.cursor = EventCursor(sequence)
             return (id, event)
         }
     }
@@ -151,11 +190,13 @@ enum EventSearch {
             [.integer(app), max(0, limit).parameter])
     }
 
+    static let raiseErased = "UPDATE apps SET erased_events = greatest(erased_events, $2) WHERE id = $1"
+
     /// Erases the events of an app up to a number.
     static func erase(of app: Int64, upTo sequence: Int64) -> [PostgresStatement] {
         let bounds: [PostgresValue] = [.integer(app), .integer(sequence)]
         return [
-            PostgresStatement("UPDATE apps SET erased_events = greatest(erased_events, $2) WHERE id = $1", bounds),
+            PostgresStatement(raiseErased, bounds),
             PostgresStatement("DELETE FROM events WHERE app = $1 AND sequence <= $2", bounds),
         ]
     }

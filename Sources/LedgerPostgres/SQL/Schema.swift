@@ -2,13 +2,16 @@
 
 /// The tables of a ledger, made by numbered migrations.
 ///
-/// A migration is never changed, and within a release it only adds: servers of the version before keep running. Rows of
+/// A migration is never changed, and within a release servers of the version before keep running: it adds, and takes
+/// away only what their statements do not need. Rows of
 /// most tables have a `home`, by which they can be distributed: what is decided about together has the same one. All
 /// texts are compared byte for byte. All integers are `bigint`, see ``PostgresValue``; times are milliseconds since
 /// 1970.
 enum Schema {
     /// The statements of each migration.
-    static let migrations: [[String]] = [apps + chains + documents + customers + events + others, pieces]
+    static let migrations: [[String]] = [
+        apps + chains + documents + customers + events + others, pieces, eventsOfEachApp,
+    ]
 
     /// Apps and scopes are never deleted, so that servers keep their numbers.
     private static let apps = [
@@ -161,6 +164,16 @@ enum Schema {
         "CREATE INDEX events_by_app ON events (app, sequence)",
         "CREATE TABLE counter (id bigint PRIMARY KEY, last bigint NOT NULL)",
         "INSERT INTO counter (id, last) VALUES (1, 0), (2, 0)",
+    ]
+
+    /// Events that were copied from another ledger keep their numbers, which two apps may have in common. Servers of
+    /// the version before go on: their statements name no key of this table but the unique one, which stays. While the
+    /// new index is made, readers and commits go on, and only numbering waits.
+    private static let eventsOfEachApp = [
+        "CREATE UNIQUE INDEX events_of_app ON events (app, sequence)",
+        "ALTER TABLE events DROP CONSTRAINT events_pkey",
+        "ALTER TABLE events ADD CONSTRAINT events_pkey PRIMARY KEY USING INDEX events_of_app",
+        "DROP INDEX events_by_app",
     ]
 
     private static let others = [

@@ -49,19 +49,51 @@ extension SQLiteLedgerSession {
     /// A number for each id, greater than that of any customer so far, since events keep naming erased customers.
     func newNumbers(for ids: Set<CustomerID>) throws -> [CustomerID: Int64] {
         guard !ids.isEmpty else { return [:] }
-        let last = try first(
-            """
-            SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'customers'), 0),
-                       coalesce((SELECT max(number) FROM customers), 0))
-            """, []
-        ) { try $0.next(Int64.self) }
+        let last = try lastCustomer()
         var numbers: [CustomerID: Int64] = [:]
         for (place, id) in ids.sorted(by: { ($0.id, $0.bundleId) < ($1.id, $1.bundleId) }).enumerated() {
-            let number = (last ?? 0) &+ Int64(place) &+ 1
+            let number = last &+ Int64(place) &+ 1
             numbers[id] = number
             customers[Customer(number: number, bundleId: id.bundleId)] = .some(nil)
         }
         return numbers
+    }
+
+    /// The greatest number that a customer has or had.
+    func lastCustomer() throws -> Int64 {
+        try first(
+            """
+            SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'customers'), 0),
+                       coalesce((SELECT max(number) FROM customers), 0))
+            """, []
+        ) { try $0.next(Int64.self) } ?? 0
+    }
+
+    /// SQLite makes the row of `sqlite_sequence` with the first customer.
+    func raiseLastCustomer(to number: Int64) throws {
+        try run(
+            """
+            INSERT INTO sqlite_sequence (name, seq)
+            SELECT 'customers', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'customers')
+            """)
+        try run("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'customers'", [.integer(number)])
+    }
+
+    func scanCustomers(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<CustomerRecord> {
+        try TableScan.page(after: cursor, limit: limit) { number, limit in
+            let rows = try all(
+                """
+                SELECT number, bundleId FROM customers LEFT JOIN apps ON apps.id = app
+                WHERE number > ? ORDER BY number LIMIT ?
+                """, [.integer(number), limit.stored]
+            ) { Customer(number: try $0.next(), bundleId: try $0.next()) }
+            return try rows.map { customer in
+                guard let record = try storedCustomer(customer) else {
+                    throw SQLiteErrors.damaged("Customer \(customer.number) has no id")
+                }
+                return (customer.number, record)
+            }
+        }
     }
 
     func put(_ record: CustomerRecord) throws {

@@ -14,27 +14,24 @@ extension SQLiteLedgerSession {
 
     func append(_ event: LedgerEvent) throws {
         let (app, scope) = (try addedApp(event.scope.bundleId), try addedScope(event.scope))
-        let sequence = try (lastSequences[app] ?? eventBounds(of: event.scope.bundleId).last) &+ 1
+        let last = try lastSequences[app] ?? eventBounds(of: event.scope.bundleId).last
+        let sequence = event.cursor?.number ?? last &+ 1
         try run(
             """
             INSERT INTO events (app, sequence, scope, \(Self.columns))
-            VALUES (\(Self.placeholders(21)))
+            VALUES (\(Self.placeholders(21)))\(event.cursor == nil ? "" : " ON CONFLICT DO NOTHING")
             """,
             [
                 .integer(app), .integer(sequence), .integer(scope), event.kind.stored, event.recordedAt.stored,
                 event.effectiveAt.stored, (event.customer?.number).stored, event.originalTransactionId.stored,
                 event.transactionId.stored, event.productId.stored, event.detail.stored,
             ] + ParameterWriter.parameters(of: event.before) + ParameterWriter.parameters(of: event.after))
-        lastSequences[app] = sequence
+        lastSequences[app] = max(last, sequence)
     }
 
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
         let (lastErased, last) = try eventBounds(of: bundleId)
-        let start = cursor.map { Int64($0.rawValue) ?? -1 } ?? lastErased
-        // The comparison with the cursor refuses other spellings of its number, such as 007 or +7.
-        guard 0...max(0, last) ~= start, cursor.map({ $0 == EventCursor(start) }) ?? true else {
-            throw EventCursorError.invalid
-        }
+        guard let start = cursor.map(\.number) ?? lastErased, start <= last else { throw EventCursorError.invalid }
         guard start >= lastErased else { throw EventCursorError.expired(oldest: EventCursor(lastErased)) }
         let found = try all(
             """
@@ -69,6 +66,31 @@ extension SQLiteLedgerSession {
         return (0, (shared ?? nil) ?? 0)
     }
 
+    func marks() throws -> LedgerMarks {
+        var marks = LedgerMarks()
+        marks.lastCustomer = try lastCustomer()
+        for bundleId in try all("SELECT bundleId FROM apps", [], { try $0.next(String.self) }) {
+            let (lastErased, last) = try eventBounds(of: bundleId)
+            marks.erasedEvents[bundleId] = lastErased
+            marks.lastEvent = max(marks.lastEvent, last)
+        }
+        return marks
+    }
+
+    /// The next event of every app gets a number above the shared one, see ``Schema``.
+    func raise(_ marks: LedgerMarks) throws {
+        for (bundleId, erased) in marks.erasedEvents {
+            try run(
+                "UPDATE apps SET erasedEvents = max(erasedEvents, ?) WHERE id = ?",
+                [.integer(erased), .integer(try addedApp(bundleId))])
+        }
+        if marks.lastEvent > 0 {
+            try run("UPDATE apps SET sharedSequence = max(sharedSequence, ?)", [.integer(marks.lastEvent)])
+            lastSequences = [:]
+        }
+        if marks.lastCustomer > 0 { try raiseLastCustomer(to: marks.lastCustomer) }
+    }
+
     /// Erases at most `limit` events that were recorded before an instant: app by app, the oldest first.
     func eraseEvents(before instant: Timestamp, limit: Int) throws -> Int {
         var erased = 0
@@ -85,12 +107,6 @@ extension SQLiteLedgerSession {
             erased += oldest.count
         }
         return erased
-    }
-}
-
-extension EventCursor {
-    fileprivate init(_ sequence: Int64) {
-        self.init(rawValue: "\(sequence)")
     }
 }
 

@@ -17,7 +17,8 @@ public struct LedgerChanges: Sendable {
     public var movedEvidence: [ChainKey: ChainKey] = [:]
     /// Chains that lose their documents. A document that is then evidence for no chain is erased.
     public var erasedChains: Set<ChainKey> = []
-    /// Events to append, in order.
+    /// Events to append, in order. One with a cursor comes from another ledger and keeps that cursor; if there is an
+    /// event with it already, nothing is added. Others are numbered by the storage.
     public var events: [LedgerEvent] = []
     /// API keys, to insert or to replace those with the same public part.
     public var apiKeys: [APIKey] = []
@@ -28,6 +29,8 @@ public struct LedgerChanges: Sendable {
     public var jobs: [Job] = []
     /// Jobs to erase. None of them is among ``jobs``.
     public var erasedJobs: Set<Job.ID> = []
+    /// Marks to raise to at least these, of another ledger. No other process may use this one meanwhile.
+    public var marks = LedgerMarks()
 
     public init() {}
 
@@ -35,7 +38,7 @@ public struct LedgerChanges: Sendable {
     public var isEmpty: Bool {
         documents.isEmpty && chains.isEmpty && customers.isEmpty && erasedCustomers.isEmpty
             && movedEvidence.isEmpty && erasedChains.isEmpty && events.isEmpty && apiKeys.isEmpty && catalogues.isEmpty
-            && jobs.isEmpty && erasedJobs.isEmpty
+            && jobs.isEmpty && erasedJobs.isEmpty && marks == LedgerMarks()
     }
 }
 

@@ -49,6 +49,12 @@ public protocol LedgerStorage: Sendable {
     /// The chains after a cursor, at most `limit`, in any order: all that have or had facts or documents.
     func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey>
 
+    /// The customers after a cursor, at most `limit`, in any order. Each customer that was stored when the scan began,
+    /// and still is, is found once.
+    ///
+    /// - Parameter cursor: `nil` for the beginning.
+    func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord>
+
     /// The jobs of a kind in an app and environment that are due at `now`, the earliest first, at most `limit`.
     func dueJobs(_ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int) async throws -> [Job]
 
@@ -63,6 +69,9 @@ public protocol LedgerStorage: Sendable {
 
     /// All API keys, in the order in which they were stored. Storing a key again moves it to the end.
     func apiKeys() async throws -> [APIKey]
+
+    /// The numbers that were given so far, and the apps in the ledger.
+    func marks() async throws -> LedgerMarks
 
     /// Finds out whether writing is possible, by a write that changes no record.
     func proveWritable() async throws

@@ -45,6 +45,15 @@ public final class MemoryLedgerStorage: LedgerStorage {
         state.withLock { Self.page($0.order.map(Optional.some), after: cursor, limit) }
     }
 
+    /// In the order of their numbers, so that a customer that is erased meanwhile moves no other.
+    public func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
+        let last = cursor.flatMap { Int64($0.rawValue) } ?? 0
+        let rest = state.withLock { $0.customers.values }.filter { $0.customer.number > last }
+        let page = rest.sorted { $0.customer.number < $1.customer.number }.prefix(max(1, limit))
+        let next = page.count < rest.count ? page.last.map { ScanCursor(rawValue: "\($0.customer.number)") } : nil
+        return ScanPage(items: Array(page), next: next)
+    }
+
     public func dueJobs(
         _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
     ) async throws -> [Job] {
@@ -76,6 +85,8 @@ public final class MemoryLedgerStorage: LedgerStorage {
 
     public func apiKeys() async throws -> [APIKey] { state.withLock { $0.apiKeys } }
 
+    public func marks() async throws -> LedgerMarks { state.withLock { $0.marks } }
+
     public func proveWritable() async throws {}
 }
 
@@ -89,6 +100,8 @@ private struct State {
     var customers: [Customer: CustomerRecord] = [:]
     var lastNumber: Int64 = 0
     var events: [String: EventList] = [:]
+    /// Each app numbers its own events, from this number on.
+    var firstEvent: Int64 = 0
     var apiKeys: [APIKey] = []
     var catalogues: [String: [UInt8]] = [:]
     var jobs: [Job.ID: Job] = [:]
@@ -99,8 +112,21 @@ private struct State {
     }
 
     struct EventList {
-        var erased = 0
+        /// The number of the last event that was erased.
+        var erased: Int64 = 0
         var events: [LedgerEvent] = []
+
+        var last: Int64 { events.last?.cursor?.number ?? erased }
+
+        /// The index of the first event after a number.
+        func place(after number: Int64) -> Int {
+            var places = events.startIndex..<events.endIndex
+            while let middle = places.dropFirst(places.count / 2).first {
+                let isBefore = events[middle].cursor?.number ?? 0 <= number
+                places = isBefore ? middle + 1..<places.upperBound : places.lowerBound..<middle
+            }
+            return places.lowerBound
+        }
     }
 }
 
@@ -148,16 +174,25 @@ extension State {
 
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
         let list = events[bundleId] ?? EventList()
-        let start = cursor.map { Int($0.rawValue) } ?? list.erased
-        guard let start, start >= 0, start <= list.erased + list.events.count else { throw EventCursorError.invalid }
-        guard start >= list.erased else {
-            throw EventCursorError.expired(oldest: EventCursor(rawValue: "\(list.erased)"))
+        guard let start = cursor.map(\.number) ?? list.erased, start <= max(firstEvent, list.last) else {
+            throw EventCursorError.invalid
         }
-        let events = Array(list.events.dropFirst(start - list.erased).prefix(limit))
+        guard start >= list.erased else { throw EventCursorError.expired(oldest: EventCursor(list.erased)) }
+        let events = Array(list.events[list.place(after: start)...].prefix(limit))
         var names: [Customer: String] = [:]
         for customer in events.compactMap(\.customer) { names[customer] = customers[customer]?.ids.first }
-        return EventPage(
-            events: events, customerIds: names, next: EventCursor(rawValue: "\(start + events.count)"))
+        return EventPage(events: events, customerIds: names, next: events.last?.cursor ?? EventCursor(start))
+    }
+
+    var marks: LedgerMarks {
+        var marks = LedgerMarks()
+        (marks.lastCustomer, marks.lastEvent) = (lastNumber, events.values.map(\.last).reduce(firstEvent, max))
+        let scopes = chains.keys.map(\.scope) + jobs.keys.map(\.scope) + documents.compactMap { $0?.stored.scope }
+        let apps = scopes.map(\.bundleId) + customers.keys.map(\.bundleId) + apiKeys.map(\.bundleId)
+        for app in Set(apps).union(catalogues.keys).union(events.keys) {
+            marks.erasedEvents[app] = events[app]?.erased ?? 0
+        }
+        return marks
     }
 }
 
@@ -181,6 +216,15 @@ extension State {
         catalogues.merge(changes.catalogues) { $1 }
         for id in changes.erasedJobs { jobs[id] = nil }
         for job in changes.jobs { jobs[job.id] = job }
+        raise(changes.marks)
+    }
+
+    private mutating func raise(_ marks: LedgerMarks) {
+        lastNumber = max(lastNumber, marks.lastCustomer)
+        firstEvent = max(firstEvent, marks.lastEvent)
+        for (app, erased) in marks.erasedEvents {
+            events[app, default: EventList()].erased = max(erased, events[app]?.erased ?? 0)
+        }
     }
 
     private mutating func store(_ new: NewDocument) {
@@ -206,19 +250,22 @@ extension State {
 
     private mutating func append(_ event: LedgerEvent) {
         var (event, list) = (event, events[event.scope.bundleId] ?? EventList())
-        event.cursor = EventCursor(rawValue: "\(list.erased + list.events.count + 1)")
-        list.events.append(event)
+        let number = event.cursor?.number ?? max(firstEvent, list.last) + 1
+        event.cursor = EventCursor(number)
+        let place = list.place(after: number)
+        guard place == 0 || list.events[place - 1].cursor != event.cursor else { return }
+        list.events.insert(event, at: place)
         events[event.scope.bundleId] = list
     }
 
     mutating func eraseEvents(before instant: Timestamp, limit: Int) -> Int {
         var erased = 0
         for (bundleId, list) in events {
-            let old = list.events.prefix { $0.recordedAt < instant }.count
-            let count = min(old, max(0, limit - erased))
-            events[bundleId]?.erased += count
-            events[bundleId]?.events.removeFirst(count)
-            erased += count
+            let old = list.events.prefix { $0.recordedAt < instant }.prefix(max(0, limit - erased))
+            guard let last = old.last?.cursor?.number else { continue }
+            events[bundleId]?.erased = last
+            events[bundleId]?.events.removeFirst(old.count)
+            erased += old.count
         }
         return erased
     }

@@ -202,6 +202,28 @@ extension LedgerStorageContract {
                 try trial.expect(expected.subtracting(found), is: [], "Chains that are missing")
             }
         },
+        Requirement("A scan finds each customer once, with all of its ids, while others come and go") { trial in
+            var (kept, gone) = ([CustomerRecord](), [CustomerRecord]())
+            for number in 0..<12 {
+                let app = number % 3 == 0 ? Sample.otherApp.bundleId : Sample.production.bundleId
+                var record = try await trial.customer("id \(number)", "alias \(number)", of: app)
+                (record.isEstablished, record.consentedAt) = (number % 2 == 0, number % 4 == 0 ? Sample.time(1) : nil)
+                try await trial.commit { [record] in $0.customers = [record] }
+                if number % 4 == 1 { gone.append(record) } else { kept.append(record) }
+            }
+            for limit in [1, 5, 1000] {
+                let found = try await trial.scan(trial.second.scanCustomers, limit: limit) { page in
+                    guard page == 1 else { return }
+                    _ = try await trial.customer("new \(limit)")
+                    if let record = gone.popLast() { try await trial.commit(erasing: [record]) { _ in } }
+                }
+                for record in kept {
+                    try trial.expect(found.filter { $0 == record }.count, is: 1, "How often \(record.ids) is found")
+                }
+                try trial.expect(Set(found.map(\.customer)).count, is: found.count, "Customers, each once")
+            }
+            try trial.expect(gone, is: [], "Customers to erase")
+        },
     ]
 }
 

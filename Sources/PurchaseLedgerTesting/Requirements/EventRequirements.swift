@@ -123,6 +123,68 @@ extension LedgerStorageContract {
             let isReused = page.events.map(\.customer).contains(bert.customer)
             try trial.expect(isReused, is: false, "Whether the number of an erased customer is assigned again")
         },
+        Requirement("An event of another ledger keeps its cursor, is added once, and new ones come after it") { trial in
+            let numbers = [(3, Sample.production), (7, Sample.sandbox), (3, Sample.otherApp)] as [(Int64, LedgerScope)]
+            let copied = numbers.map { number, scope in
+                var event = Sample.event("\(number)", in: scope)
+                event.cursor = EventCursor(number)
+                return event
+            }
+            for (handle, events) in zip(trial.handles, [Array(copied[..<1]), copied]) {
+                try await trial.commit(handle) { $0.events = events }
+                // As after an answer that was lost.
+                try await trial.commit(handle) { $0.events = events }
+            }
+            try trial.expect(try await trial.page(after: nil).events, is: Array(copied[..<2]), "Events")
+            try trial.expect(
+                try await trial.page(of: "com.example.two", after: nil).events, is: [copied[2]], "Another app's events")
+            for (cursor, events) in [(2, copied[..<2]), (3, copied[1..<2]), (6, copied[1..<2]), (7, [])] {
+                let page = try await trial.page(after: EventCursor(Int64(cursor)))
+                try trial.expect(page.events, is: Array(events), "Events after \(cursor)")
+            }
+            try trial.expect(try await trial.error(after: EventCursor(8)), is: .invalid, "A cursor after the last")
+            for handle in trial.handles { try await trial.commit(handle) { $0.events = [Sample.event("new")] } }
+            let new = try await trial.page(after: EventCursor(7)).events
+            try trial.expect(new.map(\.detail), is: ["new", "new"], "Events that were numbered since")
+            try trial.expect(
+                try await trial.page(after: nil).events, is: Array(copied[..<2]) + new, "All events of the app")
+        },
+        Requirement("Marks of another ledger are only raised, and what is numbered since is above them") { trial in
+            var marks = LedgerMarks()
+            (marks.lastCustomer, marks.lastEvent) = (5000, 70)
+            marks.erasedEvents = ["com.example.one": 4, "com.example.two": 0]
+            for raised in [marks, LedgerMarks(), marks] {
+                try await trial.commit { $0.marks = raised }
+                for handle in trial.handles {
+                    let found = try await handle.marks()
+                    try trial.expect(found.lastCustomer >= 5000, "\(found.lastCustomer) is below the mark")
+                    try trial.expect(found.lastEvent, is: 70, "The last event")
+                    let apps = found.erasedEvents.filter { marks.erasedEvents[$0.key] != nil }
+                    try trial.expect(apps, is: marks.erasedEvents, "The last erased events")
+                }
+            }
+            for cursor in 0..<4 {
+                let error = try await trial.error(after: EventCursor(Int64(cursor)))
+                try trial.expect(error, is: .expired(oldest: EventCursor(4)), "The error for \(cursor)")
+            }
+            for cursor in [4, 70] {
+                let page = try await trial.page(after: EventCursor(Int64(cursor)))
+                try trial.expect(page.events, is: [], "Events after \(cursor)")
+            }
+            for (handle, id) in zip(trial.handles, ["anna", "bert"]) {
+                let number = try await trial.customer(id, through: handle).customer.number
+                try trial.expect(number > 5000, "The new customer \(number) is below the mark")
+                try await trial.commit(handle) { $0.events = [Sample.event(id)] }
+            }
+            let events = try await trial.page(after: EventCursor(70)).events
+            try trial.expect(events.map(\.detail), is: ["anna", "bert"], "Events after the mark")
+            let last = events.last?.cursor?.number
+            try trial.expect(try await trial.second.eraseEvents(before: Sample.time(9), limit: 9), is: 2, "Erased")
+            let found = try await trial.first.marks()
+            try trial.expect(found.erasedEvents["com.example.one"], is: last, "The last erased event")
+            try trial.expect(found.lastEvent, is: last ?? 0, "The last event, although it was erased")
+            try trial.expect(found.lastCustomer > 5001, "The mark of customers is not above the last customer")
+        },
     ]
 }
 
