@@ -185,7 +185,8 @@ let package = Package(
         .target(name: "TestPostgres", dependencies: ["TestProcess"], path: "Tests/TestPostgres"),
         .target(name: "TestProcess", path: "Tests/TestProcess"),
         .target(
-            name: "TestWorld", dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "ReceiptCoding"],
+            name: "TestWorld",
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding"],
             path: "Tests/TestWorld"),
         .target(
             name: "HostileVectors",
@@ -266,7 +267,7 @@ let package = Package(
             name: "LedgerPostgresTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "DocumentPacking", "LedgerPostgres",
-                "PurchaseLedger", "PurchaseLedgerTesting", "TestPostgres", "TestWorld",
+                "LedgerSQLite", "PurchaseLedger", "PurchaseLedgerTesting", "TestPostgres", "TestWorld",
             ]
         ),
         .testTarget(

@@ -57,7 +57,7 @@ extension Ledger {
         let stored = snapshot.chains[key]?.chain ?? Chain(key)
         var derived = Chain(key)
         (derived.residue, derived.predecessors) = (stored.residue, stored.predecessors)
-        let evidence = try await reader.evidence(documents)
+        let evidence = Array(try await reader.evidence(documents).values)
         for document in evidence { document.merge(into: &derived) }
         let migrations = evidence.filter { document in
             document.predecessors.contains { derived.isNamed($0.key) && !derived.isNamed($0.value) }
@@ -108,58 +108,6 @@ extension LedgerDraft {
                 publishNow(key)
             }
         }
-    }
-}
-
-/// Reads and verifies documents. A cache keeps the last results, so that most documents are read once.
-private struct DocumentReader {
-    /// How many documents to cache: a receipt is evidence for many chains in a row.
-    private static let limit = 1000
-
-    private let storage: any LedgerStorage
-    private let verifier: AppStoreVerifier
-    private var known: [Provenance: VerifiedAgain?] = [:]
-    private(set) var count = 0
-    private(set) var faults: [Ledger.Fault] = []
-
-    init(_ storage: any LedgerStorage, _ verifier: AppStoreVerifier) {
-        (self.storage, self.verifier) = (storage, verifier)
-    }
-
-    /// The evidence in the documents of a chain. Leaves out a document that cannot be read or verified, and adds it to
-    /// the faults. Renewal info that arrived with a transaction, as in an answer of the App Store Server API, is bound
-    /// by another of the documents.
-    mutating func evidence(_ names: Set<Provenance>) async throws -> [Evidence] {
-        if known.count > Self.limit { known.removeAll() }
-        let unread = names.filter { known[$0] == nil }
-        let documents = try await storage.load(LedgerQuery { $0.documents = unread }).documents
-        for missing in unread.subtracting(documents.keys) {
-            add(nil, Ledger.Fault(document: missing, error: "It cannot be read."), missing)
-        }
-        let stored = Array(documents.values)
-        for (document, result) in zip(stored, await Evidence.verify(stored, by: verifier)) {
-            switch result {
-            case .success(let verified): add(verified, nil, document.name)
-            case .failure(let fault):
-                add(nil, Ledger.Fault(document: document.name, error: fault.message), document.name)
-            }
-        }
-        count += unread.count
-        var (evidence, renewals) = ([Evidence](), [Verified<JWSRenewalInfoDecodedPayload>]())
-        for name in names {
-            switch known[name] ?? nil {
-            case .evidence(let document?): evidence.append(document)
-            case .renewalInfo(let renewalInfo): renewals.append(renewalInfo)
-            case .evidence(nil), nil: break
-            }
-        }
-        return evidence
-            + renewals.compactMap { renewal in evidence.lazy.compactMap { Evidence(renewal, boundBy: $0) }.first }
-    }
-
-    private mutating func add(_ verified: VerifiedAgain?, _ fault: Ledger.Fault?, _ name: Provenance) {
-        known[name] = .some(verified)
-        if let fault, !faults.contains(fault) { faults.append(fault) }
     }
 }
 

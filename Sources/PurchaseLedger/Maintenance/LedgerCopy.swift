@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+public import AppStoreTrust
+
+/// Copies a ledger into another storage.
+///
+/// The copy answers like the ledger: it has the same documents, facts, customers and keys, and events under the same
+/// cursors. It works through `LedgerStorage` on both sides, in any direction.
+///
+/// Nothing else may write to either ledger meanwhile. A copy that was interrupted goes on when it is run again: what
+/// the target has already is compared and not written again. Nothing that differs is ever replaced.
+public struct LedgerCopy: Sendable {
+    /// What was copied and compared.
+    public struct Report: Hashable, Sendable {
+        /// What this run added to the target.
+        public var copied: LedgerCounts
+        /// What both ledgers have, compared by content.
+        public var compared: LedgerCounts
+    }
+
+    /// What was done with documents so far.
+    public enum Stage: String, Sendable {
+        /// They were added to the target.
+        case copied
+        /// They were compared with those of the target.
+        case compared
+    }
+
+    private let source: any LedgerStorage
+    private let target: any LedgerStorage
+    private let verifier: AppStoreVerifier
+    /// How many records are read at once, and how many documents are committed together at most unless they are of one
+    /// purchase: about 10 MB.
+    package var page = 500
+
+    /// - Parameters:
+    ///   - target: An empty ledger, or what an interrupted copy of the same source left.
+    ///   - verifier: As for ``Ledger/check(by:onDocuments:)``.
+    public init(from source: any LedgerStorage, to target: any LedgerStorage, by verifier: AppStoreVerifier) {
+        (self.source, self.target, self.verifier) = (source, target, verifier)
+    }
+
+    /// Copies what the target lacks, and then compares everything in both directions.
+    ///
+    /// - Parameter onDocuments: Called with the number of documents copied or compared so far.
+    /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`. What was copied before stays.
+    public func run(onDocuments: (_ stage: Stage, _ count: Int) -> Void = { _, _ in }) async throws -> Report {
+        try await requireNothingElse {
+            LedgerCopyError(
+                .targetInUse, "The target has \($0), which the ledger has not, or not with the same content: empty it")
+        }
+        var writer = CopyWriter(target, DocumentReader(source, verifier), page: page)
+        do {
+            let walk = LedgerWalk(ledger: source, other: target, page: page)
+            _ = try await walk.run(lacks: { part in try await writer.add(part) { onDocuments(.copied, $0) } })
+            let compared = try await walk.run(
+                onDocuments: { onDocuments(.compared, $0) },
+                lacks: { part in throw LedgerWalk.Difference(part.subject) })
+            try await requireNothingElse(Self.difference)
+            return Report(copied: writer.counts, compared: compared)
+        } catch let difference as LedgerWalk.Difference {
+            throw Self.difference(difference.subject)
+        }
+    }
+
+    private static func difference(_ subject: String) -> LedgerCopyError {
+        LedgerCopyError(
+            .differs,
+            "The two ledgers differ in \(subject): let nothing else use them, and run it again, or empty the target")
+    }
+
+    /// Throws if the target has anything that the source has not.
+    private func requireNothingElse(_ error: (_ subject: String) -> LedgerCopyError) async throws {
+        do {
+            let walk = LedgerWalk(ledger: target, other: source, page: page, includesMarks: false)
+            _ = try await walk.run(lacks: { part in throw LedgerWalk.Difference(part.subject) })
+        } catch let difference as LedgerWalk.Difference {
+            throw error(difference.subject)
+        }
+    }
+}
+
+/// Why a ledger was not copied.
+public struct LedgerCopyError: Error, CustomStringConvertible {
+    /// The kinds of reasons.
+    @nonexhaustive
+    public enum Code: String, Sendable {
+        /// The target has something that the source has not. Nothing was changed.
+        case targetInUse
+        /// A document of the source cannot be read, or does not verify.
+        case invalidDocument
+        /// After the copy the two ledgers differ.
+        case differs
+    }
+
+    /// The kind of reason, for programs.
+    public var code: Code
+    /// What happened and what to do, for people.
+    public var message: String
+
+    init(_ code: Code, _ message: String) {
+        (self.code, self.message) = (code, message)
+    }
+
+    public var description: String { "\(code.rawValue): \(message)" }
+}
+
+/// Writes into the target what it lacks.
+private struct CopyWriter {
+    private let target: any LedgerStorage
+    private var reader: DocumentReader
+    private let page: Int
+    private(set) var counts = LedgerCounts()
+
+    init(_ target: any LedgerStorage, _ reader: DocumentReader, page: Int) {
+        (self.target, self.reader, self.page) = (target, reader, page)
+    }
+
+    mutating func add(_ part: LedgerWalk.Part, onDocuments: (Int) -> Void) async throws {
+        var changes = LedgerChanges()
+        switch part {
+        case .customers(let records): changes.customers = records
+        case .chains(let chains):
+            var added: Set<Provenance> = []
+            for chains in chains.groups(ofDocuments: page) {
+                try await add(chains, &added)
+                onDocuments(counts.documents)
+            }
+            return
+        case .documents(let documents):
+            let references = documents.map { DocumentReference($0.name, about: []) }
+            changes.documents = try await self.documents(references, among: Set(documents.map(\.name)))
+        case .jobs(let jobs): changes.jobs = jobs
+        case .apiKeys(let keys): changes.apiKeys = keys
+        case .catalogues(let catalogues): changes.catalogues = catalogues
+        case .events(let events): changes.events = events
+        case .marks(let marks): changes.marks = marks
+        }
+        try await commit(changes)
+        onDocuments(counts.documents)
+    }
+
+    /// Adds chains with their documents in one commit.
+    ///
+    /// - Parameter added: The documents that were added with the chains before these.
+    private mutating func add(_ chains: [LedgerWalk.Chain], _ added: inout Set<Provenance>) async throws {
+        let lacking = chains.filter { !$0.lacking.isEmpty }
+        try await reader.read(lacking.reduce(into: Set()) { $0.formUnion($1.evidence.map(\.name)) })
+        var changes = LedgerChanges()
+        changes.chains = chains.map(\.record)
+        for chain in lacking {
+            let references = chain.evidence.filter {
+                chain.lacking.contains($0.name) && added.insert($0.name).inserted
+            }
+            changes.documents += try await documents(references, among: Set(chain.evidence.map(\.name)))
+        }
+        changes.documents.sort { $0.place < $1.place }
+        try await commit(changes)
+    }
+
+    /// The documents to store, after they were verified.
+    ///
+    /// - Parameter names: All documents of the chain, of which some bind others.
+    private mutating func documents(
+        _ references: [DocumentReference], among names: Set<Provenance>
+    ) async throws -> [NewDocument] {
+        let evidence = try await reader.evidence(names)
+        return try Self.documents(references, evidence, reader)
+    }
+
+    /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+    @inline(never)
+    private static func documents(
+        _ references: [DocumentReference], _ evidence: [Provenance: Evidence], _ reader: DocumentReader
+    ) throws -> [NewDocument] {
+        if let fault = reader.faults.first { throw invalid(fault.document, fault.error) }
+        return try references.map { reference in
+            guard let found = evidence[reference.name], let stored = reader.stored(reference.name) else {
+                throw invalid(reference.name, "No other document of the purchase says which app it is about.")
+            }
+            guard let document = found.kept(as: stored) else {
+                throw invalid(reference.name, "It says otherwise about itself than the ledger does.")
+            }
+            return NewDocument(document, for: reference.chains, receivedAt: stored.receivedAt)
+        }
+    }
+
+    private static func invalid(_ name: Provenance?, _ error: String) -> LedgerCopyError {
+        let document = name.map { "The document \($0)" } ?? "A document"
+        return LedgerCopyError(
+            .invalidDocument, "\(document) cannot be copied. \(error) quittance check lists all such documents")
+    }
+
+    private mutating func commit(_ changes: LedgerChanges) async throws {
+        let query = LedgerQuery {
+            $0.arriving = changes.documents.map(\.evidence)
+            // Of a notification, tokens that are stored are not stored again.
+            $0.names = Set($0.arriving.flatMap { [$0] + $0.parts }.map(\.provenance))
+            $0.chains = Set(changes.chains.map(\.key))
+        }
+        try await target.commit(query) { _ in .commit(changes, ()) }
+        counts.customers += changes.customers.count
+        counts.purchases += changes.chains.count
+        counts.documents += changes.documents.count
+        counts.jobs += changes.jobs.count
+        counts.apiKeys += changes.apiKeys.count
+        counts.events += changes.events.count
+    }
+}
+
+extension [LedgerWalk.Chain] {
+    /// Groups of neighbours that lack at most so many documents together, unless one lacks more.
+    fileprivate func groups(ofDocuments limit: Int) -> [[LedgerWalk.Chain]] {
+        var (groups, count) = ([[LedgerWalk.Chain]](), 0)
+        for chain in self {
+            count += chain.evidence.count
+            if let last = groups.indices.last, count <= limit {
+                groups[last].append(chain)
+            } else {
+                groups.append([chain])
+                count = chain.evidence.count
+            }
+        }
+        return groups
+    }
+}
+
+extension NewDocument {
+    /// Documents are stored in the order of their arrival, and those in a notification before it.
+    fileprivate var place: (Int, Timestamp, Provenance) {
+        (evidence.parts.isEmpty ? 0 : 1, receivedAt, evidence.provenance)
+    }
+}
+
+extension Evidence {
+    /// The same evidence with what is stored about the document: earlier versions stored receipts with everything
+    /// around the payload, and the copy is kept byte for byte.
+    ///
+    /// - Returns: `nil` if the ledger has it under another name, or as another document.
+    fileprivate func kept(as stored: StoredDocument) -> Evidence? {
+        guard provenance == stored.name, kind == stored.kind, scope == stored.scope else { return nil }
+        guard document != stored.document || notification != stored.notification else { return self }
+        return Evidence(
+            kind, stored.document, scope, signedDate, parts: parts, notification: stored.notification,
+            predecessors: predecessors
+        ) { _ in (statements, renewals) }
+    }
+}

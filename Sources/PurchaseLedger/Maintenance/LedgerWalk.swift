@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// How many records of each kind there are.
+public struct LedgerCounts: Hashable, Sendable {
+    /// Customers, each with all of its ids.
+    public var customers = 0
+    /// Chains, also erased and migrated ones.
+    public var purchases = 0
+    /// Signed documents.
+    public var documents = 0
+    /// Things to do later.
+    public var jobs = 0
+    /// API keys, also revoked ones.
+    public var apiKeys = 0
+    /// Events that were not erased.
+    public var events = 0
+}
+
+/// Visits everything in one ledger, and finds what another one lacks.
+struct LedgerWalk {
+    let ledger: any LedgerStorage
+    let other: any LedgerStorage
+    /// How many records to read at once.
+    var page: Int
+    /// Whether the other ledger must know the numbers that this one gave.
+    var includesMarks = true
+
+    /// What the other ledger lacks.
+    enum Part {
+        case customers([CustomerRecord])
+        case chains([Chain])
+        /// Documents that it has for no chain either.
+        case documents([StoredDocument])
+        case jobs([Job])
+        case apiKeys([APIKey])
+        case catalogues([String: [UInt8]])
+        case events([LedgerEvent])
+        case marks(LedgerMarks)
+    }
+
+    /// A chain whose record or documents the other ledger lacks.
+    struct Chain {
+        var record: ChainRecord
+        /// All documents of the chain.
+        var evidence: [DocumentReference]
+        /// Those that the other ledger lacks.
+        var lacking: Set<Provenance>
+    }
+
+    /// A record that the other ledger has with another content.
+    struct Difference: Error {
+        /// What differs, such as `the purchase 12 of com.example`.
+        var subject: String
+
+        init(_ subject: String) {
+            self.subject = subject
+        }
+    }
+
+    /// Visits everything, in an order in which it can be copied.
+    ///
+    /// - Parameters:
+    ///   - onDocuments: Called with the number of documents visited so far.
+    ///   - lacks: Called for everything that the other ledger lacks.
+    /// - Returns: What this ledger has.
+    /// - Throws: ``Difference``, `LedgerStorageError` and errors of `lacks`.
+    func run(
+        onDocuments: (Int) -> Void = { _ in }, lacks: (Part) async throws -> Void
+    ) async throws -> LedgerCounts {
+        var counts = LedgerCounts()
+        try await pages(ledger.scanCustomers) { records in
+            counts.customers += records.count
+            let ids = records.reduce(into: Set()) { $0.formUnion($1.identifiers) }
+            let found = try await other.load(LedgerQuery { $0.customers = ids })
+            let missing = try Self.missing(records, in: found)
+            if !missing.isEmpty { try await lacks(.customers(missing)) }
+        }
+        try await pages(ledger.scanChains) { keys in
+            counts.purchases += keys.count
+            let query = LedgerQuery { ($0.chains, $0.evidence) = (Set(keys), Set(keys)) }
+            let (own, found) = (try await ledger.load(query), try await other.load(query))
+            let missing = try keys.compactMap { try Self.missing($0, own, in: found) }
+            if !missing.isEmpty { try await lacks(.chains(missing)) }
+        }
+        try await pages(ledger.scanDocuments) { documents in
+            counts.documents += documents.count
+            let found = try await other.load(LedgerQuery { $0.documents = Set(documents.map(\.name)) }).documents
+            let missing = try Self.missing(documents, in: found, by: \.name, \.subject)
+            if !missing.isEmpty { try await lacks(.documents(missing)) }
+            onDocuments(counts.documents)
+        }
+        try await pages(ledger.scanJobs) { jobs in
+            counts.jobs += jobs.count
+            let found = try await other.load(LedgerQuery { $0.jobs = Set(jobs.map(\.id)) }).jobs
+            let missing = try Self.missing(jobs, in: found, by: \.id, \.subject)
+            if !missing.isEmpty { try await lacks(.jobs(missing)) }
+        }
+        counts.apiKeys = try await visitKeys(lacks)
+        counts.events = try await visitApps(lacks)
+        return counts
+    }
+
+    private func pages<Item>(
+        _ scan: (ScanCursor?, Int) async throws -> ScanPage<Item>, _ body: ([Item]) async throws -> Void
+    ) async throws {
+        var cursor: ScanCursor?
+        repeat {
+            let found = try await scan(cursor, page)
+            if let damage = found.damage.first { throw LedgerStorageError(.damaged, damage) }
+            if !found.items.isEmpty { try await body(found.items) }
+            cursor = found.next
+        } while cursor != nil
+    }
+
+    /// API keys have an order. All are copied at once.
+    private func visitKeys(_ lacks: (Part) async throws -> Void) async throws -> Int {
+        let (keys, found) = (try await ledger.apiKeys(), try await other.apiKeys())
+        guard keys != found, !keys.isEmpty else { return keys.count }
+        guard found.isEmpty else { throw Difference("the list of API keys") }
+        try await lacks(.apiKeys(keys))
+        return keys.count
+    }
+
+    /// - Returns: How many events there are.
+    private func visitApps(_ lacks: (Part) async throws -> Void) async throws -> Int {
+        let apps = try await ledger.marks().erasedEvents.keys.sorted()
+        let query = LedgerQuery { $0.catalogues = Set(apps) }
+        let (own, found) = (try await ledger.load(query).catalogues, try await other.load(query).catalogues)
+        let missing = try Self.missing(own, in: found)
+        if !missing.isEmpty { try await lacks(.catalogues(missing)) }
+        var count = 0
+        for app in apps { count += try await visitEvents(of: app, lacks) }
+        guard includesMarks else { return count }
+        // After the events: reading them may have numbered more of them.
+        let (marks, others) = (try await ledger.marks(), try await other.marks())
+        if try !Self.covers(others, marks) { try await lacks(.marks(marks)) }
+        return count
+    }
+
+    private func visitEvents(of app: String, _ lacks: (Part) async throws -> Void) async throws -> Int {
+        var (count, cursor) = (0, EventCursor?.none)
+        while true {
+            let own = try await ledger.events(of: app, after: cursor, limit: page)
+            guard !own.events.isEmpty else { return count }
+            let others = try await others(of: app, cursor, own.events.count)
+            let missing = try Self.missing(own.events, in: others, by: \.cursor, \.subject)
+            if !missing.isEmpty { try await lacks(.events(missing)) }
+            count += own.events.count
+            cursor = own.next
+        }
+    }
+
+    /// The events that the other ledger has after a cursor.
+    private func others(
+        of app: String, _ cursor: EventCursor?, _ limit: Int
+    ) async throws -> [EventCursor?: LedgerEvent] {
+        do {
+            let events = try await other.events(of: app, after: cursor, limit: limit).events
+            return Dictionary(events.map { ($0.cursor, $0) }) { first, _ in first }
+        } catch EventCursorError.invalid {
+            // Its events end before the cursor.
+            return [:]
+        } catch is EventCursorError {
+            throw Difference(Self.erasedEvents(of: app))
+        }
+    }
+}
+
+// MARK: - Comparing
+
+// None of these is inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+extension LedgerWalk {
+    /// Those of some records that are not among others.
+    ///
+    /// - Throws: ``Difference`` if one of them is, with another content.
+    @inline(never)
+    private static func missing<Record: Equatable, Name: Hashable>(
+        _ records: [Record], in found: [Name: Record], by name: (Record) -> Name, _ subject: (Record) -> String
+    ) throws -> [Record] {
+        try records.filter { record in
+            guard let other = found[name(record)] else { return true }
+            guard other == record else { throw Difference(subject(record)) }
+            return false
+        }
+    }
+
+    @inline(never)
+    private static func missing(_ records: [CustomerRecord], in found: LedgerSnapshot) throws -> [CustomerRecord] {
+        try records.filter { record in
+            let others = Set(record.identifiers.compactMap { found.ids[$0] })
+            guard !others.isEmpty else { return true }
+            guard others == [record.customer], found.customers[record.customer] == record else {
+                throw Difference(record.subject)
+            }
+            return false
+        }
+    }
+
+    /// A chain without facts is like none: an interrupted copy leaves one whose documents are also of another chain.
+    @inline(never)
+    private static func missing(
+        _ key: ChainKey, _ own: LedgerSnapshot, in found: LedgerSnapshot
+    ) throws -> Chain? {
+        let (blank, evidence) = (ChainRecord(key), own.evidence[key] ?? [])
+        let (record, other) = (own.chains[key] ?? blank, found.chains[key] ?? blank)
+        let known = Dictionary((found.evidence[key] ?? []).map { ($0.name, $0) }) { first, _ in first }
+        let (isThere, lacking) = (record == blank || record == other, Set(evidence.map(\.name)).subtracting(known.keys))
+        guard isThere || other == blank, evidence.allSatisfy({ known[$0.name] ?? $0 == $0 }) else {
+            throw Difference(key.subject)
+        }
+        return isThere && lacking.isEmpty ? nil : Chain(record: record, evidence: evidence, lacking: lacking)
+    }
+
+    @inline(never)
+    private static func missing(
+        _ catalogues: [String: [UInt8]], in found: [String: [UInt8]]
+    ) throws -> [String: [UInt8]] {
+        try catalogues.filter { app, digest in
+            guard let other = found[app] else { return true }
+            guard other == digest else { throw Difference("the catalogue of \(app)") }
+            return false
+        }
+    }
+
+    /// Whether a ledger with some marks gives no number again that one with others has given.
+    @inline(never)
+    private static func covers(_ found: LedgerMarks, _ marks: LedgerMarks) throws -> Bool {
+        for (app, erased) in marks.erasedEvents where found.erasedEvents[app] ?? 0 > erased {
+            throw Difference(erasedEvents(of: app))
+        }
+        return found.lastCustomer >= marks.lastCustomer && found.lastEvent >= marks.lastEvent
+            && marks.erasedEvents.allSatisfy { app, erased in found.erasedEvents[app] ?? 0 == erased }
+    }
+
+    private static func erasedEvents(of app: String) -> String { "which events of \(app) were erased" }
+}
+
+// MARK: - Names
+
+extension LedgerWalk.Part {
+    /// The first thing that is lacking, such as `the purchase 12 of com.example`.
+    var subject: String {
+        switch self {
+        case .customers(let records): records.first?.subject ?? ""
+        case .chains(let chains): chains.first?.record.key.subject ?? ""
+        case .documents(let documents): documents.first?.subject ?? ""
+        case .jobs(let jobs): jobs.first?.subject ?? ""
+        case .apiKeys: "the list of API keys"
+        case .catalogues(let catalogues): "the catalogue of \(catalogues.keys.min() ?? "")"
+        case .events(let events): events.first?.subject ?? ""
+        case .marks: "the last number that was given"
+        }
+    }
+}
+
+extension CustomerRecord {
+    fileprivate var subject: String { "the customer \(customer.number) of \(customer.bundleId)" }
+}
+
+extension ChainKey {
+    fileprivate var subject: String { "the purchase \(originalTransactionId) of \(scope.bundleId)" }
+}
+
+extension StoredDocument {
+    fileprivate var subject: String { "the document \(name)" }
+}
+
+extension Job {
+    fileprivate var subject: String { "the job \(id.kind.rawValue) \(id.name) of \(id.scope.bundleId)" }
+}
+
+extension LedgerEvent {
+    fileprivate var subject: String { "the event \(cursor?.rawValue ?? "") of \(scope.bundleId)" }
+}
