@@ -11,7 +11,8 @@ struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a ledger: the file, and every document, signature and purchase in it.",
         discussion: """
-            The command does not change the file. It also works on a damaged one.
+            The command does not change the ledger. It also works on a damaged file. Of a database it reads what is \
+            stored; PostgreSQL's own checks are pg_amcheck and data checksums.
 
             Exit status: 0 the ledger is valid; 1 it has faults, which standard error lists; 2 wrong usage.
 
@@ -22,10 +23,10 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         let composition = try options.composition()
-        let storage = try composition.storageForReading()
+        let storage = try await composition.openStorage(isReadOnly: true)
         let verifier = try composition.verifier(checkingRevocation: false)
         try await endingOnDamage {
-            let file = try await storage.faults()
+            let file = try await (storage as? SQLiteLedgerStorage)?.faults() ?? []
             for fault in file { Terminal.printError("quittance: \(fault)") }
             var progress = Progress("verified")
             let checked = try await Ledger(storage: storage).check(by: verifier) { progress.report($0) }
@@ -41,7 +42,7 @@ struct Check: AsyncParsableCommand {
 
 /// Ends the command with status 1 if the ledger cannot be read or written, whatever error damage brings up. Status 2 is
 /// left to wrong usage, and to output that cannot be written.
-private func endingOnDamage(_ body: () async throws -> Void) async throws {
+func endingOnDamage(_ body: () async throws -> Void) async throws {
     do {
         try await body()
     } catch let error where !(error is ExitCode || error is ValidationError) {
@@ -72,7 +73,7 @@ struct Rebuild: AsyncParsableCommand {
         try await composition.takeSimulatorTime(composition.logger())
         try await endingOnDamage { [composition] in
             try await requireUndamagedFile(composition)
-            let storage = try composition.storage()
+            let storage = try await composition.openStorage()
             let rebuilt = try await rebuild(composition, storage)
             try storage.close()
             try report(rebuilt)
@@ -81,7 +82,7 @@ struct Rebuild: AsyncParsableCommand {
 
     /// Refuses a damaged file, since a rebuild would rely on its damaged parts.
     private func requireUndamagedFile(_ composition: Composition) async throws {
-        let storage = try composition.storageForReading()
+        guard let storage = try await composition.openStorage(isReadOnly: true) as? SQLiteLedgerStorage else { return }
         let faults = try await storage.faults()
         try storage.close()
         for fault in faults { Terminal.printError("quittance: \(fault)") }
@@ -92,7 +93,7 @@ struct Rebuild: AsyncParsableCommand {
     }
 
     private func rebuild(
-        _ composition: Composition, _ storage: SQLiteLedgerStorage
+        _ composition: Composition, _ storage: any LedgerStorage
     ) async throws -> RebuildReport {
         let verifier = try composition.verifier(checkingRevocation: false)
         let service = composition.service(storage, verifier)
@@ -123,7 +124,7 @@ extension Ledger.Fault {
 }
 
 /// Reports the progress of long work on standard error.
-private struct Progress {
+struct Progress {
     private let verb: String
     private var last = 0
 
