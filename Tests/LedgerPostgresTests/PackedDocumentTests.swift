@@ -14,26 +14,30 @@ import Testing
     /// As long as Apple's, with three certificates.
     private static let header = #"{"alg":"ES256","x5c":["\#(String(repeating: "M", count: 4300))"]}"#
 
-    private static func token(_ payload: String) -> [UInt8] {
-        let parts = [Array(header.utf8), Array(payload.utf8), [UInt8](repeating: 9, count: 64)]
+    private static func token(_ payload: String, signature: UInt8 = 9) -> [UInt8] {
+        let parts = [Array(header.utf8), Array(payload.utf8), [UInt8](repeating: signature, count: 64)]
         return Array(parts.map { Base64.encodeURL($0[...]) }.joined(separator: [UInt8(ascii: ".")]))
     }
 
     private static func evidence(
-        _ kind: Evidence.Kind, _ payload: String, parts: [Evidence] = [], at time: Int64
+        _ kind: Evidence.Kind, _ payload: String, signature: UInt8 = 9, parts: [Evidence] = [], at time: Int64
     ) -> Evidence {
-        Evidence(kind, token(payload), scope, Timestamp(milliseconds: time), parts: parts) { name in
+        Evidence(kind, token(payload, signature: signature), scope, Timestamp(milliseconds: time), parts: parts) {
+            name in
             ([], [RenewalFact(provenance: name, originalTransactionId: "2000000001")])
         }
     }
 
     /// A notification with two tokens in it: some 20 KB.
-    private static func notification(_ number: Int) -> Evidence {
+    ///
+    /// - Parameter signature: The bytes of the tokens' signatures.
+    private static func notification(_ number: Int, signature: UInt8 = 9) -> Evidence {
         let fields = String(repeating: "x", count: 700)
         let time = Int64(1_750_000_000_000 + number)
         let parts = [
-            evidence(.transaction, #"{"transactionId":"\#(number)","a":"\#(fields)"}"#, at: time),
-            evidence(.renewalInfo, #"{"renewal":"\#(number)","a":"\#(fields)"}"#, at: time),
+            evidence(
+                .transaction, #"{"transactionId":"\#(number)","a":"\#(fields)"}"#, signature: signature, at: time),
+            evidence(.renewalInfo, #"{"renewal":"\#(number)","a":"\#(fields)"}"#, signature: signature, at: time),
         ]
         let texts = parts.map { String(decoding: $0.document, as: UTF8.self) }
         let payload = #"{"uuid":"\#(number)","data":{"t":"\#(texts[0])","r":"\#(texts[1])"}}"#
@@ -123,6 +127,25 @@ extension PackedDocumentTests {
         let page = try await one.scanDocuments(after: nil, limit: 100)
         #expect(page.items.count == 60)
         #expect(page.damage.isEmpty)
+    }
+
+    /// A token's name leaves its signature out, and each signing makes another one.
+    @Test(.needsPostgres, arguments: [true, false])
+    func `a notification comes back as it was if its tokens are stored with other signatures`(
+        isOneCommit: Bool
+    )
+        async throws
+    {
+        let storage = try await TestPostgres.database().storage()
+        let (other, notification) = (Self.notification(1, signature: 8), Self.notification(1))
+        if isOneCommit {
+            try await Self.store(other.parts + [notification], in: storage)
+        } else {
+            try await Self.store(other.parts, in: storage)
+            try await Self.store([notification], in: storage)
+        }
+        let found = try await storage.load(LedgerQuery { $0.documents = [notification.provenance] }).documents
+        #expect(found[notification.provenance]?.document == notification.document)
     }
 
     @Test(.needsPostgres) func `a document that lacks a part is reported, and the others are read`() async throws {

@@ -11,9 +11,11 @@ import PurchaseLedger
 extension LoadPlan {
     private static let name = "SELECT signed_date, digest FROM documents WHERE signed_date = $1 AND digest = $2"
 
-    /// A scalar subquery looks each name up by the index, however many there are.
+    /// A scalar subquery looks each name up by the index, however many there are. The arrays are in subqueries too, see
+    /// ``add(_:_:_:_:)``.
     private static let names = """
-        SELECT signed_date, digest FROM unnest($1::bigint[], $2::bytea[]) AS wanted (signed_date, digest)
+        SELECT signed_date, digest
+        FROM unnest((SELECT $1::bigint[]), (SELECT $2::bytea[])) AS wanted (signed_date, digest)
         WHERE (SELECT true FROM documents
                WHERE documents.signed_date = wanted.signed_date AND documents.digest = wanted.digest LIMIT 1)
         """
@@ -131,7 +133,11 @@ extension CommitPlan {
         guard packs else { return }
         var pieces: [PartName: [UInt8]] = [:]
         for (name, document) in new where !loaded.names.contains(name) {
-            let packed = try PackedDocument.pack(document.evidence) { new[$0] != nil || loaded.names.contains($0) }
+            let packed = try PackedDocument.pack(document.evidence) { token in
+                // One that was there before may have another signature.
+                let stored = loaded.names.contains(token.provenance) ? nil : new[token.provenance]
+                return stored?.evidence.document.isSame(as: token.document[...]) == true
+            }
             contents[name] = packed.content
             pieces.merge(packed.pieces) { first, _ in first }
         }

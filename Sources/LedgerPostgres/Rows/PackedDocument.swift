@@ -51,12 +51,13 @@ enum PartName: BlobName {
 enum PackedDocument {
     /// The content of a row of `documents`, and the pieces that must be stored with it.
     ///
-    /// - Parameter isStored: Whether a token in the document is stored, so that the document need not contain it.
+    /// - Parameter isStored: Whether a token in the document is stored byte for byte, so that the document need not
+    ///   contain it. The name of a token does not tell: it leaves the signature out.
     static func pack(
-        _ evidence: Evidence, isStored: (Provenance) -> Bool
+        _ evidence: Evidence, isStored: (Evidence) -> Bool
     ) throws -> (content: [UInt8], pieces: [PartName: [UInt8]]) {
         // A token that is cut out contains no other one, so that reading takes a bounded number of steps.
-        let parts = evidence.parts.filter { $0.parts.isEmpty && isStored($0.provenance) }
+        let parts = evidence.parts.filter { $0.parts.isEmpty && isStored($0) }
         let codec = DocumentCodec(evidence.document, evidence.jws) { token in
             parts.contains { token.isSame(as: $0.document[...]) }
         }
