@@ -267,7 +267,8 @@ let package = Package(
             name: "LedgerPostgresTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "DocumentPacking", "LedgerPostgres",
-                "LedgerSQLite", "PurchaseLedger", "PurchaseLedgerTesting", "TestPostgres", "TestWorld",
+                "LedgerSQLite", "LedgerSimulation", "PurchaseLedger", "PurchaseLedgerTesting", "TestData",
+                "TestPostgres", "TestWorld",
             ]
         ),
         .testTarget(

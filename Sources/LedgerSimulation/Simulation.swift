@@ -4,7 +4,7 @@ import AppStoreAPI
 import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
-import PurchaseLedger
+public import PurchaseLedger
 import PurchaseLedgerTesting
 import Reconciliation
 
@@ -79,14 +79,15 @@ public struct SimulationFailure: Error, CustomStringConvertible {
 /// Customers of a simulated App Store, a ledger that hears of them by notifications and by asking, and an auditor who
 /// compares the two every day.
 ///
-/// Everything runs in one task, with the time of the simulated App Store. The storage is in memory. It makes each
-/// decision twice, and stops between any two steps; then everything but the storage is lost and starts again.
+/// Everything runs in one task, with the time of the simulated App Store. The storage makes each decision twice, and
+/// stops between any two steps; then everything but the storage is lost and starts again.
 public struct Simulation {
     private let plan: SimulationPlan
     private let clock: SimulationClock
     private let transport: SimulatedTransport
     private let trouble: Trouble
-    private let memory = MemoryLedgerStorage()
+    /// The storage that does not stop.
+    private let steadyStorage: any LedgerStorage
     private let storage: StoppingStorage
     private let verifier: AppStoreVerifier
     private var key: InAppPurchaseKey
@@ -107,8 +108,10 @@ public struct Simulation {
     private static let interval: Int64 = 900_000
 
     /// Prepares a simulation, in which nothing has happened yet.
-    public init(_ plan: SimulationPlan) throws {
-        self.plan = plan
+    ///
+    /// - Parameter storage: An empty storage.
+    public init(_ plan: SimulationPlan, on storage: any LedgerStorage = MemoryLedgerStorage()) throws {
+        (self.plan, steadyStorage) = (plan, storage)
         random = SeededRandom(seed: plan.seed)
         var world = World(seed: plan.seed, catalogue: SimulatedLife.catalogue, now: Self.start)
         world.sandboxSpeed = .oneHour
@@ -124,7 +127,7 @@ public struct Simulation {
         let clock = clock
         transport = SimulatedTransport(store, wall: { clock.now })
         trouble = Trouble(seed: plan.seed &+ 1)
-        storage = StoppingStorage(around: UnsteadyStorage(around: memory), trouble)
+        self.storage = StoppingStorage(around: UnsteadyStorage(around: storage), trouble)
         let roots = try authority.roots.map { try TrustRoots(reading: $0) }
         verifier = AppStoreVerifier(
             apps: .only([AppIdentity(bundleId: Self.bundleId, appAppleId: 1_500_000_001)]),
@@ -217,7 +220,7 @@ extension Simulation {
 
     /// The app records the consent of the customers who give it.
     private func recordConsent() async throws {
-        let (ledger, world) = (Ledger(storage: memory), await transport.store.world)
+        let (ledger, world) = (Ledger(storage: steadyStorage), await transport.store.world)
         for customer in life.consenting.compactMap({ world.customers[$0] }) {
             guard let account = customer.appAccountToken else { continue }
             let scope = LedgerScope(bundleId: Self.bundleId, environment: customer.environment)
@@ -347,7 +350,7 @@ extension Simulation {
             }
             try await compareAnswers(in: world)
         }
-        let names = try await memory.load(LedgerQuery { $0.names = acknowledged }).names
+        let names = try await steadyStorage.load(LedgerQuery { $0.names = acknowledged }).names
         guard names == acknowledged else {
             throw Finding(text: "\(acknowledged.subtracting(names).count) acknowledged documents are lost")
         }
@@ -356,7 +359,7 @@ extension Simulation {
 
     /// Derives all facts from the documents again.
     private func auditDocuments() async throws {
-        let rebuilt = try await Ledger(storage: memory).rebuild(by: verifier, at: clock.now)
+        let rebuilt = try await Ledger(storage: steadyStorage).rebuild(by: verifier, at: clock.now)
         for fault in rebuilt.faults { throw Finding(text: "A document does not verify again: \(fault.error)") }
         for key in rebuilt.differing {
             throw Finding(text: "\(key.originalTransactionId) has facts other than its documents'")
@@ -367,7 +370,7 @@ extension Simulation {
     private func compareAnswers(in world: World) async throws {
         var (questions, place) = ([String: ConsumptionQuestion](), ScanCursor?.none)
         repeat {
-            let page = try await memory.scanJobs(after: place, limit: 10_000)
+            let page = try await steadyStorage.scanJobs(after: place, limit: 10_000)
             for job in page.items { if let question = ConsumptionQuestion(job) { questions[job.id.name] = question } }
             place = page.next
         } while place != nil
@@ -394,7 +397,7 @@ extension Simulation {
     private mutating func contradiction() async throws -> String? {
         var (events, cursor) = ([LedgerEvent](), EventCursor?.none)
         while true {
-            let page = try await memory.events(of: Self.bundleId, after: cursor, limit: 10_000)
+            let page = try await steadyStorage.events(of: Self.bundleId, after: cursor, limit: 10_000)
             events += page.events
             cursor = page.next
             if page.events.isEmpty { break }
@@ -402,11 +405,11 @@ extension Simulation {
         report.events = events.count
         var (chains, place) = ([ChainKey](), ScanCursor?.none)
         repeat {
-            let page = try await memory.scanChains(after: place, limit: 10_000)
+            let page = try await steadyStorage.scanChains(after: place, limit: 10_000)
             chains += page.items
             place = page.next
         } while place != nil
         let keys = Set(chains)
-        return Auditor.contradiction(in: events, try await memory.load(LedgerQuery { $0.chains = keys }).chains)
+        return Auditor.contradiction(in: events, try await steadyStorage.load(LedgerQuery { $0.chains = keys }).chains)
     }
 }
