@@ -23,7 +23,7 @@ struct GroupDraft {
     ///   one state of the database, which need not last.
     mutating func add(_ new: LedgerChanges, lookedAt looked: Footprint) {
         guard !new.isEmpty || !changes.isEmpty else { return }
-        footprint = footprint.union(looked)
+        footprint.formUnion(looked)
         after.apply(new)
         changes.add(new)
     }

@@ -52,7 +52,7 @@ extension LedgerQuery {
 }
 
 extension [LedgerQuery] {
-    var footprint: Footprint { reduce(into: Footprint()) { $0 = $0.union(Footprint($1)) } }
+    var footprint: Footprint { reduce(into: Footprint()) { $0.formUnion(Footprint($1)) } }
 }
 
 /// One pass over the works of a group: each is decided about, one after another. If some need more records, all are
@@ -97,21 +97,25 @@ struct GroupPass {
         switch try works[place].decide(LedgerSnapshot(queries[place], draft.after, numbers: numbers)) {
         case .load(let more):
             queries[place] = queries[place].union(more)
-            needs = needs.union(Footprint(queries[place]))
+            needs.formUnion(Footprint(queries[place]))
             isComplete = false
         case .commit(let changes, _) where works.count > 1 && !changes.areFoldable:
             alone.append(works[place])
         case .commit(let changes, let answer):
             let needed = changes.isEmpty ? Footprint() : CommitPlan.needs(of: changes, draft.after)
-            needs = needs.union(needed)
+            needs.formUnion(needed)
             isComplete = isComplete && loaded.contains(needed)
-            draft.add(changes, lookedAt: looked(place).union(needed))
+            var looked = looked(place)
+            looked.formUnion(needed)
+            draft.add(changes, lookedAt: looked)
             answers.append(answer)
         }
     }
 
     /// What a work looked at.
     private func looked(_ place: Int) -> Footprint {
-        Footprint(queries[place]).union(draft.before.leads(of: queries[place]))
+        var looked = Footprint(queries[place])
+        looked.chains.formUnion(draft.before.chainsFound(for: queries[place]))
+        return looked
     }
 }

@@ -12,14 +12,13 @@ struct LoadPlan {
     private(set) var statements: [PostgresStatement] = []
     private var readers: [Reader] = []
 
-    /// - Parameters:
-    ///   - shares: Whether records of one kind share a statement.
-    ///   - joins: Whether customers may be loaded together with their chains.
-    init(_ footprint: Footprint, _ scopes: ScopeNumbers, shares: Bool, joins: Bool) {
-        (self.scopes, self.shares) = (scopes, shares)
+    /// - Parameter isDistributed: Whether Citus distributes the tables. Then records share no statement, and customers
+    ///   are not loaded together with their chains.
+    init(_ footprint: Footprint, _ scopes: ScopeNumbers, isDistributed: Bool) {
+        (self.scopes, shares) = (scopes, !isDistributed)
         for (scope, keys) in together(footprint.chains, \.scope) { load(keys, in: scope) }
         for key in footprint.transactions { load(key) }
-        let holders = joins ? footprint.holders : []
+        let holders = isDistributed ? [] : footprint.holders
         for (app, ids) in together(holders, \.bundleId) { loadHolders(ids, of: app) }
         let others = footprint.customers.subtracting(holders)
         for (app, ids) in together(others, \.bundleId) { load(ids, of: app) }
@@ -47,7 +46,8 @@ struct LoadPlan {
         add(PostgresStatement(sql, parameters), read)
     }
 
-    /// Adds a statement about one or several keys.
+    /// Adds a statement about one or several keys. They are in a subquery, so that the planner does not see how many there
+    /// are: for fewer than its estimate it would plan the statement anew each time, which takes longer than to run it.
     ///
     /// - Parameters:
     ///   - sql: The text up to the column with the keys.
@@ -59,7 +59,7 @@ struct LoadPlan {
         if keys.count == 1 {
             add("\(sql) = \(place)", parameters + keys.map { .text($0) }, read)
         } else {
-            add("\(sql) = ANY(\(place)::text[])", parameters + [.texts(keys)], read)
+            add("\(sql) = ANY((SELECT \(place)::text[])::text[])", parameters + [.texts(keys)], read)
         }
     }
 

@@ -30,20 +30,18 @@ struct Footprint: Hashable {
         (evidence, catalogues, jobs) = (query.evidence, query.catalogues, query.jobs)
     }
 
-    func union(_ other: Footprint) -> Footprint {
-        var all = self
-        all.chains.formUnion(other.chains)
-        all.transactions.formUnion(other.transactions)
-        all.customers.formUnion(other.customers)
-        all.holders.formUnion(other.holders)
-        all.numbers.formUnion(other.numbers)
-        all.names.formUnion(other.names)
-        all.documents.formUnion(other.documents)
-        all.parts.formUnion(other.parts)
-        all.evidence.formUnion(other.evidence)
-        all.catalogues.formUnion(other.catalogues)
-        all.jobs.formUnion(other.jobs)
-        return all
+    mutating func formUnion(_ other: Footprint) {
+        chains.formUnion(other.chains)
+        transactions.formUnion(other.transactions)
+        customers.formUnion(other.customers)
+        holders.formUnion(other.holders)
+        numbers.formUnion(other.numbers)
+        names.formUnion(other.names)
+        documents.formUnion(other.documents)
+        parts.formUnion(other.parts)
+        evidence.formUnion(other.evidence)
+        catalogues.formUnion(other.catalogues)
+        jobs.formUnion(other.jobs)
     }
 
     func contains(_ other: Footprint) -> Bool {

@@ -6,19 +6,23 @@ import PurchaseLedger
 // Snapshots of what was loaded, and what they need besides what their queries name.
 
 extension LoadedRecords {
-    /// The records that the loaded ones lead to: chains of transactions and of customers, and owners.
-    func leads(of query: LedgerQuery) -> Footprint {
+    /// The records that the loaded ones lead to: chains of transactions and of customers, owners, parts of documents.
+    func leads(of queries: [LedgerQuery]) -> Footprint {
         var leads = Footprint()
-        for transaction in query.transactions { leads.chains.formUnion(candidates[transaction] ?? []) }
-        leads.chains.formUnion(holdings(of: query))
+        for query in queries { leads.chains.formUnion(chainsFound(for: query)) }
         for row in rows.values { leads.parts.formUnion(PackedDocument.parts(of: row.content)) }
         for (name, content) in parts {
             if case .document = name { leads.parts.formUnion(PackedDocument.parts(of: content)) }
         }
-        guard query.owners else { return leads }
+        guard queries.contains(where: \.owners) else { return leads }
         let known = Set(customers.map { Customer(number: $1.number, bundleId: $0.bundleId) })
         leads.numbers = Set(chains.values.flatMap(\.record.owners).map(\.customer)).subtracting(known)
         return leads
+    }
+
+    /// The chains of a query's transactions, and those that its customers may own.
+    func chainsFound(for query: LedgerQuery) -> Set<ChainKey> {
+        query.transactions.reduce(into: Set(holdings(of: query))) { $0.formUnion(candidates[$1] ?? []) }
     }
 
     /// The chains that the customers of a query may own.

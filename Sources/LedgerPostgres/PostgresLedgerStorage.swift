@@ -173,7 +173,8 @@ extension PostgresLedgerStorage {
                 for answer in pass.answers { answer() }
                 return pass.alone
             }
-            (queries, footprint) = (pass.queries, footprint.union(pass.needs))
+            queries = pass.queries
+            footprint.formUnion(pass.needs)
         }
         throw LedgerStorageError(.unavailable, "A decision asked for more records too often")
     }
@@ -188,13 +189,12 @@ extension PostgresLedgerStorage {
         var footprint = wanted
         for _ in 0..<Self.mostLoads {
             let scopes = try await scopeNumbers(footprint.apps, footprint.scopes)
-            let plan = LoadPlan(footprint, scopes, shares: settings.sharesStatements, joins: !settings.isDistributed)
+            let plan = LoadPlan(footprint, scopes, isDistributed: settings.isDistributed)
             let loaded = try plan.records(try await read(plan.statements))
-            let leads = queries.reduce(into: Footprint()) { $0 = $0.union(loaded.leads(of: $1)) }
-            let all = footprint.union(leads)
+            let leads = loaded.leads(of: queries)
             footprint.chains.formUnion(loaded.chains.keys)
-            if footprint.contains(all) { return (footprint, loaded) }
-            footprint = all
+            if footprint.contains(leads) { return (footprint, loaded) }
+            footprint.formUnion(leads)
         }
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
     }
@@ -203,7 +203,7 @@ extension PostgresLedgerStorage {
         let scopes = try await addedScopes(group.changes.apps, group.changes.scopes)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
         let statements = try CommitPlan.statements(
-            group, scopes, stamp: stamp, shares: settings.sharesStatements, packs: packs)
+            group, scopes, stamp: stamp, shares: !settings.isDistributed, packs: packs)
         _ = try await pool.run(.transaction(statements))
         // A block that was drawn before may have numbers below the mark.
         if group.changes.marks.lastCustomer > 0 { numbers.withLock { $0 = NumberBlock() } }
@@ -470,8 +470,8 @@ extension PostgresLedgerStorage {
 
     /// Numbers the events that were committed before.
     private func numberEvents() async throws {
-        try await repeated(.transaction(EventSequencer.number))
-        try await repeated(.transaction(EventSequencer.clear))
+        try await repeated(numbering(after: EventSequencer.lock))
+        if settings.isDistributed { try await repeated(.transaction([EventSequencer.clear])) }
     }
 
     /// Numbers events behind the commits, so that readers find them numbered. If it fails, the next reader does it.
@@ -485,10 +485,15 @@ extension PostgresLedgerStorage {
             while numbering.withLock({ $0.next() }) {
                 try? await clock.sleep(for: Self.numberingPause)
                 // Fails if another server is at it, which may be ahead of the last commit: then the next one is not.
-                guard (try? await pool.run(.transaction(EventSequencer.numberIfFree))) != nil else { continue }
-                _ = try? await pool.run(.transaction(EventSequencer.clear))
+                let number = numbering(after: EventSequencer.lockIfFree)
+                guard (try? await pool.run(number)) != nil, settings.isDistributed else { continue }
+                _ = try? await pool.run(.transaction([EventSequencer.clear]))
             }
         }
+    }
+
+    private func numbering(after lock: PostgresStatement) -> PostgresRequest {
+        .transaction([lock, settings.isDistributed ? EventSequencer.copy : EventSequencer.move])
     }
 
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {

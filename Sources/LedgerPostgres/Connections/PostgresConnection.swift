@@ -151,9 +151,8 @@ extension PostgresConnection {
     }
 
     private func send(_ statement: PostgresStatement) throws(PostgresFailure) {
-        let values = statement.parameters.map(\.binary)
-        let code = Self.withBuffers(values) { pointers, lengths, formats in
-            let count = Int32(clamping: values.count)
+        let code = Self.withBuffers(statement.parameters) { pointers, lengths, formats in
+            let count = Int32(clamping: statement.parameters.count)
             guard usesNames, let name = prepared[statement.sql] else {
                 return PQsendQueryParams(connection, statement.sql, count, nil, pointers, lengths, formats, 1)
             }
@@ -333,23 +332,27 @@ extension PostgresConnection {
 
     private typealias Pointers = UnsafePointer<UnsafePointer<CChar>?>
 
-    /// Lends pointers to all values, which stand one after another in one buffer. `nil` stands for NULL.
+    /// Lends pointers to the binary forms of all values, which stand one after another in one buffer. `nil` stands for
+    /// NULL.
     private static func withBuffers(
-        _ values: [[UInt8]?],
+        _ values: [PostgresValue],
         _ body: (Pointers?, UnsafePointer<Int32>?, UnsafePointer<Int32>?) -> Int32
     ) -> Int32 {
+        var all: [UInt8] = []
+        let lengths = values.map { $0.append(to: &all) }
         // One byte more, so that an empty value has an address.
-        let all = values.reduce(into: [UInt8]()) { $0 += $1 ?? [] } + [0]
+        all.append(0)
         let formats = Array(repeating: Int32(1), count: values.count)
-        let lengths = values.map { Int32(clamping: $0?.count ?? 0) }
         return all.withUnsafeBufferPointer { buffer in
             buffer.withMemoryRebound(to: CChar.self) { buffer in
                 var place = 0
-                let pointers = values.map { value -> UnsafePointer<CChar>? in
-                    defer { place += value?.count ?? 0 }
-                    return value == nil ? nil : buffer.baseAddress.map { $0 + place }
+                let pointers = lengths.map { length -> UnsafePointer<CChar>? in
+                    defer { place += length ?? 0 }
+                    return length == nil ? nil : buffer.baseAddress.map { $0 + place }
                 }
-                return pointers.withUnsafeBufferPointer { body($0.baseAddress, lengths, formats) }
+                return pointers.withUnsafeBufferPointer {
+                    body($0.baseAddress, lengths.map { Int32(clamping: $0 ?? 0) }, formats)
+                }
             }
         }
     }

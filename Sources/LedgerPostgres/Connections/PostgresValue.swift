@@ -38,41 +38,49 @@ enum PostgresValue: Hashable, Sendable {
 // MARK: - Writing
 
 extension PostgresValue {
-    /// The binary form; `nil` for NULL.
-    var binary: [UInt8]? {
+    /// Appends the binary form, unless it is NULL.
+    ///
+    /// - Returns: The number of bytes; `nil` for NULL.
+    func append(to bytes: inout [UInt8]) -> Int? {
+        let start = bytes.count
         switch self {
-        case .null: nil
-        case .integer(let value): value.bigEndianBytes
-        case .text(let text): StoredText.escape(text)
-        case .bytes(let bytes): bytes
-        case .texts(let texts): Self.array(texts.map(StoredText.escape), .text)
-        case .list(let type, let values): Self.array(values.map(\.binary), type)
+        case .null: return nil
+        case .integer(let value): bytes.append(bigEndian: value)
+        case .text(let text): StoredText.withBytes(of: text) { $0.withMemoryRebound(to: UInt8.self) { bytes += $0 } }
+        case .bytes(let value): bytes += value
+        case .texts(let texts): Self.append(texts.map { .text($0) }, .text, to: &bytes)
+        case .list(let type, let values): Self.append(values, type, to: &bytes)
         }
+        return bytes.count - start
     }
 
-    /// The dimensions, whether there are nulls, the type of the elements, their count, the first index, and each
-    /// element with its length, which is -1 for NULL.
-    private static func array(_ elements: [[UInt8]?], _ type: ColumnType) -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(elements.reduce(20) { $0 + 4 + ($1?.count ?? 0) })
-        func append(_ number: Int32) { withUnsafeBytes(of: number.bigEndian) { bytes += $0 } }
-        append(elements.isEmpty ? 0 : 1)
-        append(elements.contains { $0 == nil } ? 1 : 0)
-        append(Int32(type.number))
-        guard !elements.isEmpty else { return bytes }
-        append(Int32(clamping: elements.count))
-        append(1)
+    /// Appends an array: the dimensions, whether there are nulls, the type of the elements, their count, the first
+    /// index, and each element with its length, which is -1 for NULL.
+    private static func append(_ elements: [PostgresValue], _ type: ColumnType, to bytes: inout [UInt8]) {
+        bytes.append(bigEndian: Int32(elements.isEmpty ? 0 : 1))
+        bytes.append(bigEndian: Int32(elements.contains(.null) ? 1 : 0))
+        bytes.append(bigEndian: Int32(type.number))
+        guard !elements.isEmpty else { return }
+        bytes.append(bigEndian: Int32(clamping: elements.count))
+        bytes.append(bigEndian: Int32(1))
         for element in elements {
-            append(element.map { Int32(clamping: $0.count) } ?? -1)
-            if let element { bytes += element }
+            let place = bytes.count
+            bytes.append(bigEndian: Int32(-1))
+            guard let length = element.append(to: &bytes) else { continue }
+            withUnsafeBytes(of: Int32(clamping: length).bigEndian) {
+                bytes.replaceSubrange(place..<(place + 4), with: $0)
+            }
         }
-        return bytes
+    }
+}
+
+extension [UInt8] {
+    fileprivate mutating func append(bigEndian number: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
     }
 }
 
 extension FixedWidthInteger {
-    fileprivate var bigEndianBytes: [UInt8] { withUnsafeBytes(of: bigEndian) { Array($0) } }
-
     /// - Returns: `nil` unless there are as many bytes as the type has.
     fileprivate init?(bigEndian bytes: some Collection<UInt8>) {
         guard bytes.count == Self.bitWidth / 8 else { return nil }

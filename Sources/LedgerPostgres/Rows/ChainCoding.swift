@@ -23,9 +23,11 @@ enum ChainCoding {
             writer.append(text: owner.reason.rawValue)
         }
         for facts in [record.chain.transactions, record.chain.residue] {
-            let statements = facts.sorted { $0.key < $1.key }.flatMap(\.value.statements)
-            writer.append(count: statements.count)
-            for statement in statements { try writer.append(statement) }
+            writer.append(count: facts.values.count { $0.signed != nil } + facts.values.count { $0.receipt != nil })
+            for id in facts.keys.sorted() {
+                if let signed = facts[id]?.signed { try writer.append(signed) }
+                if let receipt = facts[id]?.receipt { try writer.append(receipt) }
+            }
         }
         return writer.bytes
     }
@@ -33,39 +35,34 @@ enum ChainCoding {
     /// - Throws: `LedgerStorageError` if the bytes are damaged, or of a newer version.
     static func decode(_ bytes: [UInt8], _ key: ChainKey) throws -> ChainRecord {
         guard bytes.first == form else { throw FieldReader.damaged }
-        var reader = FieldReader(bytes.dropFirst())
-        var record = ChainRecord(key)
+        var (reader, record) = (FieldReader(bytes, from: 1), ChainRecord(key))
         let header: Header = try reader.fields()
         header.fill(&record)
         record.chain.predecessors = Set(try reader.texts())
         let revoked = try reader.texts()
         record.report?.revoked = Set(revoked)
-        record.ownerChanges = try reader.list { Timestamp(milliseconds: try $0.integer()) }
-        record.owners = try reader.list { reader in
+        record.ownerChanges = try reader.items().map { _ in Timestamp(milliseconds: try reader.integer()) }
+        record.owners = try reader.items().map { _ in
             let customer = Customer(number: try reader.integer(), bundleId: key.scope.bundleId)
             guard let reason = LinkReason(rawValue: try reader.text()) else { throw FieldReader.damaged }
             return ChainRecord.Owner(customer, reason)
         }
-        for statement in try reader.list({ try $0.fields(TransactionStatement.self) }) {
-            record.chain.merge(statement.of(key))
-        }
-        for statement in try reader.list({ try $0.fields(TransactionStatement.self) }) {
-            record.chain.mergeResidue(statement.of(key))
-        }
+        for _ in try reader.items() { record.chain.merge(try reader.statement(of: key)) }
+        for _ in try reader.items() { record.chain.mergeResidue(try reader.statement(of: key)) }
         return record
     }
 }
 
-extension TransactionStatement {
-    fileprivate func of(_ key: ChainKey) -> TransactionStatement {
-        var statement = self
+extension FieldReader {
+    fileprivate mutating func statement(of key: ChainKey) throws -> TransactionStatement {
+        var statement = try fields(TransactionStatement.self)
         statement.originalTransactionId = key.originalTransactionId
         return statement
     }
 }
 
 /// The fields of a record that are no lists.
-private struct Header: StoredFields {
+private struct Header: CodedFields {
     var erasedAt: Timestamp?
     var lastEventAt: Timestamp?
     var successor: String?
@@ -73,6 +70,7 @@ private struct Header: StoredFields {
     var report: Report?
 
     static let blank = Header()
+    static let layout = FieldLayout(Header.self)
 
     private init() {}
 

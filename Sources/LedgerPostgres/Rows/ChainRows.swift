@@ -92,10 +92,10 @@ extension CommitPlan {
         let (ids, oldIDs) = (record.chain.transactions, old?.chain.transactions ?? [:])
         let scope = PostgresValue.integer(scopes.scope(record.key.scope))
         let own = record.key.originalTransactionId
-        for id in ids.keys.sorted() where oldIDs[id] == nil && id != own {
+        for id in ids.keys.filter({ oldIDs[$0] == nil && $0 != own }).sorted() {
             add(Self.putTransaction, [.text(id), scope, .text(own)])
         }
-        for id in oldIDs.keys.sorted() where ids[id] == nil && id != own {
+        for id in oldIDs.keys.filter({ ids[$0] == nil && $0 != own }).sorted() {
             add(
                 "DELETE FROM transactions WHERE home = $1 AND scope = $2 AND chain = $3",
                 [.text(id), scope, .text(own)])

@@ -98,49 +98,62 @@ extension LedgerEvent {
 /// Gives the events in the outbox their numbers, by which they become readable.
 ///
 /// Only the holder of the counter's row gives numbers, until it commits. Therefore a number is visible only after all
-/// smaller ones, and no reader skips an event. A numbered event leaves the outbox in a transaction of its own. If that
-/// does not happen, the unique key numbers it no second time.
+/// smaller ones, and no reader skips an event. The unique key of events numbers none a second time.
+///
+/// An event leaves the outbox in the transaction that numbers it. On Citus the two tables may be on different nodes, and
+/// the next sequencer would see the counter's row free before it sees the outbox without the event. There the event
+/// leaves the outbox in a transaction of its own.
 enum EventSequencer {
     /// How many events are numbered in one transaction.
-    private static let batch: Int64 = 5000
+    private static let batch = 5000
 
-    /// The statement after the lock sees everything that was committed before. The order is that of the key, in which a
-    /// chain's events come in the order of its versions.
-    static let number = [PostgresStatement("SELECT last FROM counter WHERE id = 1 FOR UPDATE"), move]
+    /// The statement after it sees everything that was committed before.
+    static let lock = PostgresStatement("SELECT last FROM counter WHERE id = 1 FOR UPDATE")
 
     /// The same, but fails with a division by zero if another server is at it.
-    static let numberIfFree = [
+    static let lockIfFree = PostgresStatement(
+        """
+        SELECT 1 / count(*) FROM (SELECT 1 FROM counter WHERE id = 1 FOR UPDATE SKIP LOCKED) AS free
+        """)
+
+    /// Numbers the oldest events, in the order of the key, in which a chain's events come in the order of its versions.
+    static let move = numbering(
+        """
+        DELETE FROM outbox WHERE ctid = ANY (ARRAY(SELECT ctid FROM outbox ORDER BY \(EventColumns.keyList) LIMIT \(batch)))
+        RETURNING \(EventColumns.keyList), \(EventColumns.valueList)
+        """)
+
+    /// The same, but leaves them in the outbox, from which ``clear`` removes them.
+    static let copy = numbering(
+        """
+        SELECT \(EventColumns.keyList), \(EventColumns.valueList) FROM outbox ORDER BY \(EventColumns.keyList) LIMIT \(batch)
+        """)
+
+    private static func numbering(_ oldest: String) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT 1 / count(*) FROM (SELECT 1 FROM counter WHERE id = 1 FOR UPDATE SKIP LOCKED) AS free
-            """), move,
-    ]
-
-    private static let move = PostgresStatement(
-        """
-        WITH batch AS (
-            SELECT row_number() OVER (ORDER BY \(EventColumns.keyList)) AS number, \(EventColumns.keyList),
-                   \(EventColumns.valueList)
-            FROM (SELECT \(EventColumns.keyList), \(EventColumns.valueList) FROM outbox
-                  ORDER BY \(EventColumns.keyList) LIMIT $1) AS oldest),
-        added AS (
-            INSERT INTO events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
-            SELECT (SELECT last FROM counter WHERE id = 1) + number,
-                   (SELECT app FROM scopes WHERE scopes.id = batch.scope), \(EventColumns.keyList),
-                   \(EventColumns.valueList)
-            FROM batch ON CONFLICT (\(EventColumns.keyList)) DO NOTHING)
-        UPDATE counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
-        """, [.integer(batch)])
+            WITH oldest AS (\(oldest)),
+            batch AS (
+                SELECT row_number() OVER (ORDER BY \(EventColumns.keyList)) AS number, \(EventColumns.keyList),
+                       \(EventColumns.valueList)
+                FROM oldest),
+            added AS (
+                INSERT INTO events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
+                SELECT (SELECT last FROM counter WHERE id = 1) + number,
+                       (SELECT app FROM scopes WHERE scopes.id = batch.scope), \(EventColumns.keyList),
+                       \(EventColumns.valueList)
+                FROM batch ON CONFLICT (\(EventColumns.keyList)) DO NOTHING)
+            UPDATE counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
+            """)
+    }
 
     /// A scalar subquery looks each row up by the index of events, however many there are.
-    static let clear = [
-        PostgresStatement(
-            """
-            DELETE FROM outbox WHERE (
-                SELECT true FROM events
-                WHERE \(EventColumns.key.map { "events.\($0) = outbox.\($0)" }.joined(separator: " AND ")) LIMIT 1)
-            """)
-    ]
+    static let clear = PostgresStatement(
+        """
+        DELETE FROM outbox WHERE (
+            SELECT true FROM events
+            WHERE \(EventColumns.key.map { "events.\($0) = outbox.\($0)" }.joined(separator: " AND ")) LIMIT 1)
+        """)
 
     /// Whether events wait for their numbers.
     static let isNeeded = PostgresStatement("SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1) AS waiting")

@@ -20,73 +20,64 @@ enum FieldNumbers {
         "status", "publishedProductId", "until", "willRenew", "commitmentWillRenew", "isSubscription",
         "lastTransactionId", "lastExpiresDate", "isEntitling", "nextChange",
     ]
+}
 
-    /// - Throws: `LedgerStorageError` for a name that is not in the list.
-    static func number(_ name: StaticString) throws -> Int {
-        let number = name.withUTF8Buffer { bytes in
-            var place = FieldNumbers.place(of: bytes)
-            while slots[place].number != 0, !slots[place].name.elementsEqual(bytes) { place = (place + 1) & 0xff }
-            return slots[place].number
-        }
-        guard number != 0 else {
-            throw LedgerStorageError(.unavailable, "The field \(name) has no number in the binary form")
-        }
-        return number
+/// The numbers of a type's fields in the order in which the type lists them, found once. Finding a field's number by
+/// its name takes longer than reading or writing its value.
+struct FieldLayout: FieldCoder, Sendable {
+    /// A field's number, 0 if its name has none; before the fields of a group how many entries it has.
+    private(set) var entries: [Int] = []
+
+    private static let numbers = Dictionary(uniqueKeysWithValues: zip(FieldNumbers.names, 1...))
+
+    init<Fields: StoredFields>(_: Fields.Type) {
+        var blank = Fields.blank
+        // Never throws, since noting an entry does not.
+        try? blank.fields(&self)
     }
 
-    /// A hash table of the names' bytes. Names that are hashed as texts take longer than the rest of reading a chain.
-    private static let slots = {
-        var slots = [(name: [UInt8], number: Int)](repeating: ([], 0), count: 256)
-        for (name, number) in zip(names, 1...) {
-            var place = Array(name.utf8).withUnsafeBufferPointer { FieldNumbers.place(of: $0) }
-            while slots[place].number != 0 { place = (place + 1) & 0xff }
-            slots[place] = (Array(name.utf8), number)
-        }
-        return slots
-    }()
+    mutating func field(_ name: StaticString, _ value: inout some Storable) {
+        entries.append(Self.numbers["\(name)"] ?? 0)
+    }
 
-    private static func place(of bytes: UnsafeBufferPointer<UInt8>) -> Int {
-        Int(bytes.reduce(UInt32(0)) { $0 &* 31 &+ UInt32($1) } & 0xff)
+    mutating func group<Group: StoredFields>(_ group: inout Group?) {
+        let group = FieldLayout(Group.self).entries
+        entries += [group.count] + group
     }
 }
 
-/// Collects the numbers of a type's fields in their order.
-private struct NumberCollector: FieldCoder {
-    var numbers: [Int] = []
+/// A type that has a binary form.
+protocol CodedFields: StoredFields {
+    static var layout: FieldLayout { get }
+}
 
-    static func numbers<Fields: StoredFields>(_: Fields.Type) throws -> [Int] {
-        var (collector, blank) = (NumberCollector(), Fields.blank)
-        try blank.fields(&collector)
-        return collector.numbers
-    }
-
-    mutating func field(_ name: StaticString, _ value: inout some Storable) throws {
-        numbers.append(try FieldNumbers.number(name))
-    }
-
-    mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
-        var blank = Group.blank
-        try blank.fields(&self)
-    }
+extension TransactionStatement: CodedFields {
+    static let layout = FieldLayout(TransactionStatement.self)
 }
 
 // MARK: - Writing
 
 struct FieldWriter: FieldCoder {
     private(set) var bytes: [UInt8]
+    /// What is left of the layout.
+    private var entries: ArraySlice<Int> = []
 
     init(_ bytes: [UInt8]) {
         self.bytes = bytes
     }
 
-    mutating func append(_ fields: some StoredFields) throws {
+    /// - Throws: `LedgerStorageError` if a field has no number.
+    mutating func append<Fields: CodedFields>(_ fields: Fields) throws {
         var fields = fields
+        entries = Fields.layout.entries[...]
         try fields.fields(&self)
         bytes.append(0)
     }
 
     mutating func field(_ name: StaticString, _ value: inout some Storable) throws {
-        let number = try FieldNumbers.number(name)
+        guard let number = entries.popFirst(), number != 0 else {
+            throw LedgerStorageError(.unavailable, "The field \(name) has no number in the binary form")
+        }
         switch value.stored {
         case .null: break
         case .integer(let integer):
@@ -102,7 +93,10 @@ struct FieldWriter: FieldCoder {
         }
     }
 
-    mutating func group<Group: StoredFields>(_ group: inout Group?) throws { try group?.fields(&self) }
+    mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
+        let count = entries.popFirst() ?? 0
+        if group == nil { entries = entries.dropFirst(count) } else { try group?.fields(&self) }
+    }
 
     mutating func append(count: Int) { append(bits: UInt64(bitPattern: Int64(count))) }
 
@@ -131,48 +125,86 @@ struct FieldWriter: FieldCoder {
 
 // MARK: - Reading
 
-struct FieldReader {
-    private var bytes: ArraySlice<UInt8>
+struct FieldReader: FieldCoder {
+    private let bytes: [UInt8]
+    private var place: Int
+    /// What is left of the layout.
+    private var entries: ArraySlice<Int> = []
+    /// The place of each field's value, by number, and its type in the two lowest bits; 0 if it is absent.
+    private var values = [Int](repeating: 0, count: FieldNumbers.names.count + 1)
 
     static let damaged = LedgerStorageError(.damaged, "A chain of the ledger cannot be read")
 
-    init(_ bytes: ArraySlice<UInt8>) {
-        self.bytes = bytes
+    /// - Parameter start: The place of the first byte to read, not 0.
+    init(_ bytes: [UInt8], from start: Int) {
+        (self.bytes, place) = (bytes, start)
     }
 
-    mutating func fields<Fields: StoredFields>(_: Fields.Type = Fields.self) throws -> Fields {
-        var values = [StoredValue](repeating: .null, count: FieldNumbers.names.count + 1)
+    /// Finds all values, then reads each when its field asks for it, whatever order they were written in.
+    mutating func fields<Fields: CodedFields>(_: Fields.Type = Fields.self) throws -> Fields {
+        for number in values.indices { values[number] = 0 }
         while case let head = try count(), head != 0 {
-            let value = try value(head & 3)
             // A later version may have more fields.
-            if values.indices.contains(head >> 2) { values[head >> 2] = value }
+            if (1..<values.count).contains(head >> 2) { values[head >> 2] = place << 2 | head & 3 }
+            try skip(head & 3)
         }
-        var (found, fields) = (FoundFields(values: values), Fields.blank)
-        try fields.fields(&found)
+        let end = place
+        var fields = Fields.blank
+        entries = Fields.layout.entries[...]
+        try fields.fields(&self)
+        place = end
         return fields
     }
 
-    private mutating func value(_ type: Int) throws -> StoredValue {
+    mutating func field<Value: Storable>(_ name: StaticString, _ value: inout Value) throws {
+        let stored = try stored(entries.popFirst() ?? 0)
+        guard let found = Value(stored) else {
+            throw LedgerStorageError(.damaged, "A chain of the ledger cannot be read: its field \(name)")
+        }
+        value = found
+    }
+
+    /// A group is absent if its first field is.
+    mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
+        let count = entries.popFirst() ?? 0
+        guard let first = entries.first, values[first] != 0 else {
+            (entries, group) = (entries.dropFirst(count), nil)
+            return
+        }
+        var fields = Group.blank
+        try fields.fields(&self)
+        group = fields
+    }
+
+    private mutating func stored(_ number: Int) throws -> StoredValue {
+        let value = values[number]
+        guard value != 0 else { return .null }
+        place = value >> 2
+        switch value & 3 {
+        case 1: return .integer(try integer())
+        case 2: return .text(try text())
+        default: return .bytes(Array(bytes[try range()]))
+        }
+    }
+
+    private mutating func skip(_ type: Int) throws {
         switch type {
-        case 1: .integer(try integer())
-        case 2: .text(try text())
-        case 3: .bytes(Array(try bytes(try count())))
+        case 1: _ = try bits()
+        case 2, 3: _ = try range()
         default: throw Self.damaged
         }
     }
 
-    mutating func list<Item>(_ read: (inout FieldReader) throws -> Item) throws -> [Item] {
+    /// The number of items that follow. Each takes a byte at least.
+    mutating func items() throws -> Range<Int> {
         let count = try count()
-        // Each item takes a byte at least.
-        guard count <= bytes.count else { throw Self.damaged }
-        var items: [Item] = []
-        for _ in 0..<count { items.append(try read(&self)) }
-        return items
+        guard count <= bytes.count - place else { throw Self.damaged }
+        return 0..<count
     }
 
-    mutating func texts() throws -> [String] { try list { try $0.text() } }
+    mutating func texts() throws -> [String] { try items().map { _ in try text() } }
 
-    mutating func text() throws -> String { String(decoding: try bytes(try count()), as: UTF8.self) }
+    mutating func text() throws -> String { String(decoding: bytes[try range()], as: UTF8.self) }
 
     mutating func integer() throws -> Int64 {
         let bits = try bits()
@@ -184,40 +216,23 @@ struct FieldReader {
         return count
     }
 
-    private mutating func bytes(_ count: Int) throws -> ArraySlice<UInt8> {
-        guard count <= bytes.count else { throw Self.damaged }
-        defer { bytes = bytes.dropFirst(count) }
-        return bytes.prefix(count)
+    /// Passes over bytes that begin with their count.
+    private mutating func range() throws -> Range<Int> {
+        let count = try count()
+        guard count <= bytes.count - place else { throw Self.damaged }
+        defer { place += count }
+        return place..<(place + count)
     }
 
     private mutating func bits() throws -> UInt64 {
         var value: UInt64 = 0
         for shift in stride(from: UInt64(0), to: 70, by: 7) {
-            guard let byte = bytes.popFirst() else { break }
+            guard place < bytes.count else { break }
+            let byte = bytes[place]
+            place += 1
             value |= UInt64(byte & 0x7f) << shift
             if byte < 0x80 { return value }
         }
         throw Self.damaged
-    }
-}
-
-/// The fields that were read, by number.
-private struct FoundFields: FieldCoder {
-    let values: [StoredValue]
-
-    mutating func field<Value: Storable>(_ name: StaticString, _ value: inout Value) throws {
-        guard let found = Value(values[try FieldNumbers.number(name)]) else {
-            throw LedgerStorageError(.damaged, "A chain of the ledger cannot be read: its field \(name)")
-        }
-        value = found
-    }
-
-    mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
-        guard let first = try NumberCollector.numbers(Group.self).first, values[first] != .null else {
-            return group = nil
-        }
-        var fields = Group.blank
-        try fields.fields(&self)
-        group = fields
     }
 }

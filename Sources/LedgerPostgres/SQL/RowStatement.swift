@@ -19,10 +19,11 @@ struct RowStatement: Sendable {
     ) -> RowStatement {
         let start = "INSERT INTO \(table) (\(columns.map(\.name).joined(separator: ", ")))"
         let places = columns.indices.map { "$\($0 + 1)" }
-        let arrays = zip(places, columns).map { "\($0)::\($1.type.rawValue)[]" }
+        // In the list of columns, the arrays are read in step. `FROM unnest(…)` would copy all rows first.
+        let arrays = zip(places, columns).map { "unnest(\($0)::\($1.type.rawValue)[])" }
         return RowStatement(
             one: "\(start) VALUES (\(places.joined(separator: ", "))) \(conflict)",
-            many: "\(start) SELECT * FROM unnest(\(arrays.joined(separator: ", "))) \(conflict)", columns.map(\.type))
+            many: "\(start) SELECT \(arrays.joined(separator: ", ")) \(conflict)", columns.map(\.type))
     }
 
     func isSame(as other: RowStatement) -> Bool { one == other.one }
