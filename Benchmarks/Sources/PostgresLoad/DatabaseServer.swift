@@ -40,6 +40,8 @@ final class DatabaseServer {
             as=(runuser -u postgres --)
         fi
         cd "$1"
+        # A quarter of the machine's memory, as PostgreSQL's manual advises.
+        memory=$(awk '/^MemTotal/ { print int($2 / 4096) }' /proc/meminfo)MB
         finish() {
             cd /
             "${as[@]}" "$bin/pg_ctl" -D "$1/data" -m immediate stop >/dev/null 2>&1 || true
@@ -49,7 +51,8 @@ final class DatabaseServer {
         "${as[@]}" "$bin/initdb" -D data -A trust -U postgres -E UTF8 --locale=C >initdb.log
         "${as[@]}" "$bin/pg_ctl" -D data -l "$1/data/log" -w -t 120 \
             -o "-c listen_addresses= -c unix_socket_directories=$socket -c max_connections=200 \
-                -c shared_buffers=1GB -c max_wal_size=8GB -c checkpoint_timeout=30min" start >/dev/null </dev/null
+                -c shared_buffers=$memory -c min_wal_size=8GB -c max_wal_size=32GB \
+                -c checkpoint_timeout=30min" start >/dev/null </dev/null
         echo "$socket $bin"
         exec >/dev/null
         cat
@@ -60,6 +63,15 @@ final class DatabaseServer {
     /// - Parameter folder: That of another socket, which leads to the same server.
     func address(_ database: String, folder: String? = nil) -> String {
         "host=\(folder ?? self.folder) user=postgres dbname=\(database)"
+    }
+
+    /// Uses all of the server's memory once, and as much of its log, as a server has that did not just start: pages that
+    /// the system must find first, and files that it must make, would be part of what is measured.
+    func warmUp() throws {
+        try psql("postgres", "CREATE TABLE warm (content text); ALTER TABLE warm ALTER content SET STORAGE PLAIN")
+        let pages = try psql("postgres", "SELECT setting FROM pg_settings WHERE name = 'shared_buffers'")
+        try psql("postgres", "INSERT INTO warm SELECT repeat('x', 8000) FROM generate_series(1, \(pages))")
+        try psql("postgres", "DROP TABLE warm; CHECKPOINT")
     }
 
     /// Runs SQL with PostgreSQL's own client.

@@ -15,17 +15,20 @@ enum Work {
         let transaction: String
 
         init(_ database: FilledDatabase, using random: inout some RandomNumberGenerator) {
-            chain = FilledDatabase.chain(Int.random(in: 0..<database.customers, using: &random))
-            transaction = "\(UInt64.random(in: 5_000_000_000_000...9_000_000_000_000, using: &random))"
+            let chain = FilledDatabase.chain(Int.random(in: 0..<database.customers, using: &random))
+            let transaction = "\(UInt64.random(in: 5_000_000_000_000...9_000_000_000_000, using: &random))"
             // Each intake is a little later than the one before, as in reality.
             let time = Timestamp(
                 milliseconds: FilledDatabase.now.milliseconds + Self.last.add(1, ordering: .relaxed).newValue)
             documents = (0..<3).map { _ in
-                let bytes = (0..<1100 / 8).flatMap { _ in
-                    withUnsafeBytes(of: UInt64.random(in: .min ... .max, using: &random), Array.init)
+                // Nothing compresses a document of this length.
+                let word = withUnsafeBytes(of: UInt64.random(in: .min ... .max, using: &random), Array.init)
+                let bytes = Array(repeatElement(word, count: 1100 / 8).joined())
+                return Evidence(.transaction, bytes, FilledDatabase.scope, time) { name in
+                    ([FilledDatabase.statement(transaction, of: chain, FilledDatabase.periods, by: name)], [])
                 }
-                return Evidence(.transaction, bytes, FilledDatabase.scope, time) { _ in ([], []) }
             }
+            (self.chain, self.transaction) = (chain, transaction)
         }
 
         private static let last = Atomic(Int64(0))
