@@ -48,8 +48,24 @@ extension Composition {
         return try isReadOnly ? storageForReading() : storage()
     }
 
+    /// Opens the ledger for a copy, so that no server uses its file meanwhile.
+    func storageForCopying() async throws -> any ClosableStorage {
+        if case .postgresql(let uri) = configuration.database { return try await database(uri, upgrades: false) }
+        let path = try existingLedger()
+        return try opening(path) {
+            try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false, isServed: true)
+        }
+    }
+
+    /// The same for the ledger in another place.
+    func with(_ database: LedgerLocation) -> Composition {
+        var configuration = configuration
+        configuration.database = database
+        return Composition(configuration)
+    }
+
     /// Opens an existing ledger of this version, in a file.
-    func storage() throws -> SQLiteLedgerStorage {
+    private func storage() throws -> SQLiteLedgerStorage {
         let path = try existingLedger()
         return try opening(path) { try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false) }
     }
@@ -57,7 +73,7 @@ extension Composition {
     /// Opens the ledger for reading, without any change to its file.
     ///
     /// - Throws: Exit status 1 if the ledger cannot be opened.
-    func storageForReading() throws -> SQLiteLedgerStorage {
+    private func storageForReading() throws -> SQLiteLedgerStorage {
         let path = try existingLedger()
         return try opening(path) { try SQLiteLedgerStorage(reading: path) }
     }
@@ -83,8 +99,8 @@ extension Composition {
         case .postgresql:
             throw ValidationError(
                 """
-                This command is for a ledger in a file: pass --database sqlite:PATH. A database is backed up with \
-                pg_dump or pg_basebackup, see docs/postgresql.md.
+                A database is backed up with PostgreSQL's own pg_dump or pg_basebackup, see docs/postgresql.md. \
+                quittance copy --to sqlite:PATH makes a file of it.
                 """)
         case nil:
             throw ValidationError("Which ledger? Pass --database sqlite:PATH, or add database to the configuration.")

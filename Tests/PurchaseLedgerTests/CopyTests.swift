@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
+import HostileVectors
 import PurchaseLedger
 import PurchaseLedgerTesting
 import Synchronization
@@ -208,6 +209,21 @@ import Testing
         #expect(error?.message.hasPrefix("The document ") == true, "\(error?.message ?? "")")
         let copied = try await LedgerContent(of: target).documents
         #expect(copied.allSatisfy { $0.kind != kind })
+    }
+
+    @Test(arguments: ReceiptWrapping.all(unsignedBytes: 1000).map(\.name))
+    func `a receipt that an earlier version stored in its wrapping is copied byte for byte`(name: String) async throws {
+        let wrapping = try #require(ReceiptWrapping.all(unsignedBytes: 1000).first { $0.name == name })
+        let receipt = try store.sign(TestStore.receipt([TestStore.purchase()], created: 1))
+        let verified = try await store.verifier().verify(receipt: receipt, at: TestStore.day(1))
+        let evidence = try #require(Evidence(verified))
+        let whole = Evidence(.receipt, try wrapping(receipt), evidence.scope, verified.signedDate) { _ in
+            (evidence.statements, evidence.renewals)
+        }
+        let old = MemoryLedgerStorage()
+        _ = try await Ledger(storage: old).record([whole], at: TestStore.day(1))
+        _ = try await copy(old, to: target)
+        #expect(try await LedgerContent(of: target).documents.map(\.document) == [whole.document])
     }
 
     @Test func `a document of another App Store stops the copy`() async throws {

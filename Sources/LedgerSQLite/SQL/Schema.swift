@@ -105,7 +105,8 @@ extension Schema {
         """
 
     /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. In an earlier
-    /// version all apps shared one sequence. `sharedSequence` is its last number, which a cursor of any app may have.
+    /// version all apps shared one sequence, as they do in PostgreSQL, from where a ledger may be copied.
+    /// `sharedSequence` is its last number, which a cursor of any app may have.
     private static let apps = """
         CREATE TABLE apps (
             id INTEGER PRIMARY KEY,

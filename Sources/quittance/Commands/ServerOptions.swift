@@ -21,14 +21,7 @@ struct ServerOptions: ParsableArguments {
             database for any number of servers. Behind a pooler without prepared statements, such as PgBouncer before \
             1.21, with ?prepared_statements=false.
             """,
-        completion: .file(),
-        transform: { text in
-            guard let location = LedgerLocation(text) else {
-                throw ValidationError(
-                    "--database takes sqlite:PATH, such as sqlite:quittance.sqlite, or postgresql://….")
-            }
-            return location
-        })
+        completion: .file(), transform: { try location($0, "--database") })
     var database: LedgerLocation?
 
     @Option(
@@ -36,6 +29,14 @@ struct ServerOptions: ParsableArguments {
         help: "A root certificate (PEM or DER) to trust instead of Apple's, for tests. May be repeated.",
         completion: .file())
     var roots: [String] = []
+
+    /// Parses where a ledger is.
+    static func location(_ text: String, _ option: String) throws -> LedgerLocation {
+        guard let location = LedgerLocation(text) else {
+            throw ValidationError("\(option) takes sqlite:PATH, such as sqlite:quittance.sqlite, or postgresql://….")
+        }
+        return location
+    }
 
     /// The configuration of the file and the environment, overridden by these options.
     func configuration() throws -> ServerConfiguration {
