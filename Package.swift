@@ -268,7 +268,7 @@ let package = Package(
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "DocumentPacking", "LedgerPostgres",
                 "LedgerSQLite", "LedgerSimulation", "PurchaseLedger", "PurchaseLedgerTesting", "TestData",
-                "TestPostgres", "TestWorld",
+                "TestPostgres", "TestWorld", .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .testTarget(

@@ -8,7 +8,8 @@ import Testing
 
 /// Tests that servers of two versions go on while one of them changes the tables.
 @Suite(.needsPostgres) struct MigrationTests {
-    private static func migrate(_ database: TestDatabase, by count: Int) async throws {
+    /// Makes the tables of an earlier version.
+    static func migrate(_ database: TestDatabase, by count: Int) async throws {
         var settings = PostgresSettings(database.server.address(database.name))
         settings.connections = 1
         var migrator = Migrator(pool: try ConnectionPool(settings, clock: ContinuousClock()))

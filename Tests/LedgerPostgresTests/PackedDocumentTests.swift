@@ -164,16 +164,20 @@ extension PackedDocumentTests {
         async throws
     {
         let database = try TestPostgres.database()
-        try await Self.store([Self.notification(1)], in: database.storage())
         // As the first version left it: no pieces, and a document in plain form.
-        try database.psql("DROP TABLE pieces, forms; UPDATE schema_version SET version = 1")
+        try await MigrationTests.migrate(database, by: 1)
+        try database.psql(
+            """
+            INSERT INTO documents (signed_date, digest, home, scope, kind, received_at, content)
+            VALUES (1, '\\x01', '', 1, 'transaction', 1, '\\x00')
+            """)
         let upgraded = try await database.storage()
         try await Self.store([Self.notification(2)], in: upgraded)
-        #expect(try database.psql("SELECT count(*) FROM documents WHERE get_byte(content, 0) = 0") == "3")
+        #expect(try database.psql("SELECT count(*) FROM documents WHERE get_byte(content, 0) = 0") == "4")
         try database.psql("UPDATE forms SET documents = 1")
         let packing = try await database.storage()
         try await Self.store([Self.notification(3)], in: packing)
-        #expect(try database.psql("SELECT count(*) FROM documents WHERE get_byte(content, 0) = 0") == "3")
+        #expect(try database.psql("SELECT count(*) FROM documents WHERE get_byte(content, 0) = 0") == "4")
         let names = [2, 3].map { Self.notification($0).provenance }
         #expect(try await upgraded.load(LedgerQuery { $0.documents = Set(names) }).documents.count == 2)
     }

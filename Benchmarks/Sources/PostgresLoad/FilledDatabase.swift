@@ -91,12 +91,14 @@ struct FilledDatabase: Sendable {
         }
         let chain = "(3000000000000 + n)::text"
         return """
-            INSERT INTO chains (home, scope, version, next_change, state)
-                SELECT \(chain), scope, 1, next_change, overlay(state PLACING \(bytes) FROM \(offset))
+            INSERT INTO chains (home, scope, version, next_change, owner, state)
+                SELECT \(chain), scope, 1, next_change, \(first) + n, overlay(state PLACING \(bytes) FROM \(offset))
                 FROM chains, generate_series(1, \(customers - 1)) AS n;
-            INSERT INTO transactions (home, scope, chain)
-                SELECT (4000000000000 + n::bigint * 10 + period)::text, scope, \(chain)
-                FROM chains, generate_series(1, \(customers - 1)) AS n, generate_series(1, \(Self.periods - 1)) AS period
+            INSERT INTO transactions (home, scope, chain, product_id, type, purchase_date, expires_date, quantity, is_upgraded)
+                SELECT CASE WHEN period = 0 THEN \(chain) ELSE (4000000000000 + n::bigint * 10 + period)::text END, scope,
+                       \(chain), product_id, type, purchase_date, expires_date, quantity, is_upgraded
+                FROM transactions, generate_series(1, \(customers - 1)) AS n,
+                     generate_series(0, \(Self.periods - 1)) AS period
                 WHERE home = '\(Self.chain(0).originalTransactionId)';
             INSERT INTO customers (home, app, version, number, is_established, ids, chains)
                 SELECT 'customer-' || n, app, 1, \(first) + n, is_established, ARRAY['customer-' || n],

@@ -42,16 +42,27 @@ extension CommitPlan {
     /// planned, and always fail.
     private static let put = RowStatement.insert(
         into: "chains AS c",
-        [("home", .text), ("scope", .integer), ("version", .integer), ("next_change", .integer), ("state", .bytes)],
+        [
+            ("home", .text), ("scope", .integer), ("version", .integer), ("next_change", .integer), ("owner", .integer),
+            ("state", .bytes),
+        ],
         """
         ON CONFLICT (home, scope) DO UPDATE SET
             version = CASE WHEN c.version = excluded.version - 1 THEN excluded.version
                 ELSE 1 / (c.version - c.version) END,
-            next_change = excluded.next_change, state = excluded.state
+            next_change = excluded.next_change, owner = excluded.owner, state = excluded.state
         """)
 
-    private static let putTransaction = RowStatement.insert(
-        into: "transactions", [("home", .text), ("scope", .integer), ("chain", .text)], "ON CONFLICT DO NOTHING")
+    /// Finds the chain of a transaction, and shows the transaction to people.
+    private static let putTransaction = {
+        let names = Schema.periodColumns.map(\.name)
+        return RowStatement.insert(
+            into: "transactions", [("home", .text), ("scope", .integer), ("chain", .text)] + Schema.periodColumns,
+            """
+            ON CONFLICT (home, scope, chain) DO UPDATE SET
+                \(names.map { "\($0) = excluded.\($0)" }.joined(separator: ", "))
+            """)
+    }()
 
     private static let check = """
         SELECT CASE WHEN version = $3::bigint THEN 0 ELSE $3::bigint / (version - version) END
@@ -75,8 +86,9 @@ extension CommitPlan {
             )
             if written.contains(key) {
                 let new = records[key] ?? old?.record ?? ChainRecord(key)
-                let due = (new.report?.nextChange).parameter
-                add(Self.put, name + [.integer((old?.version ?? 0) + 1), due, .bytes(try ChainCoding.encode(new))])
+                let (due, owner) = ((new.report?.nextChange).parameter, (new.owners.first?.customer.number).parameter)
+                let state = PostgresValue.bytes(try ChainCoding.encode(new))
+                add(Self.put, name + [.integer((old?.version ?? 0) + 1), due, owner, state])
             } else if let old {
                 add(Self.check, name + [.integer(old.version)])
             } else {
@@ -89,17 +101,41 @@ extension CommitPlan {
     }
 
     private mutating func putTransactions(of record: ChainRecord, _ old: ChainRecord?) {
-        let (ids, oldIDs) = (record.chain.transactions, old?.chain.transactions ?? [:])
-        let scope = PostgresValue.integer(scopes.scope(record.key.scope))
-        let own = record.key.originalTransactionId
-        for id in ids.keys.filter({ oldIDs[$0] == nil && $0 != own }).sorted() {
-            add(Self.putTransaction, [.text(id), scope, .text(own)])
+        let (new, old) = (record.chain, old?.chain ?? Chain(record.key))
+        let (scope, chain) = (scopes.scope(record.key.scope), record.key.originalTransactionId)
+        for id in new.changes(since: old).sorted() {
+            guard let statement = new.transactions[id].flatMap(new.current) else { continue }
+            add(Self.putTransaction, [.text(id), .integer(scope), .text(chain)] + statement.periodValues)
         }
-        for id in oldIDs.keys.filter({ ids[$0] == nil && $0 != own }).sorted() {
+        for id in old.transactions.keys.filter({ new.transactions[$0] == nil }).sorted() {
             add(
                 "DELETE FROM transactions WHERE home = $1 AND scope = $2 AND chain = $3",
-                [.text(id), scope, .text(own)])
+                [.text(id), .integer(scope), .text(chain)])
         }
+    }
+}
+
+extension Chain {
+    /// The transactions that are new, or of which there is a newer statement.
+    fileprivate func changes(since old: Chain) -> [String] {
+        guard residue == old.residue else { return Array(transactions.keys) }
+        let (facts, oldFacts) = (transactions.values, old.transactions.values)
+        return transactions.indices.filter { place in
+            guard let oldPlace = old.transactions.index(forKey: transactions.keys[place]) else { return true }
+            return facts[place].signed?.provenance != oldFacts[oldPlace].signed?.provenance
+                || facts[place].receipt?.provenance != oldFacts[oldPlace].receipt?.provenance
+        }.map { transactions.keys[$0] }
+    }
+}
+
+extension TransactionStatement {
+    /// The values of ``Schema/periodColumns``.
+    fileprivate var periodValues: [PostgresValue] {
+        [
+            .text(productId), type.parameter, purchaseDate.parameter, expiresDate.parameter, quantity.parameter,
+            offerType.parameter, isUpgraded.parameter, (revocation?.date).parameter, price.parameter,
+            currency.parameter,
+        ]
     }
 }
 

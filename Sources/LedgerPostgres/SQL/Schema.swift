@@ -3,14 +3,13 @@
 /// The tables of a ledger, made by numbered migrations.
 ///
 /// A migration is never changed, and within a release servers of the version before keep running: it adds, and takes
-/// away only what their statements do not need. Rows of
-/// most tables have a `home`, by which they can be distributed: what is decided about together has the same one. All
-/// texts are compared byte for byte. All integers are `bigint`, see ``PostgresValue``; times are milliseconds since
-/// 1970.
+/// away only what their statements do not need. Rows of most tables have a `home`, by which they can be distributed:
+/// what is decided about together has the same one. All texts are compared byte for byte. All integers are `bigint`, see
+/// ``PostgresValue``; times are milliseconds since 1970.
 enum Schema {
     /// The statements of each migration.
     static let migrations: [[String]] = [
-        apps + chains + documents + customers + events + others, pieces, eventsOfEachApp,
+        apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
     ]
 
     /// Apps and scopes are never deleted, so that servers keep their numbers.
@@ -145,6 +144,31 @@ enum Schema {
         after_will_renew bigint,
         after_commitment_will_renew bigint
         """
+
+    /// What people read with `psql`, since `chains.state` is binary: the row of each transaction has the columns of the
+    /// view. The row is written when the chain gets the transaction anyway, so this costs no row more for a renewal.
+    /// Rows that the version before wrote have no product, and are not in the view.
+    private static let periods = [
+        "ALTER TABLE chains ADD owner bigint",
+        "ALTER TABLE transactions \(periodColumns.map { "ADD \($0.name) \($0.type.rawValue)" }.joined(separator: ", "))",
+        """
+        CREATE VIEW periods AS
+        SELECT (SELECT ids[1] FROM customers WHERE customers.number = chains.owner LIMIT 1) AS customer, bundle_id,
+               environment, chain AS original_transaction_id, transactions.home AS transaction_id,
+               \(periodColumns.map(\.name).joined(separator: ", "))
+        FROM transactions
+        JOIN chains ON chains.home = transactions.chain AND chains.scope = transactions.scope
+        JOIN scopes ON scopes.id = transactions.scope JOIN apps ON apps.id = scopes.app
+        WHERE product_id IS NOT NULL
+        """,
+    ]
+
+    /// The columns of a transaction that only people read.
+    static let periodColumns: [(name: String, type: ColumnType)] = [
+        ("product_id", .text), ("type", .text), ("purchase_date", .integer), ("expires_date", .integer),
+        ("quantity", .integer), ("offer_type", .integer), ("is_upgraded", .integer), ("revocation_date", .integer),
+        ("price", .integer), ("currency", .text),
+    ]
 
     /// A commit puts its events into the outbox. They become readable when they are numbered, see ``EventSequencer``.
     private static let events = [
