@@ -46,8 +46,9 @@ struct LoadPlan {
         add(PostgresStatement(sql, parameters), read)
     }
 
-    /// Adds a statement about one or several keys. They are in a subquery, so that the planner does not see how many there
-    /// are: for fewer than its estimate it would plan the statement anew each time, which takes longer than to run it.
+    /// Adds a statement about one or several keys. They are in a subquery, so that the planner does not see how many
+    /// there are: for fewer than its estimate it would plan the statement anew each time, which takes longer than to
+    /// run it.
     ///
     /// - Parameters:
     ///   - sql: The text up to the column with the keys.

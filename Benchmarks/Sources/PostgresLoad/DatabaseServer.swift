@@ -65,8 +65,8 @@ final class DatabaseServer {
         "host=\(folder ?? self.folder) user=postgres dbname=\(database)"
     }
 
-    /// Uses all of the server's memory once, and as much of its log, as a server has that did not just start: pages that
-    /// the system must find first, and files that it must make, would be part of what is measured.
+    /// Uses all of the server's memory once, and as much of its log, as a server has that did not just start. Otherwise
+    /// pages that the system must find first, and files that it must make, would be part of what is measured.
     func warmUp() throws {
         try psql("postgres", "CREATE TABLE warm (content text); ALTER TABLE warm ALTER content SET STORAGE PLAIN")
         let pages = try psql("postgres", "SELECT setting FROM pg_settings WHERE name = 'shared_buffers'")

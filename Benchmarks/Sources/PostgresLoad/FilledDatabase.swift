@@ -57,9 +57,9 @@ struct FilledDatabase: Sendable {
         for statement in Self.settling { try server.psql(name, statement) }
     }
 
-    /// Brings the database into the state in which it spends most of its time. Statistics are there, except of tables that
-    /// are still empty, since their plans would suit nothing else. Each page has changed since the last checkpoint: the
-    /// first change after one writes all of it to the log.
+    /// Brings the database into the state in which it spends most of its time. Statistics are there, except of tables
+    /// that are still empty, since their plans would suit nothing else. Each page has changed since the last checkpoint:
+    /// the first change after one writes all of it to the log.
     private static let settling = [
         "VACUUM ANALYZE chains, transactions, customers", "CHECKPOINT",
         """
@@ -78,6 +78,8 @@ struct FilledDatabase: Sendable {
         }
     }
 
+    private static let columns = "product_id, type, purchase_date, expires_date, quantity, is_upgraded"
+
     /// The statements that copy the first customer's rows.
     private func copies(_ server: DatabaseServer) throws -> String {
         let first = Int(try server.psql(name, "SELECT number FROM customers")) ?? 0
@@ -94,9 +96,9 @@ struct FilledDatabase: Sendable {
             INSERT INTO chains (home, scope, version, next_change, owner, state)
                 SELECT \(chain), scope, 1, next_change, \(first) + n, overlay(state PLACING \(bytes) FROM \(offset))
                 FROM chains, generate_series(1, \(customers - 1)) AS n;
-            INSERT INTO transactions (home, scope, chain, product_id, type, purchase_date, expires_date, quantity, is_upgraded)
-                SELECT CASE WHEN period = 0 THEN \(chain) ELSE (4000000000000 + n::bigint * 10 + period)::text END, scope,
-                       \(chain), product_id, type, purchase_date, expires_date, quantity, is_upgraded
+            INSERT INTO transactions (home, scope, chain, \(Self.columns))
+                SELECT CASE WHEN period = 0 THEN \(chain) ELSE (4000000000000 + n::bigint * 10 + period)::text END,
+                       scope, \(chain), \(Self.columns)
                 FROM transactions, generate_series(1, \(customers - 1)) AS n,
                      generate_series(0, \(Self.periods - 1)) AS period
                 WHERE home = '\(Self.chain(0).originalTransactionId)';

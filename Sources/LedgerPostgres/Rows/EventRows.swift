@@ -100,8 +100,8 @@ extension LedgerEvent {
 /// Only the holder of the counter's row gives numbers, until it commits. Therefore a number is visible only after all
 /// smaller ones, and no reader skips an event. The unique key of events numbers none a second time.
 ///
-/// An event leaves the outbox in the transaction that numbers it. On Citus the two tables may be on different nodes, and
-/// the next sequencer would see the counter's row free before it sees the outbox without the event. There the event
+/// An event leaves the outbox in the transaction that numbers it. On Citus the two tables may be on different nodes,
+/// and the next sequencer would see the counter's row free before it sees the outbox without the event. There the event
 /// leaves the outbox in a transaction of its own.
 enum EventSequencer {
     /// How many events are numbered in one transaction.
@@ -119,14 +119,16 @@ enum EventSequencer {
     /// Numbers the oldest events, in the order of the key, in which a chain's events come in the order of its versions.
     static let move = numbering(
         """
-        DELETE FROM outbox WHERE ctid = ANY (ARRAY(SELECT ctid FROM outbox ORDER BY \(EventColumns.keyList) LIMIT \(batch)))
+        DELETE FROM outbox
+        WHERE ctid = ANY (ARRAY(SELECT ctid FROM outbox ORDER BY \(EventColumns.keyList) LIMIT \(batch)))
         RETURNING \(EventColumns.keyList), \(EventColumns.valueList)
         """)
 
     /// The same, but leaves them in the outbox, from which ``clear`` removes them.
     static let copy = numbering(
         """
-        SELECT \(EventColumns.keyList), \(EventColumns.valueList) FROM outbox ORDER BY \(EventColumns.keyList) LIMIT \(batch)
+        SELECT \(EventColumns.keyList), \(EventColumns.valueList) FROM outbox
+        ORDER BY \(EventColumns.keyList) LIMIT \(batch)
         """)
 
     private static func numbering(_ oldest: String) -> PostgresStatement {

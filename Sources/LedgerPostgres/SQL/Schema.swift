@@ -4,8 +4,8 @@
 ///
 /// A migration is never changed, and within a release servers of the version before keep running: it adds, and takes
 /// away only what their statements do not need. Rows of most tables have a `home`, by which they can be distributed:
-/// what is decided about together has the same one. All texts are compared byte for byte. All integers are `bigint`, see
-/// ``PostgresValue``; times are milliseconds since 1970.
+/// what is decided about together has the same one. All texts are compared byte for byte. All integers are `bigint`,
+/// see ``PostgresValue``; times are milliseconds since 1970.
 enum Schema {
     /// The statements of each migration.
     static let migrations: [[String]] = [
@@ -150,7 +150,7 @@ enum Schema {
     /// Rows that the version before wrote have no product, and are not in the view.
     private static let periods = [
         "ALTER TABLE chains ADD owner bigint",
-        "ALTER TABLE transactions \(periodColumns.map { "ADD \($0.name) \($0.type.rawValue)" }.joined(separator: ", "))",
+        "ALTER TABLE transactions \(addedColumns)",
         """
         CREATE VIEW periods AS
         SELECT (SELECT ids[1] FROM customers WHERE customers.number = chains.owner LIMIT 1) AS customer, bundle_id,
@@ -162,6 +162,9 @@ enum Schema {
         WHERE product_id IS NOT NULL
         """,
     ]
+
+    private static let addedColumns = periodColumns.map { "ADD \($0.name) \($0.type.rawValue)" }
+        .joined(separator: ", ")
 
     /// The columns of a transaction that only people read.
     static let periodColumns: [(name: String, type: ColumnType)] = [
