@@ -143,7 +143,11 @@ extension PackedDocumentTests {
         let database = try TestPostgres.database()
         try await Self.store([Self.notification(1)], in: database.storage())
         // As the first version left it: no pieces, and a document in plain form.
-        try database.psql("DROP TABLE pieces, forms; UPDATE schema_version SET version = 1")
+        try database.psql(
+            """
+            DROP TABLE pieces, forms; ALTER TABLE events DROP CONSTRAINT events_pkey, ADD PRIMARY KEY (sequence);
+            CREATE INDEX events_by_app ON events (app, sequence); UPDATE schema_version SET version = 1
+            """)
         let upgraded = try await database.storage()
         try await Self.store([Self.notification(2)], in: upgraded)
         #expect(try database.psql("SELECT count(*) FROM documents WHERE get_byte(content, 0) = 0") == "3")
