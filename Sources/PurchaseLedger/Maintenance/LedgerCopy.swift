@@ -130,7 +130,7 @@ private struct CopyWriter {
             return
         case .documents(let documents):
             let references = documents.map { DocumentReference($0.name, about: []) }
-            changes.documents = try await self.documents(references, among: Set(documents.map(\.name)))
+            changes.documents = try await self.documents(references, among: Set(documents.map(\.name))).inOrder
         case .jobs(let jobs): changes.jobs = jobs
         case .apiKeys(let keys): changes.apiKeys = keys
         case .catalogues(let catalogues): changes.catalogues = catalogues
@@ -155,7 +155,7 @@ private struct CopyWriter {
             }
             changes.documents += try await documents(references, among: Set(chain.evidence.map(\.name)))
         }
-        changes.documents.sort { $0.place < $1.place }
+        changes.documents = changes.documents.inOrder
         try await commit(changes)
     }
 
@@ -226,10 +226,25 @@ extension [LedgerWalk.Chain] {
     }
 }
 
+extension [NewDocument] {
+    /// The tokens in a notification come directly before it, so that a storage does not store them twice.
+    fileprivate var inOrder: [NewDocument] {
+        let known = Dictionary(map { ($0.evidence.provenance, $0) }) { first, _ in first }
+        var (ordered, placed) = ([NewDocument](), Set<Provenance>())
+        for document in sorted(by: { $0.place < $1.place }) {
+            for evidence in document.evidence.parts + [document.evidence] {
+                guard placed.insert(evidence.provenance).inserted else { continue }
+                if let document = known[evidence.provenance] { ordered.append(document) }
+            }
+        }
+        return ordered
+    }
+}
+
 extension NewDocument {
-    /// Documents are stored in the order of their arrival, and those in a notification before it.
+    /// Notifications first, which take their tokens with them; otherwise the order of arrival.
     fileprivate var place: (Int, Timestamp, Provenance) {
-        (evidence.parts.isEmpty ? 0 : 1, receivedAt, evidence.provenance)
+        (evidence.parts.isEmpty ? 1 : 0, receivedAt, evidence.provenance)
     }
 }
 
