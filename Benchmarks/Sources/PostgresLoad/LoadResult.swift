@@ -70,7 +70,7 @@ struct LoadResult {
             rate("intakes of two servers, \(LoadPlan.few) at a time each", .twoServers),
             multiple("… relative to one server", .twoServers, .oneServer, atLeast: 1.5),
             size("a chain of five periods", ["before chains"], customers),
-            size("… its transactions' ids", ["before transactions"], customers),
+            size("… its five transactions", ["before transactions"], customers),
             size("a customer", ["before customers"], customers),
             size("three documents", ["documents"], all),
             size("an event, numbered or not", ["events", "outbox"], all),
