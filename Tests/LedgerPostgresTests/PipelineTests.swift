@@ -60,6 +60,21 @@ import Testing
         #expect(try database.psql("SELECT count(*) FROM t") == "2")
     }
 
+    /// A statement outside a block is answered first and committed then.
+    @Test(arguments: [true, false]) func `a statement whose commit fails has failed`(named: Bool) throws {
+        let database = try TestPostgres.database()
+        try database.psql("CREATE TABLE t (a bigint UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+        let connection = try Self.connection(database, named: named)
+        let requests = ([1, 1, 2] as [Int64]).map {
+            PostgresRequest.transaction([PostgresStatement("INSERT INTO t (a) VALUES ($1)", [.integer($0)])])
+        }
+        let states = connection.run(requests, deadline: Self.soon).map { result in
+            if case .failure(.refused(let state, _)) = result { state } else { "" }
+        }
+        #expect(states == ["", "23505", ""])
+        #expect(try database.psql("SELECT count(*) FROM t") == "2")
+    }
+
     @Test func `requests after a transaction that failed do not run`() throws {
         let database = try TestPostgres.database()
         try database.psql("CREATE TABLE t (a bigint PRIMARY KEY)")

@@ -24,12 +24,14 @@ import Testing
         let storage = try await database.storage()
         try await TroubleTests.add(1, to: 1, through: storage)
         try server.requireStandby()
-        for number in [2, 2, 1] {
+        // Number 0 stands for a write of one statement, which has no block around it.
+        for number in [2, 2, 1, 0] {
             let call = Call()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     defer { call.isOver.withLock { $0 = true } }
                     await #expect(throws: LedgerStorageError.self, "document \(number)") {
+                        guard number > 0 else { return try await storage.proveWritable() }
                         try await TroubleTests.add(number, to: 1, through: storage)
                     }
                 }

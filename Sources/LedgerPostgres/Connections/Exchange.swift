@@ -8,7 +8,9 @@ struct Exchange {
         /// A statement of a request.
         case statement(Int, String, commits: Bool)
         case rollback
-        case sync
+        /// The end of a request, and of its transaction if it has one statement: a statement outside a block is
+        /// answered before it is committed.
+        case sync(Int?)
     }
 
     var expected: [Expected] = []
@@ -37,12 +39,16 @@ struct Exchange {
         return true
     }
 
-    mutating func endRequest() {
+    /// - Parameter warning: What the database said when it ended the transaction of a single statement, if libpq did
+    ///   not read it together with the answer to the statement.
+    mutating func endRequest(_ warning: String?) {
         isBetween = false
         // Statements that libpq reported no result for were not run.
         while let current {
             place += 1
-            if case .sync = current { return }
+            guard case .sync(let number) = current else { continue }
+            if let number, let warning { failures[number] = failures[number] ?? .unconfirmed(warning) }
+            return
         }
     }
 
@@ -60,15 +66,16 @@ struct Exchange {
         isBetween = false
         switch current {
         case .statement(let number, let sql, _): failures[number] = failures[number] ?? unprepared[sql] ?? failure
+        case .sync(let number?): failures[number] = failures[number] ?? failure
         case .prepared(let sql): unprepared[sql] = failure
         case .rollback, .sync, nil: break
         }
     }
 
-    /// Fails the requests that have no complete answer yet.
+    /// Fails the requests that have no complete answer yet. One whose end has not arrived may not be committed.
     mutating func fail(_ failure: PostgresFailure) {
         var open = Set(failures.indices.filter { rows[$0].isEmpty })
-        for case .statement(let number, _, _) in expected.dropFirst(place) { open.insert(number) }
+        for case .sync(let number?) in expected.dropFirst(place) { open.insert(number) }
         for number in open { failures[number] = failures[number] ?? failure }
     }
 

@@ -123,7 +123,7 @@ extension PostgresConnection {
                 let commits = !request.isBlock || statement.sql == PostgresStatement.commit.sql
                 exchange.expected.append(.statement(number, statement.sql, commits: commits))
             }
-            try sync(&exchange)
+            try sync(&exchange, number)
         }
     }
 
@@ -161,9 +161,9 @@ extension PostgresConnection {
         try require(code)
     }
 
-    private func sync(_ exchange: inout Exchange) throws(PostgresFailure) {
+    private func sync(_ exchange: inout Exchange, _ request: Int? = nil) throws(PostgresFailure) {
         try require(PQpipelineSync(connection))
-        exchange.expected.append(.sync)
+        exchange.expected.append(.sync(request))
     }
 
     private func require(_ code: Int32) throws(PostgresFailure) {
@@ -196,8 +196,8 @@ extension PostgresConnection {
         }
         defer { PQclear(result) }
         let status = PQresultStatus(result)
-        if status == PGRES_PIPELINE_SYNC { return exchange.endRequest() }
         let warning = warnings.take()
+        if status == PGRES_PIPELINE_SYNC { return exchange.endRequest(warning) }
         switch status {
         case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
             exchange.add(try rows(of: result), warning)

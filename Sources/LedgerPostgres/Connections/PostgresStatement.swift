@@ -53,7 +53,7 @@ struct PostgresRequest: Sendable {
         }
     }
 
-    /// Whether it opens a transaction, which an error leaves open.
+    /// Whether its transaction is a block. Without one, it ends after the only statement.
     var isBlock: Bool { form == .block }
 
     /// The answers to the caller's own statements.
