@@ -367,7 +367,7 @@ extension PostgresLedgerStorage {
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await translated {
             let rows = try await self.read(DocumentSearch.lastNotification(among: count))
-            return try rows.map { try $0.next(Timestamp.self) }.first
+            return try rows.map { try $0.next(Timestamp?.self) }.first ?? nil
         }
     }
 

@@ -243,7 +243,8 @@ extension Ledger {
     /// A warning for the operator about a ledger that still works, as a sentence; `nil` if there is none.
     public var concern: String? { storage.concern }
 
-    /// When the newest notification arrived; `nil` if there is none among the last `count` documents.
+    /// When the newest notification arrived; `nil` if there is none among the last `count` documents, see
+    /// ``LedgerStorage/lastNotification(among:)``.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await storage.lastNotification(among: count)
     }

@@ -231,13 +231,13 @@ enum DocumentSearch {
         try rows.map { Provenance(signedDate: try $0.next(), digest: try $0.next()) }
     }
 
-    /// The arrival of the newest notification among the documents that arrived last.
+    /// The last arrival of a notification among the documents that were signed last.
     static func lastNotification(among count: Int) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT received_at FROM (
-                SELECT kind, received_at FROM documents ORDER BY received_at DESC LIMIT $1) AS newest
-            WHERE kind = $2 ORDER BY received_at DESC LIMIT 1
+            SELECT max(received_at) FROM (
+                SELECT kind, received_at FROM documents ORDER BY signed_date DESC, digest DESC LIMIT $1) AS newest
+            WHERE kind = $2
             """, [max(0, count).parameter, Evidence.Kind.notification.parameter])
     }
 }

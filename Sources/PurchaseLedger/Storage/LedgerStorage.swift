@@ -64,7 +64,8 @@ public protocol LedgerStorage: Sendable {
     /// - Parameter cursor: `nil` for the beginning.
     func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job>
 
-    /// When the newest notification arrived; `nil` if there is none among the last `count` documents.
+    /// When the newest notification arrived; `nil` if there is none among the last `count` documents, in the order of
+    /// their arrival or in that of their signing.
     func lastNotification(among count: Int) async throws -> Timestamp?
 
     /// All API keys, in the order in which they were stored. Storing a key again moves it to the end.

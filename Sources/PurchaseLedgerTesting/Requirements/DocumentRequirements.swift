@@ -142,7 +142,7 @@ extension LedgerStorageContract {
         Requirement("The newest notification is found if it is among the last documents") { trial in
             let kinds: [Evidence.Kind] = [.notification, .notification, .transaction, .receipt]
             for (number, kind) in kinds.enumerated() {
-                let evidence = Sample.evidence(Array("e30.\(number).AA".utf8), kind)
+                let evidence = Sample.evidence(Array("e30.\(number).AA".utf8), kind, signed: Sample.time(Int64(number)))
                 try await trial.commit { $0.documents = [Sample.newDocument(evidence, for: [], at: Int64(number))] }
             }
             for (count, time) in [(9, 1), (3, 1), (2, nil), (0, nil)] as [(Int, Int64?)] {
