@@ -46,6 +46,12 @@ struct LoadPlan {
         let insert = try server.pgbench(
             many.name, Yardsticks(database: many).insert, clients: Self.width, count: 4000 * seconds)
         result.add(.insert, insert)
+        let scripted = 1000 * seconds
+        result.add(
+            .scripted,
+            try server.pgbench(
+                many.name, Yardsticks(database: many).scriptedIntake, clients: Self.width, count: scripted))
+        result.literalIntakes += scripted
         let count = Int(insert) * seconds / 3
         func intakes(_ storage: PostgresLedgerStorage, _ database: FilledDatabase, _ width: Int) async throws -> Double
         {

@@ -6,7 +6,7 @@ import Foundation
 struct LoadResult {
     /// What is measured: transactions, works or reads a second.
     enum Measure {
-        case insert, intake, groupedIntake, crowdedIntake, intakeOfFew
+        case insert, scripted, intake, groupedIntake, crowdedIntake, intakeOfFew
         case select, read, gatheredRead, crowdedRead, readOfFew
         case literal, pipelined, oneServer, twoServers
     }
@@ -46,6 +46,8 @@ struct LoadResult {
         let all = intakes + literalIntakes
         let rows = [
             rate("pgbench: INSERT of 3,300 octets, \(width) clients", .insert),
+            rate("pgbench: an intake's statements, \(width) clients", .scripted),
+            share("… relative to the insert", .scripted, .insert),
             rate("intakes one by one, \(width) at a time on \(width) connections", .intake),
             share("… relative to the insert", .intake, .insert, required: 0.25, target: 0.4),
             rate("intakes in groups, \(width) at a time", .groupedIntake),
@@ -56,11 +58,11 @@ struct LoadResult {
             multiple("… relative to \(plan.transactions)", .intakeOfFew, .crowdedIntake, atMost: 1.5),
             rate("pgbench: SELECT by primary key, \(width) clients", .select),
             rate("entitlement reads one by one, \(width) at a time on \(width) connections", .read),
-            share("… relative to the SELECT", .read, .select, required: nil, target: 0.5),
+            share("… relative to the SELECT", .read, .select, target: 0.5),
             rate("entitlement reads gathered, \(width) at a time", .gatheredRead),
-            share("… relative to the SELECT", .gatheredRead, .select, required: nil, target: 1),
+            share("… relative to the SELECT", .gatheredRead, .select, target: 1),
             rate("entitlement reads gathered, \(crowd) at a time", .crowdedRead),
-            share("… relative to the SELECT", .crowdedRead, .select, required: nil, target: 1),
+            share("… relative to the SELECT", .crowdedRead, .select, target: 1),
             rate("… with \(LoadPlan.fewTransactions) transactions stored", .readOfFew),
             multiple("… relative to \(plan.transactions)", .readOfFew, .crowdedRead, atMost: 1.5),
             rate("0.25 ms each way: a statement at a time (pgbench), one client", .literal),
@@ -98,13 +100,13 @@ extension LoadResult {
     }
 
     private func share(
-        _ what: String, _ some: Measure, _ others: Measure, required: Double?, target: Double
+        _ what: String, _ some: Measure, _ others: Measure, required: Double? = nil, target: Double? = nil
     ) -> String {
         func percent(_ share: Double) -> String { String(format: "%.0f %%", share * 100) }
         let found = ratio(some, others)
-        let reached = found < required ?? 0 ? "NO" : found < target ? "not the target" : "yes, and the target"
-        return row(
-            what, percent(found), required.map { "≥ \(percent($0))" } ?? "", "≥ \(percent(target))", reached)
+        func bound(_ share: Double?) -> String { share.map { "≥ \(percent($0))" } ?? "" }
+        let reached = found < required ?? 0 ? "NO" : found < target ?? 0 ? "not the target" : "yes, and the target"
+        return row(what, percent(found), bound(required), bound(target), target == nil ? "" : reached)
     }
 
     private func multiple(

@@ -17,6 +17,38 @@ struct Yardsticks {
         """
     }
 
+    /// The statements of an intake in two round trips, as the storage sends them, from a client that decides nothing.
+    /// No storage with these statements can be faster.
+    var scriptedIntake: String {
+        let (chain, content) = ("(3000000000000 + :n)::text", String(repeating: "0123456789A", count: 100))
+        let time = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        return """
+            \\set n random(0, \(database.customers - 1))
+            \\set t random(1, 9000000000000000)
+            \\startpipeline
+            BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+            SELECT home, version, state FROM chains WHERE scope = 1 AND home = \(chain);
+            SELECT signed_date, digest FROM unnest((SELECT ARRAY[:t, :t, :t]::bigint[]), \
+            (SELECT ARRAY['\\x01', '\\x02', '\\x03']::bytea[])) AS wanted (signed_date, digest) \
+            WHERE (SELECT true FROM documents WHERE documents.signed_date = wanted.signed_date \
+            AND documents.digest = wanted.digest LIMIT 1);
+            COMMIT;
+            \\endpipeline
+            \\startpipeline
+            BEGIN;
+            INSERT INTO chains AS c (home, scope, version, state) VALUES (\(chain), 1, 1, '') \
+            ON CONFLICT (home, scope) DO UPDATE SET version = c.version + 1, state = c.state;
+            INSERT INTO transactions (home, scope, chain) VALUES (:t::text, 1, \(chain)) ON CONFLICT DO NOTHING;
+            INSERT INTO documents (signed_date, digest, home, scope, chain, kind, received_at, content) \
+            SELECT \(time), int8send(:t) || int8send(n), \(chain), 1, \(chain), 'transaction', 1, '\(content)' \
+            FROM generate_series(1, 3) AS n;
+            INSERT INTO outbox (recorded_at, home, source, scope, version, place, kind, effective_at) \
+            VALUES (:t, \(chain), 0, 1, 1, 0, 'renewed', 1);
+            COMMIT;
+            \\endpipeline
+            """
+    }
+
     /// An intake as one would write it: a round trip for each statement, the documents one by one.
     var literalIntake: String {
         let documents = (0..<3).map { "\\set d\($0) random(1, 9000000000000000)" }
