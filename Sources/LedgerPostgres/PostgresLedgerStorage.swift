@@ -11,11 +11,12 @@ import Synchronization
 /// commits nothing, and the decision is made again.
 public final class PostgresLedgerStorage: LedgerStorage {
     private let pool: ConnectionPool
+    private let requests: RepeatedRequests
+    private let feed: EventFeed
     private let clock: ContinuousClock
     private let settings: PostgresSettings
     private let works: GroupQueue<WaitingWork, CommitKey>
     private let loads: GroupQueue<WaitingLoad, CommitKey>
-    private let numbering = Mutex(NumberingState())
     private let scopes = Mutex(ScopeNumbers())
     private let numbers = Mutex(NumberBlock())
     /// Whether documents are packed, see ``Schema``.
@@ -29,9 +30,6 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// How often a decision is made again. Each time another commit has succeeded meanwhile.
     private static let mostConflicts = 100
 
-    /// How often a request is sent again after its connection ended.
-    private static let mostLosses = 3
-
     /// How many works are committed together at most. A conflict takes all of them back.
     private static let largestGroup = 32
 
@@ -43,9 +41,6 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
     /// How many groups of loads are read at once.
     private static let reads = 4
-
-    /// How long events wait for their numbers, so that many are numbered together.
-    private static let numberingPause = Duration.milliseconds(50)
 
     /// The longest pause before a decision is made again.
     private static let longestPause = 50
@@ -71,6 +66,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
         loads = GroupQueue(width: shares ? Self.reads : width, largest: shares ? Self.largestGather : 1)
         do {
             pool = try ConnectionPool(settings, hosts: settings.hosts(using: &random), clock: clock)
+            requests = RepeatedRequests(pool: pool)
+            feed = EventFeed(requests, clock: clock, isDistributed: settings.isDistributed)
             self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
@@ -140,7 +137,7 @@ extension PostgresLedgerStorage {
                 conflicts += 1
                 await pause(conflicts)
             } catch let failure as PostgresFailure
-                where failure.isWorthAnotherConnection && losses < Self.mostLosses
+                where failure.isWorthAnotherConnection && losses < RepeatedRequests.mostLosses
             {
                 // It was committed or not. The next decision sees which.
                 losses += 1
@@ -190,7 +187,7 @@ extension PostgresLedgerStorage {
         for _ in 0..<Self.mostLoads {
             let scopes = try await scopeNumbers(footprint.apps, footprint.scopes)
             let plan = LoadPlan(footprint, scopes, isDistributed: settings.isDistributed)
-            let loaded = try plan.records(try await read(plan.statements))
+            let loaded = try plan.records(try await requests.read(plan.statements))
             let leads = loaded.leads(of: queries)
             footprint.chains.formUnion(loaded.chains.keys)
             if footprint.contains(leads) { return (footprint, loaded) }
@@ -207,7 +204,7 @@ extension PostgresLedgerStorage {
         _ = try await pool.run(.transaction(statements))
         // A block that was drawn before may have numbers below the mark.
         if group.changes.marks.lastCustomer > 0 { numbers.withLock { $0 = NumberBlock() } }
-        if !group.changes.events.isEmpty { numberSoon() }
+        if !group.changes.events.isEmpty { feed.numberSoon() }
     }
 
     /// Waits until a synchronous standby has what was loaded, if one is required.
@@ -216,7 +213,7 @@ extension PostgresLedgerStorage {
     /// server to which a document is sent again. A further write waits for all that was written before it.
     private func confirm() async throws {
         let proof = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
-        try await repeated(.transaction([PostgresStatement(Self.confirmation, [.integer(proof)])]))
+        try await requests.send(.transaction([PostgresStatement(Self.confirmation, [.integer(proof)])]))
     }
 
     private static let confirmation = """
@@ -231,7 +228,9 @@ extension PostgresLedgerStorage {
             if let taken = numbers.withLock({ $0.take(new.count) }) {
                 return Dictionary(zip(new.sorted { $0.id < $1.id }, taken)) { first, _ in first }
             }
-            guard let rows = try await repeated(.transaction([NumberBlock.draw(new.count)])).first else { continue }
+            guard let rows = try await requests.send(.transaction([NumberBlock.draw(new.count)])).first else {
+                continue
+            }
             try numbers.withLock { try $0.refill(rows) }
         }
     }
@@ -243,33 +242,9 @@ extension PostgresLedgerStorage {
     }
 }
 
-// MARK: - Requests
+// MARK: - Failures
 
 extension PostgresLedgerStorage {
-    /// Reads one state of the database.
-    private func read(_ statements: [PostgresStatement]) async throws -> [PostgresRows] {
-        statements.isEmpty ? [] : try await repeated(.snapshot(statements))
-    }
-
-    /// Sends a request that may be sent twice: again if its connection ended, or if it met another transaction.
-    @discardableResult
-    private func repeated(_ request: PostgresRequest) async throws -> [PostgresRows] {
-        var failures = 0
-        while true {
-            do {
-                return try await pool.run(request)
-            } catch let failure as PostgresFailure
-                where (failure.isWorthAnotherConnection || failure.isConflict) && failures < Self.mostLosses
-            {
-                failures += 1
-            }
-        }
-    }
-
-    private func read(_ statement: PostgresStatement) async throws -> PostgresRows {
-        try await read([statement]).first ?? PostgresRows()
-    }
-
     /// Runs `body`, and translates its failures.
     private func translated<Output: Sendable>(_ body: () async throws -> Output) async throws -> Output {
         do {
@@ -282,13 +257,17 @@ extension PostgresLedgerStorage {
     private static func translated(_ error: any Error) -> any Error {
         (error as? PostgresFailure)?.storageError ?? error
     }
+}
 
+// MARK: - Scopes
+
+extension PostgresLedgerStorage {
     /// The numbers of apps and scopes, as far as they have any.
     private func scopeNumbers(_ apps: Set<String>, _ wanted: Set<LedgerScope>) async throws -> ScopeNumbers {
         let known = scopes.withLock { $0 }
         let unknown = known.unknown(apps: apps, scopes: wanted)
         guard !unknown.isEmpty else { return known }
-        for rows in try await read(unknown.sorted().map(ScopeNumbers.find)) {
+        for rows in try await requests.read(unknown.sorted().map(ScopeNumbers.find)) {
             try scopes.withLock { try $0.learn(rows) }
         }
         return scopes.withLock { $0 }
@@ -300,7 +279,7 @@ extension PostgresLedgerStorage {
         let unknown = known.unknown(apps: apps, scopes: wanted)
         guard !unknown.isEmpty else { return known }
         let scopes = wanted.sorted { ($0.bundleId, $0.environment.rawValue) < ($1.bundleId, $1.environment.rawValue) }
-        try await repeated(
+        try await requests.send(
             .transaction(unknown.sorted().map(ScopeNumbers.add) + scopes.map { ScopeNumbers.add($0) }))
         return try await scopeNumbers(apps, wanted)
     }
@@ -311,14 +290,14 @@ extension PostgresLedgerStorage {
 extension PostgresLedgerStorage {
     public func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
         try await translated {
-            try ChainSearch.found(try await self.read(ChainSearch.due(at: now, limit: limit))).map(\.key)
+            try ChainSearch.found(try await self.requests.read(ChainSearch.due(at: now, limit: limit))).map(\.key)
         }
     }
 
     public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
         try await translated {
             let names = try DocumentSearch.names(
-                try await self.read(DocumentSearch.scan(after: cursor, limit: limit)))
+                try await self.requests.read(DocumentSearch.scan(after: cursor, limit: limit)))
             var footprint = Footprint()
             footprint.documents = Set(names)
             let (_, loaded) = try await self.loaded(footprint, [LedgerQuery()])
@@ -333,7 +312,8 @@ extension PostgresLedgerStorage {
 
     public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
         try await translated {
-            let found = try ChainSearch.found(try await self.read(ChainSearch.scan(after: cursor, limit: limit)))
+            let found = try ChainSearch.found(
+                try await self.requests.read(ChainSearch.scan(after: cursor, limit: limit)))
             return ScanPage(items: found.map(\.key), next: found.count < max(1, limit) ? nil : found.last?.cursor)
         }
     }
@@ -341,7 +321,7 @@ extension PostgresLedgerStorage {
     public func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
         try await translated {
             let found = try CustomerSearch.found(
-                try await self.read(CustomerSearch.scan(after: cursor, limit: limit)))
+                try await self.requests.read(CustomerSearch.scan(after: cursor, limit: limit)))
             let next = found.count < max(1, limit) ? nil : found.last.map { "\($0.customer.number)" }
             return ScanPage(items: found, next: next.map(ScanCursor.init))
         }
@@ -352,34 +332,34 @@ extension PostgresLedgerStorage {
     ) async throws -> [Job] {
         try await translated {
             let number = try await self.scopeNumbers([], [scope]).scope(scope)
-            let rows = try await self.read(JobSearch.due(kind, in: number, at: now, limit: limit))
+            let rows = try await self.requests.read(JobSearch.due(kind, in: number, at: now, limit: limit))
             return try JobSearch.found(rows).map(\.job)
         }
     }
 
     public func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
         try await translated {
-            let found = try JobSearch.found(try await self.read(JobSearch.scan(after: cursor, limit: limit)))
+            let found = try JobSearch.found(try await self.requests.read(JobSearch.scan(after: cursor, limit: limit)))
             return ScanPage(items: found.map(\.job), next: found.count < max(1, limit) ? nil : found.last?.cursor)
         }
     }
 
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await translated {
-            let rows = try await self.read(DocumentSearch.lastNotification(among: count))
+            let rows = try await self.requests.read(DocumentSearch.lastNotification(among: count))
             return try rows.map { try $0.next(Timestamp?.self) }.first ?? nil
         }
     }
 
     public func apiKeys() async throws -> [APIKey] {
-        try await translated { try APIKeySearch.found(try await self.read(APIKeySearch.all)) }
+        try await translated { try APIKeySearch.found(try await self.requests.read(APIKeySearch.all)) }
     }
 
     /// Numbers all events first.
     public func marks() async throws -> LedgerMarks {
         try await translated {
-            try await self.numberEvents()
-            let answers = try await self.read([EventSearch.counters, EventSearch.allErased])
+            try await self.feed.number()
+            let answers = try await self.requests.read([EventSearch.counters, EventSearch.allErased])
             return try Self.marks(answers)
         }
     }
@@ -401,7 +381,7 @@ extension PostgresLedgerStorage {
             INSERT INTO proof AS p (id, written) VALUES ($1, 1)
             ON CONFLICT (id) DO UPDATE SET written = p.written + 1
             """, [.integer(proof)])
-        try await translated { _ = try await self.repeated(.transaction([proof])) }
+        try await translated { _ = try await self.requests.send(.transaction([proof])) }
     }
 }
 
@@ -416,7 +396,7 @@ extension PostgresLedgerStorage {
         let statement = PostgresStatement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
         return try await translated {
             let before = now()
-            let rows = try await self.read(statement)
+            let rows = try await self.requests.read(statement)
             let after = now()
             guard let time = try rows.map({ try $0.next(Timestamp.self) }).first else { return .zero }
             // The database read its clock between the two.
@@ -430,100 +410,10 @@ extension PostgresLedgerStorage {
 
 extension PostgresLedgerStorage {
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
-        let start = try cursor.map { cursor in
-            guard let number = cursor.number else { throw EventCursorError.invalid }
-            return number
-        }
-        return try await translated {
-            let page = try await self.page(of: bundleId, after: start, limit: limit)
-            guard page.hasMore else { return page.page }
-            try await self.numberEvents()
-            return try await self.page(of: bundleId, after: start, limit: limit).page
-        }
-    }
-
-    /// - Returns: A page, and whether events that have no number yet may belong on it.
-    private func page(
-        of bundleId: String, after start: Int64?, limit: Int
-    ) async throws -> (page: EventPage, hasMore: Bool) {
-        let answers = try await read([
-            EventSearch.erased(bundleId), EventSearch.last, EventSearch.page(bundleId, after: start, limit: limit),
-            EventSequencer.isNeeded,
-        ])
-        let numbers = try answers.map { try $0.map { try? $0.next(Int64.self) }.first ?? nil }
-        let erased = numbers[0] ?? 0
-        let first = start ?? erased
-        let hasMore = numbers[3] ?? 0 > 0
-        // A cursor above the last number is none, unless another server has numbered events meanwhile.
-        guard first <= max(erased, numbers[1] ?? 0) else { throw EventCursorError.invalid }
-        guard first >= erased else {
-            throw EventCursorError.expired(oldest: EventCursor(erased))
-        }
-        let found = try EventSearch.found(answers[2])
-        let next = found.last?.event.cursor ?? EventCursor(first)
-        var page = EventPage(events: found.map(\.event), customerIds: [:], next: next)
-        for (id, event) in found {
-            if let customer = event.customer, let id { page.customerIds[customer] = id }
-        }
-        return (page, hasMore && found.count < limit)
-    }
-
-    /// Numbers the events that were committed before.
-    private func numberEvents() async throws {
-        try await repeated(numbering(after: EventSequencer.lock))
-        if settings.isDistributed { try await repeated(.transaction([EventSequencer.clear])) }
-    }
-
-    /// Numbers events behind the commits, so that readers find them numbered. If it fails, the next reader does it.
-    private func numberSoon() {
-        let begins = numbering.withLock { state in
-            defer { (state.isRunning, state.isNeeded) = (true, true) }
-            return !state.isRunning
-        }
-        guard begins else { return }
-        Task {
-            while numbering.withLock({ $0.next() }) {
-                try? await clock.sleep(for: Self.numberingPause)
-                // Fails if another server is at it, which may be ahead of the last commit: then the next one is not.
-                let number = numbering(after: EventSequencer.lockIfFree)
-                guard (try? await pool.run(number)) != nil, settings.isDistributed else { continue }
-                _ = try? await pool.run(.transaction([EventSequencer.clear]))
-            }
-        }
-    }
-
-    private func numbering(after lock: PostgresStatement) -> PostgresRequest {
-        .transaction([lock, settings.isDistributed ? EventSequencer.copy : EventSequencer.move])
+        try await translated { try await self.feed.page(of: bundleId, after: cursor, limit: limit) }
     }
 
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
-        try await translated {
-            // An event that is still in the outbox would be numbered again once it is erased.
-            try await self.numberEvents()
-            var erased = 0
-            let apps = try await self.read(PostgresStatement("SELECT id FROM apps ORDER BY id"))
-            for app in try apps.map({ try $0.next(Int64.self) }) where erased < limit {
-                let rows = try await self.read(EventSearch.oldest(of: app, limit: limit - erased))
-                let old = try rows.map { (sequence: try $0.next(Int64.self), at: try $0.next(Timestamp.self)) }
-                    .prefix { $0.at < instant }
-                guard let last = old.last else { continue }
-                try await self.repeated(.transaction(EventSearch.erase(of: app, upTo: last.sequence)))
-                erased += old.count
-            }
-            return erased
-        }
-    }
-}
-
-/// Whether events are being numbered, and whether more were committed meanwhile.
-private struct NumberingState {
-    var isRunning = false
-    var isNeeded = false
-
-    /// - Returns: Whether to number events. Otherwise it counts as ended.
-    mutating func next() -> Bool {
-        isRunning = isNeeded
-        isNeeded = false
-        return isRunning
+        try await translated { try await self.feed.erase(before: instant, limit: limit) }
     }
 }

@@ -93,7 +93,10 @@ import Testing
         ("groups of works that are committed at once", "3", postgres, ["commits = 3"]),
         ("reads of PostgreSQL that share a request", "64", postgres, ["largestGather = 64"]),
         ("groups of reads at once", "4", postgres, ["reads = 4"]),
-        ("the wait of events for their numbers", "50 ms", postgres, ["numberingPause = Duration.milliseconds(50)"]),
+        (
+            "the wait of events for their numbers", "50 ms", "LedgerPostgres/EventFeed.swift",
+            ["pause = Duration.milliseconds(50)"]
+        ),
         (
             "the pause before PostgreSQL is connected again", "0.1 s, doubled up to 5 s", pool,
             ["(firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(5))"]

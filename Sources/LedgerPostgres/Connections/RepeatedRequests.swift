@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Requests that may be sent twice: again if their connection ended, or if they met another transaction.
+struct RepeatedRequests: Sendable {
+    let pool: ConnectionPool
+
+    /// How often a request is sent again.
+    static let mostLosses = 3
+
+    /// - Returns: The rows of each of its statements.
+    /// - Throws: `PostgresFailure`.
+    @discardableResult
+    func send(_ request: PostgresRequest) async throws -> [PostgresRows] {
+        var failures = 0
+        while true {
+            do {
+                return try await pool.run(request)
+            } catch let failure as PostgresFailure
+                where (failure.isWorthAnotherConnection || failure.isConflict) && failures < Self.mostLosses
+            {
+                failures += 1
+            }
+        }
+    }
+
+    /// Reads one state of the database.
+    func read(_ statements: [PostgresStatement]) async throws -> [PostgresRows] {
+        statements.isEmpty ? [] : try await send(.snapshot(statements))
+    }
+
+    func read(_ statement: PostgresStatement) async throws -> PostgresRows {
+        try await read([statement]).first ?? PostgresRows()
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Synchronization
+
+/// The numbered events, and the work of numbering those that commits have put into the outbox, see ``EventSequencer``.
+final class EventFeed: Sendable {
+    private let requests: RepeatedRequests
+    private let clock: ContinuousClock
+    private let isDistributed: Bool
+    private let state = Mutex(State())
+
+    /// How long events wait for their numbers, so that many are numbered together.
+    private static let pause = Duration.milliseconds(50)
+
+    /// Whether events are being numbered, and whether more were committed meanwhile.
+    private struct State {
+        var isRunning = false
+        var isNeeded = false
+
+        /// - Returns: Whether to number events. Otherwise it counts as ended.
+        mutating func next() -> Bool {
+            isRunning = isNeeded
+            isNeeded = false
+            return isRunning
+        }
+    }
+
+    /// - Parameter isDistributed: Whether Citus distributes the tables.
+    init(_ requests: RepeatedRequests, clock: ContinuousClock, isDistributed: Bool) {
+        (self.requests, self.clock, self.isDistributed) = (requests, clock, isDistributed)
+    }
+}
+
+// MARK: - Numbering
+
+extension EventFeed {
+    /// Numbers the events that were committed before.
+    func number() async throws {
+        try await requests.send(numbering(after: EventSequencer.lock))
+        if isDistributed { try await requests.send(.transaction([EventSequencer.clear])) }
+    }
+
+    /// Numbers events behind the commits, so that readers find them numbered. If it fails, the next reader does it.
+    func numberSoon() {
+        let begins = state.withLock { state in
+            defer { (state.isRunning, state.isNeeded) = (true, true) }
+            return !state.isRunning
+        }
+        guard begins else { return }
+        Task {
+            while state.withLock({ $0.next() }) {
+                try? await clock.sleep(for: Self.pause)
+                // Fails if another server is at it, which may be ahead of the last commit: then the next one is not.
+                let number = numbering(after: EventSequencer.lockIfFree)
+                guard (try? await requests.pool.run(number)) != nil, isDistributed else { continue }
+                _ = try? await requests.pool.run(.transaction([EventSequencer.clear]))
+            }
+        }
+    }
+
+    private func numbering(after lock: PostgresStatement) -> PostgresRequest {
+        .transaction([lock, isDistributed ? EventSequencer.copy : EventSequencer.move])
+    }
+}
+
+// MARK: - Reading and erasing
+
+extension EventFeed {
+    /// The events of an app after a cursor. Numbers the newest ones if they may belong on the page.
+    ///
+    /// - Throws: `EventCursorError`, `PostgresFailure`, or `LedgerStorageError.damaged`.
+    func page(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
+        let start = try cursor.map { cursor in
+            guard let number = cursor.number else { throw EventCursorError.invalid }
+            return number
+        }
+        let page = try await numbered(of: bundleId, after: start, limit: limit)
+        guard page.hasMore else { return page.page }
+        try await number()
+        return try await numbered(of: bundleId, after: start, limit: limit).page
+    }
+
+    /// - Returns: A page, and whether events that have no number yet may belong on it.
+    private func numbered(
+        of bundleId: String, after start: Int64?, limit: Int
+    ) async throws -> (page: EventPage, hasMore: Bool) {
+        let answers = try await requests.read([
+            EventSearch.erased(bundleId), EventSearch.last, EventSearch.page(bundleId, after: start, limit: limit),
+            EventSequencer.isNeeded,
+        ])
+        let numbers = try answers.map { try $0.map { try? $0.next(Int64.self) }.first ?? nil }
+        let erased = numbers[0] ?? 0
+        let first = start ?? erased
+        let hasMore = numbers[3] ?? 0 > 0
+        // A cursor above the last number is none, unless another server has numbered events meanwhile.
+        guard first <= max(erased, numbers[1] ?? 0) else { throw EventCursorError.invalid }
+        guard first >= erased else { throw EventCursorError.expired(oldest: EventCursor(erased)) }
+        let found = try EventSearch.found(answers[2])
+        let next = found.last?.event.cursor ?? EventCursor(first)
+        var page = EventPage(events: found.map(\.event), customerIds: [:], next: next)
+        for (id, event) in found {
+            if let customer = event.customer, let id { page.customerIds[customer] = id }
+        }
+        return (page, hasMore && found.count < limit)
+    }
+
+    /// Erases events that were recorded before an instant, the oldest of each app first, at most `limit`.
+    ///
+    /// - Returns: How many were erased.
+    func erase(before instant: Timestamp, limit: Int) async throws -> Int {
+        // An event that is still in the outbox would be numbered again once it is erased.
+        try await number()
+        var erased = 0
+        let apps = try await requests.read(PostgresStatement("SELECT id FROM apps ORDER BY id"))
+        for app in try apps.map({ try $0.next(Int64.self) }) where erased < limit {
+            let rows = try await requests.read(EventSearch.oldest(of: app, limit: limit - erased))
+            let old = try rows.map { (sequence: try $0.next(Int64.self), at: try $0.next(Timestamp.self)) }
+                .prefix { $0.at < instant }
+            guard let last = old.last else { continue }
+            try await requests.send(.transaction(EventSearch.erase(of: app, upTo: last.sequence)))
+            erased += old.count
+        }
+        return erased
+    }
+}
