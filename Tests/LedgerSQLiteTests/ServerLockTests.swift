@@ -58,6 +58,20 @@ import Testing
         #expect(error(folder.path()) == nil)
     }
 
+    /// Until a child of this process begins its program, it has a copy of each open file.
+    @Test func `a server that is closed releases the ledger while a copy of its lock's file is open`() throws {
+        let server = try SQLiteLedgerStorage(path: folder.path(), isServed: true)
+        var (lock, file) = (stat(), stat())
+        #expect(stat(folder.path("ledger.sqlite-lock"), &lock) == 0)
+        let copies = (Int32(0)..<4096).filter {
+            fstat($0, &file) == 0 && (file.st_ino, file.st_dev) == (lock.st_ino, lock.st_dev)
+        }.map { dup($0) }
+        defer { for copy in copies { close(copy) } }
+        #expect(copies.count == 1)
+        try server.close()
+        #expect(error(folder.path()) == nil)
+    }
+
     @Test func `commands may use a ledger that is served, and leave its lock alone`() async throws {
         let server = try SQLiteLedgerStorage(path: folder.path(), isServed: true)
         let command = try SQLiteLedgerStorage(path: folder.path(), createIfMissing: false)

@@ -60,11 +60,16 @@ final class ServerLock: Sendable {
     deinit { release() }
 
     /// Lets another server use the ledger.
+    ///
+    /// To close the file would not always suffice: until a child of this process begins its program, it has a copy of
+    /// each open file, and with it the lock.
     func release() {
         let file = descriptor.withLock { file in
             defer { file = nil }
             return file
         }
-        if let file { close(file) }
+        guard let file else { return }
+        _ = flock(file, LOCK_UN)
+        close(file)
     }
 }
