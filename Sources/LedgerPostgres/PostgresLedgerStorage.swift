@@ -34,7 +34,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private static let largestGroup = 32
 
     /// How many groups of works are committed at once: while one waits for the disk, the others are decided about.
-    private static let commits = 3
+    private static let commits = 4
 
     /// How many loads share a request at most, so that the first one does not wait long for the last.
     private static let largestGather = 64
@@ -62,10 +62,13 @@ public final class PostgresLedgerStorage: LedgerStorage {
         proof = Int64.random(in: 0..<Self.proofs, using: &random)
         (self.clock, self.settings) = (clock, settings)
         let (width, shares) = (max(1, settings.connections), settings.sharesStatements && !settings.isDistributed)
-        works = GroupQueue(width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1)
-        loads = GroupQueue(width: shares ? Self.reads : width, largest: shares ? Self.largestGather : 1)
         do {
-            pool = try ConnectionPool(settings, hosts: settings.hosts(using: &random), clock: clock)
+            let pool = try ConnectionPool(settings, hosts: settings.hosts(using: &random), clock: clock)
+            self.pool = pool
+            works = GroupQueue(
+                width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1, on: { pool.loop })
+            loads = GroupQueue(
+                width: shares ? Self.reads : width, largest: shares ? Self.largestGather : 1, on: { pool.loop })
             requests = RepeatedRequests(pool: pool)
             feed = EventFeed(requests, clock: clock, isDistributed: settings.isDistributed)
             self.random = Mutex(random)

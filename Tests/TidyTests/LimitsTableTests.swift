@@ -77,20 +77,20 @@ import Testing
             "documents searched for the last notification", "100,000", "PurchaseServer/LastNotification.swift",
             ["searchLimit = 100_000"]
         ),
-        ("a request to PostgreSQL", "10 s", pool, ["answerLimit = Duration.seconds(10)"]),
+        ("a request to PostgreSQL", "10 s", loop, ["answerLimit = Duration.seconds(10)"]),
         (
             "connecting to a host of PostgreSQL", "3 s, at most 10 s", "LedgerPostgres/PostgresHost.swift",
             ["limit = Duration.seconds(3)", "longestLimit = Int64(10)"]
         ),
-        ("the wait for a connection to PostgreSQL", "2 s", pool, ["queueLimit = Duration.seconds(2)"]),
+        ("the wait for a connection to PostgreSQL", "2 s", loop, ["queueLimit = Duration.seconds(2)"]),
         ("requests that wait for a connection to PostgreSQL", "2,000", pool, ["waitingLimit = 2000"]),
-        ("requests that are sent to PostgreSQL together", "16", pool, ["batchLimit = 16"]),
+        ("requests that are sent to PostgreSQL together", "16", loop, ["batchLimit = 16"]),
         (
             "works or reads that wait for their group", "2,000", "LedgerPostgres/GroupQueue.swift",
             ["waitingLimit: Int { 2000 }"]
         ),
         ("works that are committed to PostgreSQL together", "32", postgres, ["largestGroup = 32"]),
-        ("groups of works that are committed at once", "3", postgres, ["commits = 3"]),
+        ("groups of works that are committed at once", "4", postgres, ["commits = 4"]),
         ("reads of PostgreSQL that share a request", "64", postgres, ["largestGather = 64"]),
         ("groups of reads at once", "4", postgres, ["reads = 4"]),
         (
@@ -98,7 +98,7 @@ import Testing
             ["pause = Duration.milliseconds(50)"]
         ),
         (
-            "the pause before PostgreSQL is connected again", "0.1 s, doubled up to 5 s", pool,
+            "the pause before PostgreSQL is connected again", "0.1 s, doubled up to 5 s", "LedgerPostgres/ConnectionOpener.swift",
             ["(firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(5))"]
         ),
         (
@@ -220,6 +220,7 @@ import Testing
     private static let bounds = "PurchaseServer/ServerBounds.swift"
     private static let postgres = "LedgerPostgres/PostgresLedgerStorage.swift"
     private static let pool = "LedgerPostgres/ConnectionPool.swift"
+    private static let loop = "LedgerPostgres/ConnectionLoop.swift"
     private static let apiClient = "AppStoreAPI/AppStoreClient.swift"
 
     /// The first two cells of each row below the heading.

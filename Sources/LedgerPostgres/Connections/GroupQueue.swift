@@ -25,12 +25,14 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
 
     private let state = Mutex(State())
     private let (width, largest): (Int, Int)
+    private let executor: @Sendable () -> any TaskExecutor
 
     /// - Parameters:
     ///   - width: How many groups are handled at once.
     ///   - largest: How many items a group has at most.
-    init(width: Int, largest: Int) {
-        (self.width, self.largest) = (width, largest)
+    ///   - executor: Where to handle groups.
+    init(width: Int, largest: Int, on executor: @escaping @Sendable () -> any TaskExecutor) {
+        (self.width, self.largest, self.executor) = (width, largest, executor)
     }
 
     /// Adds an item.
@@ -59,11 +61,11 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
             return true
         }
         guard begins else { return }
-        Task {
-            while let (items, keys) = next() {
-                begin(handle)
+        Task(executorPreference: executor()) {
+            while let (items, keys) = self.next() {
+                self.begin(handle)
                 await handle(items)
-                state.withLock { $0.held.subtract(keys) }
+                self.state.withLock { $0.held.subtract(keys) }
             }
         }
     }

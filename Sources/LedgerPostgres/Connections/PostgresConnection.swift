@@ -13,18 +13,27 @@ import Darwin
 
 /// A connection to PostgreSQL: the only file that calls libpq.
 ///
-/// It sends requests in a pipeline and never waits without a deadline. It reads while it sends: otherwise the buffers
-/// of both sides fill, and both wait for ever. A sync follows each request, so that none depends on another one.
+/// It sends requests in a pipeline and never waits: its ``ConnectionLoop`` does. It reads while it sends: otherwise
+/// the buffers of both sides fill, and both wait for ever. A sync follows each request, so that none depends on another
+/// one.
 ///
-/// One thread at a time uses a connection, see ``ConnectionPool``.
+/// One thread at a time uses a connection, see ``ConnectionLoop``.
 final class PostgresConnection: @unchecked Sendable {
+    typealias Results = [Result<[PostgresRows], PostgresFailure>]
+
     private let connection: OpaquePointer
-    private let clock: ContinuousClock
     private let usesNames: Bool
     private let warnings = Warnings()
     /// The names of the statements that were prepared, by their text.
     private var prepared: [String: String] = [:]
     private var lastName = 0
+    /// The requests that were sent, and their answers so far.
+    private var (requests, exchange) = ([PostgresRequest](), Exchange(count: 0))
+    /// The end of the transaction that an error has left open, once it was sent.
+    private var rollback: Exchange?
+    /// Why the requests cannot be answered.
+    private var failure: PostgresFailure?
+    private var hasUnsent = false
     /// Whether another request can be sent.
     private(set) var isUsable = true
 
@@ -50,7 +59,7 @@ final class PostgresConnection: @unchecked Sendable {
             throw .unavailable(failure)
         }
         connection = opened
-        (self.usesNames, self.clock) = (usesNames, clock)
+        self.usesNames = usesNames
         PQsetNoticeReceiver(opened, Warnings.receiver, Unmanaged.passUnretained(warnings).toOpaque())
         guard PQsetnonblocking(opened, 1) == 0, PQenterPipelineMode(opened) == 1 else {
             throw .unavailable("libpq cannot send without blocking")
@@ -60,26 +69,57 @@ final class PostgresConnection: @unchecked Sendable {
     deinit {
         PQfinish(connection)
     }
+}
 
-    /// Sends requests together.
+// MARK: - Requests
+
+extension PostgresConnection {
+    /// Sends requests together, as far as the socket takes them. ``proceed(_:)`` does the rest.
     ///
     /// A block of statements that fails leaves its transaction open until all requests are answered. Those after it are
     /// refused with 25P02, and do not run.
-    ///
-    /// - Parameter deadline: When to give the connection up.
-    /// - Returns: The rows of each request's statements, or why it failed.
-    func run(
-        _ requests: [PostgresRequest], deadline: ContinuousClock.Instant
-    ) -> [Result<[PostgresRows], PostgresFailure>] {
-        var exchange = Exchange(count: requests.count)
+    func begin(_ requests: [PostgresRequest]) {
+        (self.requests, exchange, rollback, failure) = (requests, Exchange(count: requests.count), nil, nil)
         do throws(PostgresFailure) {
-            try send(requests, &exchange)
-            try receive(&exchange, deadline)
-            try rollBack(deadline)
+            try send(requests)
+            try flush()
         } catch {
-            isUsable = false
-            exchange.fail(error)
+            failure = error
         }
+    }
+
+    /// Whether ``proceed(_:)`` need not wait, since the requests cannot be answered.
+    var hasFailed: Bool { failure != nil }
+
+    /// What to wait for before ``proceed(_:)``.
+    var socket: pollfd {
+        pollfd(fd: PQsocket(connection), events: Int16(POLLIN) | (hasUnsent ? Int16(POLLOUT) : 0), revents: 0)
+    }
+
+    /// Sends and receives what is possible without waiting.
+    ///
+    /// - Parameter events: What the wait has found.
+    /// - Returns: The rows of each request's statements, or why it failed; `nil` if there is more to wait for.
+    func proceed(_ events: Int16) -> Results? {
+        do throws(PostgresFailure) {
+            if let failure { throw failure }
+            if hasUnsent { try flush() }
+            if events & ~Int16(POLLOUT) != 0, PQconsumeInput(connection) != 1 { throw .lost(message) }
+            guard try receive() else { return nil }
+            return results()
+        } catch {
+            return end(error)
+        }
+    }
+
+    /// Gives the requests up, and the connection too.
+    func end(_ failure: PostgresFailure) -> Results {
+        isUsable = false
+        exchange.fail(failure)
+        return results()
+    }
+
+    private func results() -> Results {
         if PQtransactionStatus(connection) != PQTRANS_IDLE { isUsable = false }
         let results = exchange.results(requests)
         if results.contains(where: \.endsConnection) { isUsable = false }
@@ -115,8 +155,8 @@ extension PostgresConnection {
 // MARK: - Sending
 
 extension PostgresConnection {
-    private func send(_ requests: [PostgresRequest], _ exchange: inout Exchange) throws(PostgresFailure) {
-        if usesNames { try prepare(requests, &exchange) }
+    private func send(_ requests: [PostgresRequest]) throws(PostgresFailure) {
+        if usesNames { try prepare(requests) }
         for (number, request) in requests.enumerated() {
             for statement in request.statements {
                 try send(statement)
@@ -128,7 +168,7 @@ extension PostgresConnection {
     }
 
     /// Prepares new statements ahead of the requests, where no error of a request can keep them from being prepared.
-    private func prepare(_ requests: [PostgresRequest], _ exchange: inout Exchange) throws(PostgresFailure) {
+    private func prepare(_ requests: [PostgresRequest]) throws(PostgresFailure) {
         for statement in requests.flatMap(\.statements) {
             guard statement.isPrepared, prepared[statement.sql] == nil else { continue }
             lastName += 1
@@ -141,13 +181,19 @@ extension PostgresConnection {
     }
 
     /// Ends the transaction that an error has left open.
-    private func rollBack(_ deadline: ContinuousClock.Instant) throws(PostgresFailure) {
-        guard PQtransactionStatus(connection) == PQTRANS_INERROR else { return }
+    private func sendRollback() throws(PostgresFailure) {
         var exchange = Exchange(count: 0)
-        try send(.once("ROLLBACK"))
+        try send(.rollback)
         exchange.expected.append(.rollback)
         try sync(&exchange)
-        try receive(&exchange, deadline)
+        rollback = exchange
+        try flush()
+    }
+
+    private func flush() throws(PostgresFailure) {
+        let unsent = PQflush(connection)
+        guard unsent >= 0 else { throw .lost(message) }
+        hasUnsent = unsent > 0
     }
 
     private func send(_ statement: PostgresStatement) throws(PostgresFailure) {
@@ -176,16 +222,20 @@ extension PostgresConnection {
 // MARK: - Receiving
 
 extension PostgresConnection {
-    private func receive(
-        _ exchange: inout Exchange, _ deadline: ContinuousClock.Instant
-    ) throws(PostgresFailure) {
-        while !exchange.isComplete {
-            if PQisBusy(connection) == 0 {
-                try take(PQgetResult(connection), &exchange)
-            } else {
-                try wait(until: deadline)
-            }
-        }
+    /// Takes the results that have arrived.
+    ///
+    /// - Returns: Whether that was all of them, and no transaction is open.
+    private func receive() throws(PostgresFailure) -> Bool {
+        guard try receive(&exchange) else { return false }
+        if rollback == nil, PQtransactionStatus(connection) == PQTRANS_INERROR { try sendRollback() }
+        guard var rollback else { return true }
+        defer { self.rollback = rollback }
+        return try receive(&rollback)
+    }
+
+    private func receive(_ exchange: inout Exchange) throws(PostgresFailure) -> Bool {
+        while !exchange.isComplete, PQisBusy(connection) == 0 { try take(PQgetResult(connection), &exchange) }
+        return exchange.isComplete
     }
 
     /// Takes the next result, or the `nil` that ends the results of a statement.
@@ -234,23 +284,11 @@ extension PostgresConnection {
         }
         return rows
     }
-
-    /// Sends what waits to be sent, and receives what has arrived.
-    private func wait(until deadline: ContinuousClock.Instant) throws(PostgresFailure) {
-        let unsent = PQflush(connection)
-        guard unsent >= 0 else { throw .lost(message) }
-        let left = clock.now.duration(to: deadline).milliseconds
-        guard left > 0 else { throw .lost("The database did not answer in time") }
-        var socket = pollfd(
-            fd: PQsocket(connection), events: Int16(POLLIN) | (unsent > 0 ? Int16(POLLOUT) : 0), revents: 0)
-        guard poll(&socket, 1, Int32(clamping: left)) >= 0 || errno == EINTR else { throw .lost("poll failed") }
-        guard socket.revents & ~Int16(POLLOUT) != 0 else { return }
-        guard PQconsumeInput(connection) == 1 else { throw .lost(message) }
-    }
 }
 
 extension Duration {
-    fileprivate var milliseconds: Int64 {
+    /// Rounded up.
+    var milliseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
     }
@@ -339,6 +377,7 @@ extension PostgresConnection {
         _ body: (Pointers?, UnsafePointer<Int32>?, UnsafePointer<Int32>?) -> Int32
     ) -> Int32 {
         var all: [UInt8] = []
+        all.reserveCapacity(values.reduce(1) { $0 + $1.size })
         let lengths = values.map { $0.append(to: &all) }
         // One byte more, so that an empty value has an address.
         all.append(0)

@@ -21,7 +21,8 @@ struct PostgresStatement: Sendable {
         return statement
     }
 
-    static let commit = once("COMMIT")
+    static let commit = PostgresStatement("COMMIT")
+    static let rollback = once("ROLLBACK")
 }
 
 /// Statements that are sent together and answered together: one round trip.
@@ -49,7 +50,7 @@ struct PostgresRequest: Sendable {
         form = statements.count > 1 ? .block : .alone
         switch form {
         case .alone: self.statements = statements
-        case .block: self.statements = [.once(begin)] + statements + [.commit]
+        case .block: self.statements = [PostgresStatement(begin)] + statements + [.commit]
         }
     }
 

@@ -38,6 +38,18 @@ enum PostgresValue: Hashable, Sendable {
 // MARK: - Writing
 
 extension PostgresValue {
+    /// How many bytes the binary form has, or a few more.
+    var size: Int {
+        switch self {
+        case .null: 0
+        case .integer: 8
+        case .text(let text): text.utf8.count
+        case .bytes(let bytes): bytes.count
+        case .texts(let texts): texts.reduce(20) { $0 + 4 + $1.utf8.count }
+        case .list(_, let values): values.reduce(20) { $0 + 4 + $1.size }
+        }
+    }
+
     /// Appends the binary form, unless it is NULL.
     ///
     /// - Returns: The number of bytes; `nil` for NULL.

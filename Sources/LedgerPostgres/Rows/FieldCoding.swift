@@ -62,8 +62,12 @@ struct FieldWriter: FieldCoder {
     /// What is left of the layout.
     private var entries: ArraySlice<Int> = []
 
+    /// Most chains have less.
+    private static let usualSize = 2048
+
     init(_ bytes: [UInt8]) {
         self.bytes = bytes
+        self.bytes.reserveCapacity(Self.usualSize)
     }
 
     /// - Throws: `LedgerStorageError` if a field has no number.

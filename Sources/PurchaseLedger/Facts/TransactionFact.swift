@@ -8,24 +8,27 @@ public import AppStoreModel
 /// other does not have. `current` combines both. Merging is commutative, associative and idempotent, so that neither
 /// the order of arrival nor a duplicate nor a replay can change the outcome.
 public struct TransactionFact: Hashable, Sendable {
-    /// The transaction in its scope.
-    public let key: TransactionKey
-    /// The newest statement of a signed transaction (JWS).
-    public private(set) var signed: TransactionStatement?
-    /// The newest statement of a receipt: an app receipt or a transaction receipt.
-    public private(set) var receipt: TransactionStatement?
+    /// Statements are large, and records are copied at each step of a commit. A copy of this is one reference.
+    @usableFromInline private(set) var content: Content
 
     public init(_ key: TransactionKey, signed: TransactionStatement? = nil, receipt: TransactionStatement? = nil) {
-        self.key = key
-        self.signed = signed
-        self.receipt = receipt
+        content = Content(key, signed, receipt)
     }
+
+    /// The transaction in its scope.
+    @inlinable public var key: TransactionKey { content.key }
+
+    /// The newest statement of a signed transaction (JWS).
+    @inlinable public var signed: TransactionStatement? { content.signed }
+
+    /// The newest statement of a receipt: an app receipt or a transaction receipt.
+    @inlinable public var receipt: TransactionStatement? { content.receipt }
 
     /// Merges what another document says. Of two statements from the same kind of document, the newer one stays.
     public mutating func merge(_ statement: TransactionStatement) {
         switch statement.source {
-        case .signedTransaction: signed = newer(signed, statement)
-        case .receipt: receipt = newer(receipt, statement)
+        case .signedTransaction: content = Content(key, newer(signed, statement), receipt)
+        case .receipt: content = Content(key, signed, newer(receipt, statement))
         }
     }
 
@@ -55,6 +58,30 @@ public struct TransactionFact: Hashable, Sendable {
     var isCancelledByReceiptAlone: Bool {
         guard let receipt, receipt.revocation != nil, signed?.revocation == nil else { return false }
         return current?.source == .receipt
+    }
+}
+
+extension TransactionFact {
+    /// What a fact consists of. It never changes, so facts can share it.
+    @usableFromInline final class Content: Hashable, Sendable {
+        @usableFromInline let key: TransactionKey
+        @usableFromInline let signed: TransactionStatement?
+        @usableFromInline let receipt: TransactionStatement?
+
+        init(_ key: TransactionKey, _ signed: TransactionStatement?, _ receipt: TransactionStatement?) {
+            (self.key, self.signed, self.receipt) = (key, signed, receipt)
+        }
+
+        @usableFromInline static func == (left: Content, right: Content) -> Bool {
+            left === right
+                || left.key == right.key && left.signed == right.signed && left.receipt == right.receipt
+        }
+
+        @usableFromInline func hash(into hasher: inout Hasher) {
+            hasher.combine(key)
+            hasher.combine(signed)
+            hasher.combine(receipt)
+        }
     }
 }
 

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Dispatch
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// A thread that serves a few connections, and runs the tasks that use them.
+///
+/// A task that runs here sends a request and reads its answer without changing threads, which costs as much as a small
+/// statement. Meanwhile none of the loop's connections is served, so there is a loop for each core.
+///
+/// The thread takes what waits and sends it together. It ends once there is nothing to wait for, and begins again with
+/// the next task or request.
+final class ConnectionLoop: TaskExecutor, Sendable {
+    typealias Completion = @Sendable (Result<[PostgresRows], PostgresFailure>) -> Void
+
+    private struct Waiting: Sendable {
+        var request: PostgresRequest
+        var since: ContinuousClock.Instant
+        var completion: Completion
+    }
+
+    /// A connection, and the requests that were sent on it.
+    private struct Sent {
+        var pooled: PooledConnection
+        var requests: [Waiting]
+        var deadline: ContinuousClock.Instant
+    }
+
+    private struct State {
+        var jobs: [UnownedJob] = []
+        var waiting: [Waiting] = []
+        var idle: [PooledConnection] = []
+        /// How many connections are being opened.
+        var opening = 0
+        /// Why a connection could not be opened.
+        var failure: PostgresFailure?
+        var isRunning = false
+        /// Whether something was added since the thread looked last.
+        var isNew = false
+        /// Whether the thread waits, so that it must be woken.
+        var isPolling = false
+    }
+
+    /// How long a request may take once it was sent: much longer than any, and shorter than a client waits.
+    private static let answerLimit = Duration.seconds(10)
+
+    /// How long a request may wait for a connection.
+    private static let queueLimit = Duration.seconds(2)
+
+    /// How many requests are sent together at most, so that the last one does not wait long for the first.
+    private static let batchLimit = 16
+
+    private let opener: ConnectionOpener
+    private let (width, waitingLimit): (Int, Int)
+    private let clock: ContinuousClock
+    private let pipe: WakePipe
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - width: How many connections to open at most.
+    ///   - waitingLimit: How many requests may wait.
+    /// - Throws: `PostgresFailure.unavailable` if the process has too many open files.
+    init(
+        _ opener: ConnectionOpener, width: Int, waitingLimit: Int, clock: ContinuousClock
+    ) throws(PostgresFailure) {
+        (self.opener, self.width, self.waitingLimit, self.clock) = (opener, width, waitingLimit, clock)
+        pipe = try WakePipe()
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        change { $0.jobs.append(job) }
+    }
+
+    /// Sends a request once a connection is free.
+    func send(_ request: PostgresRequest, _ completion: @escaping Completion) {
+        let new = Waiting(request: request, since: clock.now, completion: completion)
+        let isAdded = change { state in
+            guard state.waiting.count < waitingLimit else { return false }
+            state.waiting.append(new)
+            return true
+        }
+        if !isAdded { completion(.failure(.unavailable("Too many requests wait for the database"))) }
+    }
+
+    /// Closes the connections that are idle.
+    func close() { state.withLock { $0.idle = [] } }
+
+    /// Changes the state, and makes the thread look at it.
+    @discardableResult
+    private func change<Value>(_ body: (inout State) -> Value) -> Value {
+        let (value, begins, wakes) = state.withLock { state in
+            let value = body(&state)
+            defer { (state.isRunning, state.isNew, state.isPolling) = (true, true, false) }
+            return (value, !state.isRunning, state.isPolling)
+        }
+        // A queue of its own gets a thread at once, also if there are fewer cores than loops.
+        if begins { DispatchQueue(label: "LedgerPostgres.loop").async { self.run() } }
+        if wakes { pipe.wake() }
+        return value
+    }
+}
+
+// MARK: - The thread
+
+extension ConnectionLoop {
+    private enum Next {
+        case end
+        /// Receives what has arrived, since there is more to do.
+        case look
+        case wait
+    }
+
+    private func run() {
+        var sent: [Sent] = []
+        while true {
+            for job in takeJobs() { job.runSynchronously(on: asUnownedTaskExecutor()) }
+            send(&sent)
+            openMissing(sent.count)
+            let next = next(isBusy: !sent.isEmpty)
+            if next == .end { return }
+            sent = receive(sent, waits: next == .wait)
+        }
+    }
+
+    private func takeJobs() -> [UnownedJob] {
+        state.withLock { state in
+            defer { (state.jobs, state.isNew) = ([], false) }
+            return state.jobs
+        }
+    }
+
+    private func next(isBusy: Bool) -> Next {
+        state.withLock { state in
+            guard !state.isNew else { return .look }
+            state.isRunning = isBusy || !state.waiting.isEmpty
+            state.isPolling = state.isRunning
+            return state.isRunning ? .wait : .end
+        }
+    }
+
+    /// Receives answers, and gives up what is not answered in time.
+    ///
+    /// - Parameter waits: Whether to wait for an answer, a task or a request.
+    /// - Returns: What is not answered yet.
+    private func receive(_ sent: [Sent], waits: Bool) -> [Sent] {
+        var sockets = sent.map(\.pooled.connection.socket) + [pipe.socket]
+        let left = sent.map { $0.pooled.connection.hasFailed ? 0 : clock.now.duration(to: $0.deadline).milliseconds }
+            .min()
+        // An interrupted wait finds nothing, and the loop waits again.
+        _ = poll(&sockets, nfds_t(sockets.count), waits ? Int32(clamping: left.map { max(0, $0) } ?? -1) : 0)
+        if waits { state.withLock { $0.isPolling = false } }
+        if sockets.last?.revents != 0 { pipe.clear() }
+        let now = clock.now
+        return zip(sent, sockets).compactMap { sent, socket in
+            guard let results = results(sent, socket.revents, now) else { return sent }
+            answer(sent, results)
+            return nil
+        }
+    }
+
+    private func results(
+        _ sent: Sent, _ events: Int16, _ now: ContinuousClock.Instant
+    ) -> PostgresConnection.Results? {
+        let connection = sent.pooled.connection
+        if events != 0 || connection.hasFailed, let results = connection.proceed(events) { return results }
+        return sent.deadline <= now ? connection.end(.lost("The database did not answer in time")) : nil
+    }
+
+    /// Answers requests. Those that met the open transaction of one that failed before them did not run and wait again.
+    private func answer(_ sent: Sent, _ results: PostgresConnection.Results) {
+        var unrun: [Waiting] = []
+        for (waiting, result) in zip(sent.requests, results) {
+            if case .failure(.refused("25P02", _)) = result {
+                unrun.append(waiting)
+            } else {
+                waiting.completion(result)
+            }
+        }
+        if !sent.pooled.connection.isUsable { opener.noteEnd() }
+        state.withLock { state in
+            state.waiting.insert(contentsOf: unrun, at: 0)
+            state.idle.append(sent.pooled)
+        }
+    }
+}
+
+// MARK: - Sending
+
+extension ConnectionLoop {
+    /// Sends what waits on the connections that are idle.
+    private func send(_ sent: inout [Sent]) {
+        while let (pooled, batch) = takeBatch() {
+            let requests = inTime(batch)
+            guard !requests.isEmpty else {
+                state.withLock { $0.idle.append(pooled) }
+                continue
+            }
+            pooled.connection.begin(requests.map(\.request))
+            sent.append(
+                Sent(pooled: pooled, requests: requests, deadline: clock.now.advanced(by: Self.answerLimit)))
+        }
+    }
+
+    private func takeBatch() -> (PooledConnection, [Waiting])? {
+        state.withLock { state in
+            state.idle.removeAll { !opener.isUsable($0) }
+            guard !state.waiting.isEmpty, let pooled = state.idle.popLast() else { return nil }
+            // Other connections take their share.
+            let count = min(Self.batchLimit, max(1, state.waiting.count / width))
+            defer { state.waiting.removeFirst(count) }
+            return (pooled, Array(state.waiting.prefix(count)))
+        }
+    }
+
+    /// The requests that did not wait too long. Fails the others.
+    private func inTime(_ batch: [Waiting]) -> [Waiting] {
+        let oldest = clock.now.advanced(by: .zero - Self.queueLimit)
+        for late in batch where late.since < oldest {
+            late.completion(.failure(.unavailable("The request waited too long for the database")))
+        }
+        return batch.filter { $0.since >= oldest }
+    }
+}
+
+// MARK: - Opening
+
+extension ConnectionLoop {
+    /// Opens connections for what waits. If none can be opened and no other is in use, what waits fails.
+    private func openMissing(_ busy: Int) {
+        let (failure, failed, missing) = state.withLock { state in
+            let failure = busy + state.opening == 0 ? state.failure : nil
+            let failed = failure == nil ? [] : state.waiting
+            state.failure = nil
+            state.waiting.removeFirst(failed.count)
+            let mayOpen = busy == 0 || !opener.isPaused
+            let missing = mayOpen ? max(0, min(state.waiting.count, width - busy) - state.opening) : 0
+            state.opening += missing
+            return (failure, failed, missing)
+        }
+        if let failure { for waiting in failed { waiting.completion(.failure(failure)) } }
+        // Opening one waits, also for the system's look-up of the host's name.
+        for _ in 0..<missing { DispatchQueue(label: "LedgerPostgres.opener").async { self.open() } }
+    }
+
+    private func open() {
+        let opened: Result<PooledConnection, PostgresFailure>
+        do throws(PostgresFailure) { opened = .success(try opener.open()) } catch { opened = .failure(error) }
+        change { state in
+            state.opening -= 1
+            switch opened {
+            case .success(let pooled): state.idle.append(pooled)
+            case .failure(let failure): state.failure = failure
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Synchronization
+
+/// A connection, and how many were found to have ended when it was opened.
+struct PooledConnection: Sendable {
+    let connection: PostgresConnection
+    let epoch: Int
+}
+
+/// Opens connections to the hosts of an address, with pauses after failures.
+final class ConnectionOpener: Sendable {
+    private struct State {
+        /// The host that was connected last.
+        var host = 0
+        /// How often in succession no connection could be opened.
+        var failures = 0
+        /// Why the last connection could not be opened, and when to try again.
+        var pause: (failure: PostgresFailure, end: ContinuousClock.Instant)?
+        /// How many connections have ended.
+        var epoch = 0
+    }
+
+    /// The pause after the first failure to connect, which doubles with each further one, and the longest one.
+    private static let (firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(5))
+
+    /// How long all hosts together may take.
+    private static let limit = Duration.seconds(10)
+
+    private let options: [(name: String, value: String)]
+    private let hosts: [PostgresHost]
+    private let usesNames: Bool
+    private let clock: ContinuousClock
+    private let state = Mutex(State())
+
+    /// - Parameter hosts: The hosts in the order in which to try them.
+    /// - Throws: `PostgresFailure.settings`.
+    init(_ settings: PostgresSettings, hosts: [PostgresHost], clock: ContinuousClock) throws(PostgresFailure) {
+        options = try settings.options()
+        (self.hosts, usesNames, self.clock) = (hosts, settings.preparesStatements, clock)
+    }
+
+    /// Opens a connection. Waits, so it needs a thread of its own.
+    ///
+    /// - Throws: `PostgresFailure`: why, or why not until the pause after a failure ends.
+    func open() throws(PostgresFailure) -> PooledConnection {
+        let (epoch, pause) = state.withLock { ($0.epoch, $0.pause) }
+        if let pause, clock.now < pause.end { throw pause.failure }
+        do throws(PostgresFailure) {
+            let connection = try openAny()
+            state.withLock { ($0.failures, $0.pause) = (0, nil) }
+            return PooledConnection(connection: connection, epoch: epoch)
+        } catch {
+            state.withLock { state in
+                let pause = min(Self.longestPause, Self.firstPause * (1 << min(state.failures, 6)))
+                state.failures += 1
+                state.pause = (error, clock.now.advanced(by: pause))
+            }
+            throw error
+        }
+    }
+
+    /// Whether no connection can be opened now, since one could not be opened a moment ago.
+    var isPaused: Bool { state.withLock { $0.pause }.map { clock.now < $0.end } ?? false }
+
+    /// Tries the hosts from the one that was connected last, until one takes a connection.
+    private func openAny() throws(PostgresFailure) -> PostgresConnection {
+        let (first, deadline) = (state.withLock { $0.host }, clock.now.advanced(by: Self.limit))
+        var messages: [String] = []
+        for place in (0..<hosts.count).map({ (first + $0) % hosts.count }) where clock.now < deadline {
+            do throws(PostgresFailure) {
+                let connection = try PostgresConnection(
+                    options, to: hosts[place], usesNames: usesNames, clock: clock)
+                state.withLock { $0.host = place }
+                return connection
+            } catch {
+                messages.append(error.message)
+            }
+        }
+        throw .unavailable(messages.joined(separator: "; "))
+    }
+
+    /// Notes that a connection has ended. Those that were opened before have probably ended too.
+    func noteEnd() { state.withLock { $0.epoch += 1 } }
+
+    /// Whether a connection can be used for another request.
+    func isUsable(_ pooled: PooledConnection) -> Bool {
+        pooled.connection.isUsable && state.withLock { $0.epoch == pooled.epoch }
+    }
+}
