@@ -19,14 +19,16 @@ struct CommitPlan {
     /// The packed contents of new documents.
     var contents: [Provenance: [UInt8]] = [:]
     /// Whether rows of one table share a statement.
-    private let shares: Bool
+    private var shares: Bool { !isDistributed }
+    /// Whether Citus distributes the tables.
+    let isDistributed: Bool
     private var statements: [PostgresStatement] = []
     /// The last rows, as long as the same is done with each.
     private var rows: (statement: RowStatement, rows: [[PostgresValue]])?
 
-    private init(_ loaded: LoadedRecords, _ scopes: ScopeNumbers, stamp: Int64, shares: Bool, packs: Bool) {
+    private init(_ loaded: LoadedRecords, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool, packs: Bool) {
         (self.loaded, self.scopes, self.stamp) = (loaded, scopes, stamp)
-        (self.shares, self.packs) = (shares, packs)
+        (self.isDistributed, self.packs) = (isDistributed, packs)
     }
 
     mutating func add(_ sql: String, _ parameters: [PostgresValue]) {
@@ -51,13 +53,13 @@ struct CommitPlan {
     /// The statements for what was decided.
     ///
     /// - Parameters:
-    ///   - shares: Whether rows of one table share a statement.
+    ///   - isDistributed: Whether Citus distributes the tables. Then rows of one table share no statement.
     ///   - packs: Whether documents are packed.
     static func statements(
-        _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, shares: Bool, packs: Bool
+        _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool, packs: Bool
     ) throws -> [PostgresStatement] {
         let (changes, footprint) = (group.changes, group.footprint)
-        var plan = CommitPlan(group.before, scopes, stamp: stamp, shares: shares, packs: packs)
+        var plan = CommitPlan(group.before, scopes, stamp: stamp, isDistributed: isDistributed, packs: packs)
         plan.putCustomers(group.after.customers, footprint)
         try plan.putChains(changes, footprint)
         plan.putJobs(changes, footprint)

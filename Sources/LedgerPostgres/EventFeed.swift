@@ -38,8 +38,29 @@ final class EventFeed: Sendable {
 extension EventFeed {
     /// Numbers the events that were committed before.
     func number() async throws {
-        try await requests.send(numbering(after: EventSequencer.lock))
-        if isDistributed { try await requests.send(.transaction([EventSequencer.clear])) }
+        guard isDistributed else {
+            try await requests.send(.transaction([EventSequencer.lock, EventSequencer.move]))
+            return
+        }
+        while try await numberOnNodes() {}
+    }
+
+    /// Numbers events if Citus distributes the tables.
+    ///
+    /// - Returns: Whether there may be more, also because another server was faster.
+    private func numberOnNodes() async throws -> Bool {
+        // The counter comes first: whatever another server numbers after that changes it.
+        let answers = try await requests.read([EventSearch.last, EventSequencer.oldest])
+        let last = try answers[0].map { try $0.next(Int64.self) }.first ?? 0
+        guard !answers[1].rows.isEmpty else { return false }
+        do {
+            _ = try await requests.pool.run(.transaction(EventSequencer.number(answers[1], after: last)))
+        } catch let failure as PostgresFailure where failure.isConflict {
+            return true
+        }
+        // If this fails, the next server that numbers events finds them numbered and removes them.
+        try await requests.send(.transaction(EventSequencer.remove(answers[1])))
+        return true
     }
 
     /// Numbers events behind the commits, so that readers find them numbered. If it fails, the next reader does it.
@@ -53,15 +74,13 @@ extension EventFeed {
             while state.withLock({ $0.next() }) {
                 try? await clock.sleep(for: Self.pause)
                 // Fails if another server is at it, which may be ahead of the last commit: then the next one is not.
-                let number = numbering(after: EventSequencer.lockIfFree)
-                guard (try? await requests.pool.run(number)) != nil, isDistributed else { continue }
-                _ = try? await requests.pool.run(.transaction([EventSequencer.clear]))
+                if isDistributed {
+                    _ = try? await numberOnNodes()
+                } else {
+                    _ = try? await requests.pool.run(.transaction([EventSequencer.lockIfFree, EventSequencer.move]))
+                }
             }
         }
-    }
-
-    private func numbering(after lock: PostgresStatement) -> PostgresRequest {
-        .transaction([lock, isDistributed ? EventSequencer.copy : EventSequencer.move])
     }
 }
 
@@ -87,8 +106,8 @@ extension EventFeed {
         of bundleId: String, after start: Int64?, limit: Int
     ) async throws -> (page: EventPage, hasMore: Bool) {
         let answers = try await requests.read([
-            EventSearch.erased(bundleId), EventSearch.last, EventSearch.page(bundleId, after: start, limit: limit),
-            EventSequencer.isNeeded,
+            EventSearch.erased(bundleId), EventSearch.last,
+            EventSearch.page(bundleId, after: start, limit: limit, joins: !isDistributed), EventSequencer.isNeeded,
         ])
         let numbers = try answers.map { try $0.map { try? $0.next(Int64.self) }.first ?? nil }
         let erased = numbers[0] ?? 0
@@ -103,7 +122,19 @@ extension EventFeed {
         for (id, event) in found {
             if let customer = event.customer, let id { page.customerIds[customer] = id }
         }
+        if isDistributed { page.customerIds = try await firstIds(of: Set(page.events.compactMap(\.customer))) }
         return (page, hasMore && found.count < limit)
+    }
+
+    private func firstIds(of customers: Set<Customer>) async throws -> [Customer: String] {
+        guard !customers.isEmpty else { return [:] }
+        let rows = try await requests.read(EventSearch.firstIds(of: customers.map(\.number)))
+        let found = try rows.map { (try $0.next(Int64.self), try $0.next(String.self)) }
+        let ids = Dictionary(found) { first, _ in first }
+        return Dictionary(
+            uniqueKeysWithValues: customers.compactMap { customer in
+                ids[customer.number].map { (customer, $0) }
+            })
     }
 
     /// Erases events that were recorded before an instant, the oldest of each app first, at most `limit`.

@@ -52,6 +52,11 @@ extension LedgerQuery {
 }
 
 extension [LedgerQuery] {
+    /// The homes of the documents that the works may store.
+    var homes: [Provenance: String] {
+        Dictionary(flatMap(\.arriving).map { ($0.provenance, $0.home) }) { first, _ in first }
+    }
+
     var footprint: Footprint { reduce(into: Footprint()) { $0.formUnion(Footprint($1)) } }
 }
 

@@ -7,18 +7,21 @@ struct LoadPlan {
     typealias Reader = (_ rows: PostgresRows, _ loaded: inout LoadedRecords) throws -> Void
 
     let scopes: ScopeNumbers
-    /// Whether records of one kind share a statement.
-    let shares: Bool
+    /// The homes of documents, as far as they are known, if Citus distributes the tables; otherwise `nil`.
+    let homes: [Provenance: String]?
     private(set) var statements: [PostgresStatement] = []
     private var readers: [Reader] = []
 
-    /// - Parameter isDistributed: Whether Citus distributes the tables. Then records share no statement, and customers
-    ///   are not loaded together with their chains.
-    init(_ footprint: Footprint, _ scopes: ScopeNumbers, isDistributed: Bool) {
-        (self.scopes, shares) = (scopes, !isDistributed)
+    /// Whether records of one kind share a statement. On several nodes they do not, and customers are not loaded
+    /// together with their chains.
+    var shares: Bool { homes == nil }
+
+    /// - Parameter homes: The homes of documents, if Citus distributes the tables.
+    init(_ footprint: Footprint, _ scopes: ScopeNumbers, homes: [Provenance: String]?) {
+        (self.scopes, self.homes) = (scopes, homes)
         for (scope, keys) in together(footprint.chains, \.scope) { load(keys, in: scope) }
         for key in footprint.transactions { load(key) }
-        let holders = isDistributed ? [] : footprint.holders
+        let holders = shares ? footprint.holders : []
         for (app, ids) in together(holders, \.bundleId) { loadHolders(ids, of: app) }
         let others = footprint.customers.subtracting(holders)
         for (app, ids) in together(others, \.bundleId) { load(ids, of: app) }

@@ -14,12 +14,14 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let requests: RepeatedRequests
     private let feed: EventFeed
     private let clock: ContinuousClock
-    private let settings: PostgresSettings
     private let works: GroupQueue<WaitingWork, CommitKey>
     private let loads: GroupQueue<WaitingLoad, CommitKey>
     private let scopes = Mutex(ScopeNumbers())
     private let numbers = Mutex(NumberBlock())
-    /// Whether documents are packed, see ``Schema``.
+    /// Whether Citus distributes the tables, see ``Distribution``. Then works and loads share no statements.
+    private let isDistributed: Bool
+    /// Whether documents are packed, see ``Schema``. Not if the tables are distributed: storing a piece would lock the
+    /// table of pieces on all nodes.
     private let packs: Bool
     private let random: Mutex<any RandomNumberGenerator & Sendable>
     /// The row that ``proveWritable()`` writes. Several, so that servers do not wait for each other.
@@ -60,21 +62,22 @@ public final class PostgresLedgerStorage: LedgerStorage {
     ) async throws {
         var random = random
         proof = Int64.random(in: 0..<Self.proofs, using: &random)
-        (self.clock, self.settings) = (clock, settings)
-        let (width, shares) = (max(1, settings.connections), settings.sharesStatements && !settings.isDistributed)
+        self.clock = clock
         do {
             let pool = try ConnectionPool(settings, hosts: settings.hosts(using: &random), clock: clock)
             self.pool = pool
+            requests = RepeatedRequests(pool: pool)
+            self.random = Mutex(random)
+            let migrator = Migrator(pool: pool)
+            if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
+            isDistributed = try await Distribution.run(requests, upgrades: upgrades)
+            packs = isDistributed ? false : try await migrator.packsDocuments()
+            feed = EventFeed(requests, clock: clock, isDistributed: isDistributed)
+            let (width, shares) = (max(1, settings.connections), settings.sharesStatements && !isDistributed)
             works = GroupQueue(
                 width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1, on: { pool.loop })
             loads = GroupQueue(
                 width: shares ? Self.reads : width, largest: shares ? Self.largestGather : 1, on: { pool.loop })
-            requests = RepeatedRequests(pool: pool)
-            feed = EventFeed(requests, clock: clock, isDistributed: settings.isDistributed)
-            self.random = Mutex(random)
-            let migrator = Migrator(pool: pool)
-            if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
-            packs = try await migrator.packsDocuments()
         } catch let failure as PostgresFailure {
             throw failure.storageError
         }
@@ -189,7 +192,7 @@ extension PostgresLedgerStorage {
         var footprint = wanted
         for _ in 0..<Self.mostLoads {
             let scopes = try await scopeNumbers(footprint.apps, footprint.scopes)
-            let plan = LoadPlan(footprint, scopes, isDistributed: settings.isDistributed)
+            let plan = LoadPlan(footprint, scopes, homes: isDistributed ? queries.homes : nil)
             let loaded = try plan.records(try await requests.read(plan.statements))
             let leads = loaded.leads(of: queries)
             footprint.chains.formUnion(loaded.chains.keys)
@@ -203,7 +206,7 @@ extension PostgresLedgerStorage {
         let scopes = try await addedScopes(group.changes.apps, group.changes.scopes)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
         let statements = try CommitPlan.statements(
-            group, scopes, stamp: stamp, shares: !settings.isDistributed, packs: packs)
+            group, scopes, stamp: stamp, isDistributed: isDistributed, packs: packs)
         _ = try await pool.run(.transaction(statements))
         // A block that was drawn before may have numbers below the mark.
         if group.changes.marks.lastCustomer > 0 { numbers.withLock { $0 = NumberBlock() } }
@@ -216,8 +219,14 @@ extension PostgresLedgerStorage {
     /// server to which a document is sent again. A further write waits for all that was written before it.
     private func confirm() async throws {
         let proof = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
-        try await requests.send(.transaction([PostgresStatement(Self.confirmation, [.integer(proof)])]))
+        // Each node may have a standby of its own, and has a copy of this table.
+        let statement = isDistributed ? Self.proofOfWriting : Self.confirmation
+        try await requests.send(.transaction([PostgresStatement(statement, [.integer(proof)])]))
     }
+
+    private static let proofOfWriting = """
+        INSERT INTO proof AS p (id, written) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET written = p.written + 1
+        """
 
     private static let confirmation = """
         INSERT INTO proof AS p (id, written) SELECT $1, 1 WHERE current_setting('synchronous_standby_names') <> ''
@@ -379,11 +388,7 @@ extension PostgresLedgerStorage {
     }
 
     public func proveWritable() async throws {
-        let proof = PostgresStatement(
-            """
-            INSERT INTO proof AS p (id, written) VALUES ($1, 1)
-            ON CONFLICT (id) DO UPDATE SET written = p.written + 1
-            """, [.integer(proof)])
+        let proof = PostgresStatement(Self.proofOfWriting, [.integer(proof)])
         try await translated { _ = try await self.requests.send(.transaction([proof])) }
     }
 }

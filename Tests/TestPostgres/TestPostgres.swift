@@ -34,9 +34,11 @@ package final class TestPostgres: Sendable {
 
     /// Starts a server.
     ///
-    /// - Parameter primary: The server that it follows as a standby; `nil` for one of its own.
-    package init(following primary: TestPostgres? = nil) throws {
-        server = try TestServer(Self.script, [primary?.folder ?? ""])
+    /// - Parameters:
+    ///   - primary: The server that it follows as a standby; `nil` for one of its own.
+    ///   - library: An extension's library to load.
+    package init(following primary: TestPostgres? = nil, loading library: String = "") throws {
+        server = try TestServer(Self.script, [primary?.folder ?? "", library])
     }
 
     /// `initdb` and the server refuse to run as root.
@@ -49,9 +51,11 @@ package final class TestPostgres: Sendable {
             as_user "$bin/pg_basebackup" -d "host=$1 user=postgres application_name=standby" -D data -R -X stream \
                 -c fast --no-sync
         fi
+        library=$2
         start() {
             as_user "$bin/pg_ctl" -D data -l data/log -w -t 600 \
-                -o "-c listen_addresses= -c unix_socket_directories=$folder -c fsync=off -c max_connections=400" start
+                -o "-c listen_addresses= -c unix_socket_directories=$folder -c fsync=off -c max_connections=400 \
+                    -c shared_preload_libraries=$library" start
         }
         stop() { as_user "$bin/pg_ctl" -D data -m immediate stop; }
         restart() { as_user "$bin/pg_ctl" -D data -m immediate -w -t 600 restart; }

@@ -98,7 +98,8 @@ import Testing
             ["pause = Duration.milliseconds(50)"]
         ),
         (
-            "the pause before PostgreSQL is connected again", "0.1 s, doubled up to 5 s", "LedgerPostgres/ConnectionOpener.swift",
+            "the pause before PostgreSQL is connected again", "0.1 s, doubled up to 5 s",
+            "LedgerPostgres/ConnectionOpener.swift",
             ["(firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(5))"]
         ),
         (

@@ -10,8 +10,6 @@ public struct PostgresSettings: Sendable {
     public var preparesStatements = true
     /// Whether works and reads that wait at the same time share statements, and works a commit.
     public var sharesStatements = true
-    /// Whether Citus distributes the tables. Then nothing is shared, and no statement about chains joins tables.
-    public var isDistributed = false
 
     /// Whether to try the hosts of the address in its order, instead of an order of this server's own.
     public var keepsHostOrder = false

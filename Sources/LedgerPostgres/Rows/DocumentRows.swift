@@ -22,7 +22,13 @@ extension LoadPlan {
 
     mutating func look(up names: [Provenance]) {
         let keys = RowStatement(one: Self.name, many: Self.names, [.integer, .bytes])
-        for statement in keys.statements(names.map(\.key), shares: shares) {
+        let (known, others) = names.partitioned { homes?[$0] != nil }
+        var statements = keys.statements(others.map(\.key), shares: shares)
+        // With the home one node is asked instead of all.
+        for name in known {
+            statements.append(PostgresStatement(Self.name + " AND home = $3", name.key + [(homes?[name]).parameter]))
+        }
+        for statement in statements {
             add(statement) { rows, loaded in
                 let found = try rows.map { Provenance(signedDate: try $0.next(), digest: try $0.next()) }
                 loaded.names.formUnion(found)
@@ -47,8 +53,9 @@ extension LoadPlan {
         add(sql, key) { rows, loaded in loaded.parts[part] = try rows.map { try $0.next([UInt8].self) }.first }
     }
 
+    /// Materialized, so that Citus may join it.
     private static let evidence = """
-        WITH named AS (
+        WITH named AS MATERIALIZED (
             SELECT signed_date, digest FROM documents WHERE chain = $1 AND scope = $2
             UNION SELECT signed_date, digest FROM mentions WHERE home = $1 AND scope = $2)
         SELECT named.signed_date, named.digest, chain, bundle_id, environment
@@ -75,6 +82,17 @@ extension LoadPlan {
     }
 }
 
+extension Evidence {
+    /// The home of the document's row. It follows from the document alone.
+    var home: String { chains.first?.originalTransactionId ?? "\(id)" }
+}
+
+extension [Provenance] {
+    fileprivate func partitioned(_ isFirst: (Provenance) -> Bool) -> ([Provenance], [Provenance]) {
+        (filter(isFirst), filter { !isFirst($0) })
+    }
+}
+
 extension Provenance {
     fileprivate var key: [PostgresValue] { [signedDate.parameter, digest.parameter] }
 }
@@ -95,12 +113,24 @@ extension CommitPlan {
         SELECT 1 / count(*) FROM kept
         """
 
+    /// The same on one node: Citus locks no row whose node the statement does not name.
+    private static let keepAtHome = """
+        WITH kept AS (SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 AND home = $3 FOR SHARE)
+        SELECT 1 / count(*) FROM kept
+        """
+
     private static let mention = """
         INSERT INTO mentions (home, scope, signed_date, digest)
         SELECT $3::text, $4::bigint, $1::bigint, $2::bytea
         WHERE NOT EXISTS (
             SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 AND chain = $3 AND scope = $4)
         ON CONFLICT DO NOTHING
+        """
+
+    /// The same, also if the document itself names the chain, which is then named twice. Citus has no plan for the other
+    /// statement that stays on one node.
+    private static let plainMention = """
+        INSERT INTO mentions (signed_date, digest, home, scope) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
         """
 
     mutating func putDocuments(_ changes: LedgerChanges) throws {
@@ -112,19 +142,27 @@ extension CommitPlan {
         for (name, document) in new.sorted(by: { $0.key < $1.key }) {
             if loaded.names.contains(name) {
                 // It is still there, and stays until the commit.
-                if !document.chains.isEmpty { add(Self.keep, name.key) }
+                if !document.chains.isEmpty { keep(document.evidence) }
             } else {
                 insert(document)
                 if document.chains.count == 1 { continue }
             }
             for chain in document.chains.sorted() {
                 add(
-                    Self.mention,
+                    isDistributed ? Self.plainMention : Self.mention,
                     name.key + [.text(chain.originalTransactionId), .integer(scopes.scope(chain.scope))])
             }
         }
         for (old, key) in changes.movedEvidence.sorted(by: { $0.key < $1.key }) { moveEvidence(from: old, to: key) }
         eraseEvidence(for: changes.erasedChains)
+    }
+
+    private mutating func keep(_ evidence: Evidence) {
+        if isDistributed {
+            add(Self.keepAtHome, evidence.provenance.key + [.text(evidence.home)])
+        } else {
+            add(Self.keep, evidence.provenance.key)
+        }
     }
 
     /// Packs new documents, and inserts their pieces unless they are there. No server remembers which are: after a
@@ -158,8 +196,7 @@ extension CommitPlan {
         add(
             Self.insert,
             evidence.provenance.key + [
-                .text(evidence.chains.first?.originalTransactionId ?? "\(evidence.id)"),
-                .integer(scopes.scope(evidence.scope)), only.parameter, evidence.kind.parameter,
+                .text(evidence.home), .integer(scopes.scope(evidence.scope)), only.parameter, evidence.kind.parameter,
                 new.receivedAt.parameter, (evidence.notification?.type).parameter,
                 (evidence.notification?.subtype).parameter, (evidence.notification?.uuid).parameter,
                 .bytes(contents[evidence.provenance] ?? DocumentCodec.plain(evidence.document)),
@@ -181,12 +218,13 @@ extension CommitPlan {
         add("DELETE FROM mentions WHERE home = $1 AND scope = $2", Array(keys.prefix(2)))
     }
 
+    /// An update, since Citus locks no row whose node the statement does not name.
+    private static let lock = "UPDATE documents SET scope = scope WHERE signed_date = $1 AND digest = $2"
+
     /// Locks the documents first. The statements after that see what other commits made of them.
     private mutating func eraseEvidence(for keys: Set<ChainKey>) {
         let names = Set(keys.flatMap { loaded.evidence[$0] ?? [] }.map(\.name)).sorted()
-        for name in names {
-            add("SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 FOR UPDATE", name.key)
-        }
+        for name in names { add(Self.lock, name.key) }
         for key in keys.sorted() {
             let chain: [PostgresValue] = [
                 .text(key.originalTransactionId), .integer(scopes.scope(key.scope)),

@@ -25,14 +25,16 @@ private enum EventColumns {
     static let valueList = values.joined(separator: ", ")
 }
 
-extension CommitPlan {
-    private static let insert = RowStatement.insert(
-        into: "outbox", zip(EventColumns.key + EventColumns.values, EventColumns.types).map { ($0, $1) })
-
-    private static let insertNumbered = RowStatement.insert(
+extension RowStatement {
+    fileprivate static let insertNumbered = insert(
         into: "events",
         zip(["sequence", "app"] + EventColumns.key + EventColumns.values, [.integer, .integer] + EventColumns.types)
             .map { ($0, $1) }, "ON CONFLICT DO NOTHING")
+}
+
+extension CommitPlan {
+    private static let insert = RowStatement.insert(
+        into: "outbox", zip(EventColumns.key + EventColumns.values, EventColumns.types).map { ($0, $1) })
 
     private static let raiseCounter = "UPDATE counter SET last = greatest(last, $1) WHERE id = $2"
 
@@ -49,7 +51,7 @@ extension CommitPlan {
                 .integer(scopes.scope(event.scope)), .integer(number), .integer(0),
             ]
             let app = PostgresValue.integer(scopes.app(event.scope.bundleId))
-            add(Self.insertNumbered, [.integer(number), app] + key + event.values)
+            add(RowStatement.insertNumbered, [.integer(number), app] + key + event.values)
         }
     }
 
@@ -102,7 +104,8 @@ extension LedgerEvent {
 ///
 /// An event leaves the outbox in the transaction that numbers it. On Citus the two tables may be on different nodes,
 /// and the next sequencer would see the counter's row free before it sees the outbox without the event. There the event
-/// leaves the outbox in a transaction of its own.
+/// leaves the outbox in a transaction of its own. Nor does Citus number the rows of one table for another one. There
+/// the server reads them, and gives the numbers if no other server has given any since it read the counter.
 enum EventSequencer {
     /// How many events are numbered in one transaction.
     private static let batch = 5000
@@ -117,48 +120,63 @@ enum EventSequencer {
         """)
 
     /// Numbers the oldest events, in the order of the key, in which a chain's events come in the order of its versions.
-    static let move = numbering(
+    static let move = PostgresStatement(
         """
-        DELETE FROM outbox
-        WHERE ctid = ANY (ARRAY(SELECT ctid FROM outbox ORDER BY \(EventColumns.keyList) LIMIT \(batch)))
-        RETURNING \(EventColumns.keyList), \(EventColumns.valueList)
-        """)
-
-    /// The same, but leaves them in the outbox, from which ``clear`` removes them.
-    static let copy = numbering(
-        """
-        SELECT \(EventColumns.keyList), \(EventColumns.valueList) FROM outbox
-        ORDER BY \(EventColumns.keyList) LIMIT \(batch)
-        """)
-
-    private static func numbering(_ oldest: String) -> PostgresStatement {
-        PostgresStatement(
-            """
-            WITH oldest AS (\(oldest)),
-            batch AS (
-                SELECT row_number() OVER (ORDER BY \(EventColumns.keyList)) AS number, \(EventColumns.keyList),
-                       \(EventColumns.valueList)
-                FROM oldest),
-            added AS (
-                INSERT INTO events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
-                SELECT (SELECT last FROM counter WHERE id = 1) + number,
-                       (SELECT app FROM scopes WHERE scopes.id = batch.scope), \(EventColumns.keyList),
-                       \(EventColumns.valueList)
-                FROM batch ON CONFLICT (\(EventColumns.keyList)) DO NOTHING)
-            UPDATE counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
-            """)
-    }
-
-    /// A scalar subquery looks each row up by the index of events, however many there are.
-    static let clear = PostgresStatement(
-        """
-        DELETE FROM outbox WHERE (
-            SELECT true FROM events
-            WHERE \(EventColumns.key.map { "events.\($0) = outbox.\($0)" }.joined(separator: " AND ")) LIMIT 1)
+        WITH oldest AS (
+            DELETE FROM outbox
+            WHERE ctid = ANY (ARRAY(SELECT ctid FROM outbox ORDER BY \(EventColumns.keyList) LIMIT \(batch)))
+            RETURNING \(EventColumns.keyList), \(EventColumns.valueList)),
+        batch AS (
+            SELECT row_number() OVER (ORDER BY \(EventColumns.keyList)) AS number, \(EventColumns.keyList),
+                   \(EventColumns.valueList)
+            FROM oldest),
+        added AS (
+            INSERT INTO events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
+            SELECT (SELECT last FROM counter WHERE id = 1) + number,
+                   (SELECT app FROM scopes WHERE scopes.id = batch.scope), \(EventColumns.keyList),
+                   \(EventColumns.valueList)
+            FROM batch ON CONFLICT (\(EventColumns.keyList)) DO NOTHING)
+        UPDATE counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
         """)
 
     /// Whether events wait for their numbers.
     static let isNeeded = PostgresStatement("SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1) AS waiting")
+}
+
+// MARK: - Numbering on several nodes
+
+extension EventSequencer {
+    /// How many events a server numbers at a time. Each takes a statement.
+    private static let nodeBatch = 500
+
+    /// The oldest events in the outbox, each with the number of its app.
+    static let oldest = PostgresStatement(
+        """
+        SELECT app, \(EventColumns.keyList), \(EventColumns.valueList) FROM outbox JOIN scopes ON scopes.id = scope
+        ORDER BY \(EventColumns.keyList) LIMIT \(nodeBatch)
+        """)
+
+    /// Gives numbers to the events that ``oldest`` found. Those that have one already keep it.
+    ///
+    /// - Parameter last: The last number. Fails with a division by zero if it is not the last one any more.
+    static func number(_ rows: PostgresRows, after last: Int64) -> [PostgresStatement] {
+        let advance = PostgresStatement(
+            """
+            UPDATE counter SET last = CASE WHEN last = $1::bigint THEN $2::bigint ELSE $1::bigint / (last - last) END
+            WHERE id = 1
+            """, [.integer(last), .integer(last + Int64(rows.rows.count))])
+        let numbered = zip((last + 1)..., rows.rows).map { number, row in [.integer(number)] + row }
+        return [advance] + RowStatement.insertNumbered.statements(numbered, shares: false)
+    }
+
+    /// Removes the events that ``oldest`` found.
+    static func remove(_ rows: PostgresRows) -> [PostgresStatement] {
+        let places = EventColumns.key.enumerated().map { "\($1) = $\($0 + 1)" }.joined(separator: " AND ")
+        return rows.rows.map { row in
+            PostgresStatement(
+                "DELETE FROM outbox WHERE \(places)", Array(row.dropFirst().prefix(EventColumns.key.count)))
+        }
+    }
 }
 
 // MARK: - Reading
@@ -179,14 +197,23 @@ enum EventSearch {
     /// The number of each app's last erased event.
     static let allErased = PostgresStatement("SELECT bundle_id, erased_events FROM apps")
 
-    static func page(_ bundleId: String, after start: Int64?, limit: Int) -> PostgresStatement {
-        PostgresStatement(
+    /// - Parameter joins: Whether to find the first id of each customer too.
+    static func page(_ bundleId: String, after start: Int64?, limit: Int, joins: Bool) -> PostgresStatement {
+        let id =
+            joins ? "(SELECT ids[1] FROM customers WHERE customers.number = events.customer LIMIT 1)" : "NULL::text"
+        return PostgresStatement(
             """
-            SELECT (SELECT ids[1] FROM customers WHERE customers.number = events.customer LIMIT 1), sequence, bundle_id,
-                   environment, recorded_at, \(EventColumns.valueList)
+            SELECT \(id), sequence, bundle_id, environment, recorded_at, \(EventColumns.valueList)
             FROM events JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = events.app
             WHERE bundle_id = $1 AND sequence > coalesce($2::bigint, erased_events) ORDER BY sequence LIMIT $3
             """, [.text(bundleId), start.parameter, max(0, limit).parameter])
+    }
+
+    /// The first id of each of some customers, by number.
+    static func firstIds(of numbers: [Int64]) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT number, ids[1] FROM customers WHERE number = ANY($1::bigint[])",
+            [.list(.integer, numbers.map { .integer($0) })])
     }
 
     static func found(_ rows: PostgresRows) throws -> [(customerId: String?, event: LedgerEvent)] {
