@@ -42,8 +42,11 @@ extension EventFeed {
             try await requests.send(.transaction([EventSequencer.lock, EventSequencer.move]))
             return
         }
-        while try await numberOnNodes() {}
+        for _ in 0..<Self.mostRounds where try await !numberOnNodes() { return }
     }
+
+    /// The limit on rounds of one reader on several nodes: other servers number events too, and new ones arrive.
+    private static let mostRounds = 100
 
     /// Numbers events if Citus distributes the tables.
     ///
@@ -55,12 +58,13 @@ extension EventFeed {
         guard !answers[1].rows.isEmpty else { return false }
         do {
             _ = try await requests.pool.run(.transaction(EventSequencer.number(answers[1], after: last)))
-        } catch let failure as PostgresFailure where failure.isConflict {
+        } catch let failure as PostgresFailure where failure.isConflict || failure.isWorthAnotherConnection {
+            try? await clock.sleep(for: .milliseconds(5))
             return true
         }
         // If this fails, the next server that numbers events finds them numbered and removes them.
         try await requests.send(.transaction(EventSequencer.remove(answers[1])))
-        return true
+        return answers[1].rows.count == EventSequencer.nodeBatch
     }
 
     /// Numbers events behind the commits, so that readers find them numbered. If it fails, the next reader does it.

@@ -69,6 +69,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
             requests = RepeatedRequests(pool: pool)
             self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
+            if upgrades { try await Distribution.requireNode(requests) }
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
             packs = isDistributed ? false : try await migrator.packsDocuments()
@@ -385,6 +386,13 @@ extension PostgresLedgerStorage {
             marks.erasedEvents[app] = erased
         }
         return marks
+    }
+
+    public func keepsAllDocuments() async throws -> Bool {
+        let statement = PostgresStatement("SELECT keeps_documents FROM retention WHERE id = 1")
+        return try await translated {
+            try await self.requests.read(statement).map { try $0.next(Bool.self) }.first ?? true
+        }
     }
 
     public func proveWritable() async throws {

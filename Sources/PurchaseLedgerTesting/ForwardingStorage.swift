@@ -74,6 +74,8 @@ extension ForwardingStorage {
 
     public func marks() async throws -> LedgerMarks { try await target.marks() }
 
+    public func keepsAllDocuments() async throws -> Bool { try await target.keepsAllDocuments() }
+
     public func proveWritable() async throws { try await target.proveWritable() }
 
     public var concern: String? { inner.concern }

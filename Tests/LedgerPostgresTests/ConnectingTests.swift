@@ -26,6 +26,9 @@ import Testing
         let hosts = [silent.folder, "/nowhere", database.server.folder]
         let storage = try await Self.storage(TestPostgres.uri(database.name, at: hosts, parameters))
         try await storage.proveWritable()
+        // By default longer than a request may wait for a connection.
+        let patient = TestPostgres.uri(database.name, at: hosts, "&load_balance_hosts=disable")
+        try await Self.storage(patient).proveWritable()
         await #expect {
             _ = try await Self.storage(TestPostgres.uri(database.name, at: [silent.folder], parameters))
         } throws: { error in

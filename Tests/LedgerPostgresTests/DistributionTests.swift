@@ -50,6 +50,7 @@ import Testing
         } throws: { error in
             "\(error)".contains("name it in the address once")
         }
+        #expect(try database.psql("SELECT coalesce(to_regclass('chains')::text, 'none')") == "none")
     }
 
     @Test func `the statements for several nodes meet the contract, and Citus is not known to refuse any`()

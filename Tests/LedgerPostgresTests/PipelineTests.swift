@@ -109,6 +109,23 @@ import Testing
         #expect(try database.psql("SELECT count(*) FROM t") == "30")
     }
 
+    @Test func `there are never more connections than allowed, whenever requests arrive`() async throws {
+        let database = try TestPostgres.database()
+        var settings = PostgresSettings(database.server.address(database.name))
+        settings.connections = 3
+        let pool = try ConnectionPool(settings, clock: Self.clock)
+        for count in Array(repeating: [1, 2, 5, 1, 9], count: 40).joined() {
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<count {
+                    group.addTask { _ = try? await pool.run(.transaction([PostgresStatement("SELECT 1::bigint")])) }
+                }
+            }
+        }
+        let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = '\(database.name)'"
+        #expect(try #require(Int(try database.server.psql("postgres", open))) <= 3)
+        pool.close()
+    }
+
     @Test func `a server that does not answer is given up at the deadline`() throws {
         let connection = try Self.connection(try TestPostgres.database())
         let sleep = PostgresRequest.transaction([PostgresStatement("SELECT pg_sleep(3600)::text")])

@@ -3,9 +3,9 @@
 /// A date and time of the proleptic Gregorian calendar in UTC, or in the zone of its offset.
 ///
 /// Plain arithmetic instead of a formatter: a receipt holds hundreds of dates, and each is written in three forms.
-struct CalendarDate: Hashable {
-    var year: Int
-    var month: Int
+package struct CalendarDate: Hashable {
+    package var year: Int
+    package var month: Int
     var day: Int
     var hour: Int
     var minute: Int
@@ -28,7 +28,7 @@ struct CalendarDate: Hashable {
 
     /// The date `milliseconds` after 1970-01-01T00:00:00Z, in a zone `offset` seconds east of UTC. Every `Int64` has a
     /// date.
-    init(milliseconds: Int64, offset: Int = 0) {
+    package init(milliseconds: Int64, offset: Int = 0) {
         let (seconds, millisecond) = Self.floor(milliseconds, by: 1000)
         let (days, ofDay) = Self.floor(seconds + Int64(offset), by: 86_400)
         (year, month, day) = Self.civil(fromDays: Int(days))

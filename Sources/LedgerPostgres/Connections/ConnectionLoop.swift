@@ -153,10 +153,8 @@ extension ConnectionLoop {
     /// - Returns: What is not answered yet.
     private func receive(_ sent: [Sent], waits: Bool) -> [Sent] {
         var sockets = sent.map(\.pooled.connection.socket) + [pipe.socket]
-        let left = sent.map { $0.pooled.connection.hasFailed ? 0 : clock.now.duration(to: $0.deadline).milliseconds }
-            .min()
         // An interrupted wait finds nothing, and the loop waits again.
-        _ = poll(&sockets, nfds_t(sockets.count), waits ? Int32(clamping: left.map { max(0, $0) } ?? -1) : 0)
+        _ = poll(&sockets, nfds_t(sockets.count), waits ? longestWait(sent) : 0)
         if waits { state.withLock { $0.isPolling = false } }
         if sockets.last?.revents != 0 { pipe.clear() }
         let now = clock.now
@@ -165,6 +163,14 @@ extension ConnectionLoop {
             answer(sent, results)
             return nil
         }
+    }
+
+    /// How many milliseconds to wait: until the first deadline, or until connections can be opened again; -1 if there is
+    /// no limit.
+    private func longestWait(_ sent: [Sent]) -> Int32 {
+        if sent.contains(where: \.pooled.connection.hasFailed) { return 0 }
+        let ends = sent.map(\.deadline) + [opener.pauseEnd].compactMap(\.self)
+        return ends.min().map { Int32(clamping: max(0, clock.now.duration(to: $0).milliseconds)) } ?? -1
     }
 
     private func results(
@@ -177,6 +183,7 @@ extension ConnectionLoop {
 
     /// Answers requests. Those that met the open transaction of one that failed before them did not run and wait again.
     private func answer(_ sent: Sent, _ results: PostgresConnection.Results) {
+        if !sent.pooled.connection.isUsable { opener.noteEnd() }
         var unrun: [Waiting] = []
         for (waiting, result) in zip(sent.requests, results) {
             if case .failure(.refused("25P02", _)) = result {
@@ -185,7 +192,6 @@ extension ConnectionLoop {
                 waiting.completion(result)
             }
         }
-        if !sent.pooled.connection.isUsable { opener.noteEnd() }
         state.withLock { state in
             state.waiting.insert(contentsOf: unrun, at: 0)
             state.idle.append(sent.pooled)
@@ -234,15 +240,18 @@ extension ConnectionLoop {
 // MARK: - Opening
 
 extension ConnectionLoop {
-    /// Opens connections for what waits. If none can be opened and no other is in use, what waits fails.
+    /// Opens connections for what waits. If none can be opened and there is no other, what waits fails.
     private func openMissing(_ busy: Int) {
         let (failure, failed, missing) = state.withLock { state in
-            let failure = busy + state.opening == 0 ? state.failure : nil
+            let isAlone = busy + state.opening == 0
+            let failure = isAlone && state.idle.isEmpty ? state.failure : nil
             let failed = failure == nil ? [] : state.waiting
             state.failure = nil
             state.waiting.removeFirst(failed.count)
-            let mayOpen = busy == 0 || !opener.isPaused
-            let missing = mayOpen ? max(0, min(state.waiting.count, width - busy) - state.opening) : 0
+            // Others would fail at once in a pause. The first one does, and so what waits fails too.
+            let mayOpen = isAlone || !opener.isPaused
+            let wanted = min(state.waiting.count, width - busy) - state.idle.count - state.opening
+            let missing = mayOpen ? max(0, wanted) : 0
             state.opening += missing
             return (failure, failed, missing)
         }
@@ -257,7 +266,10 @@ extension ConnectionLoop {
         change { state in
             state.opening -= 1
             switch opened {
-            case .success(let pooled): state.idle.append(pooled)
+            case .success(let pooled):
+                state.idle.append(pooled)
+                // Looking for a host that answers does not count as waiting for a connection.
+                for place in state.waiting.indices { state.waiting[place].since = clock.now }
             case .failure(let failure): state.failure = failure
             }
         }

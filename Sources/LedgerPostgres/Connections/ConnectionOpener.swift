@@ -60,8 +60,12 @@ final class ConnectionOpener: Sendable {
         }
     }
 
-    /// Whether no connection can be opened now, since one could not be opened a moment ago.
-    var isPaused: Bool { state.withLock { $0.pause }.map { clock.now < $0.end } ?? false }
+    /// Until when no connection can be opened, since one could not be opened a moment ago; `nil` if one can.
+    var pauseEnd: ContinuousClock.Instant? {
+        state.withLock { $0.pause?.end }.flatMap { clock.now < $0 ? $0 : nil }
+    }
+
+    var isPaused: Bool { pauseEnd != nil }
 
     /// Tries the hosts from the one that was connected last, until one takes a connection.
     private func openAny() throws(PostgresFailure) -> PostgresConnection {

@@ -53,11 +53,12 @@ extension LoadPlan {
         add(sql, key) { rows, loaded in loaded.parts[part] = try rows.map { try $0.next([UInt8].self) }.first }
     }
 
-    /// Materialized, so that Citus may join it.
+    /// Materialized, so that Citus may join it. What is mentioned may have been detached, see ``Schema``.
     private static let evidence = """
-        WITH named AS MATERIALIZED (
+        WITH mentioned AS MATERIALIZED (SELECT signed_date, digest FROM mentions WHERE home = $1 AND scope = $2),
+        named AS MATERIALIZED (
             SELECT signed_date, digest FROM documents WHERE chain = $1 AND scope = $2
-            UNION SELECT signed_date, digest FROM mentions WHERE home = $1 AND scope = $2)
+            UNION SELECT signed_date, digest FROM mentioned JOIN documents USING (signed_date, digest))
         SELECT named.signed_date, named.digest, chain, bundle_id, environment
         FROM named JOIN documents USING (signed_date, digest)
         JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app WHERE chain IS NOT NULL
@@ -85,6 +86,14 @@ extension LoadPlan {
 extension Evidence {
     /// The home of the document's row. It follows from the document alone.
     var home: String { chains.first?.originalTransactionId ?? "\(id)" }
+}
+
+extension Provenance {
+    /// The quarter of the signing, in UTC, counted from any one.
+    fileprivate var quarter: Int {
+        let date = CalendarDate(milliseconds: signedDate.milliseconds)
+        return date.year * 4 + (date.month - 1) / 3
+    }
 }
 
 extension [Provenance] {
@@ -174,7 +183,9 @@ extension CommitPlan {
             let packed = try PackedDocument.pack(document.evidence) { token in
                 // One that was there before may have another signature.
                 let stored = loaded.names.contains(token.provenance) ? nil : new[token.provenance]
+                // One of another quarter may be detached before this document.
                 return stored?.evidence.document.isSame(as: token.document[...]) == true
+                    && token.provenance.quarter == name.quarter
             }
             contents[name] = packed.content
             pieces.merge(packed.pieces) { first, _ in first }

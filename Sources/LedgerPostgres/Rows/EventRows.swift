@@ -147,7 +147,7 @@ enum EventSequencer {
 
 extension EventSequencer {
     /// How many events a server numbers at a time. Each takes a statement.
-    private static let nodeBatch = 500
+    static let nodeBatch = 500
 
     /// The oldest events in the outbox, each with the number of its app.
     static let oldest = PostgresStatement(

@@ -9,7 +9,9 @@ import PurchaseLedger
 /// What the statements do about that is in the files in `Rows`, see ``LoadPlan`` and ``CommitPlan``.
 enum Distribution {
     /// The tables that each node has a copy of. Writing one locks it, so no intake does.
-    private static let copied = ["apps", "scopes", "api_keys", "pieces", "forms", "schema_version", "proof"]
+    private static let copied = [
+        "apps", "scopes", "api_keys", "pieces", "forms", "schema_version", "proof", "retention",
+    ]
 
     /// The tables that are on one node, the same one: numbering events is then a transaction of one node.
     private static let together = ["counter", "events"]
@@ -22,26 +24,32 @@ enum Distribution {
     private static let isThere = PostgresStatement.once("SELECT count(*) FROM pg_extension WHERE extname = 'citus'")
 
     private static let isDone = PostgresStatement.once(
-        "SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = 'chains'::regclass")
+        "SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = to_regclass('chains')")
 
     private static let isCoordinator = PostgresStatement.once("SELECT citus_is_coordinator()")
 
-    /// Distributes the tables if the database has Citus.
+    /// Makes sure that tables which are not there yet, or not distributed, are made where that is possible.
     ///
-    /// - Parameter upgrades: Whether to distribute them if they are not.
-    /// - Returns: Whether they are distributed.
-    /// - Throws: `LedgerStorageError.readOnly` if they are not, and this node may not do it.
-    static func run(_ requests: RepeatedRequests, upgrades: Bool) async throws -> Bool {
-        guard try await count(isThere, requests) > 0 else { return false }
-        if try await count(isDone, requests) > 0 { return true }
-        guard upgrades else { return false }
+    /// - Throws: `LedgerStorageError.readOnly` if Citus has them to be made on another node.
+    static func requireNode(_ requests: RepeatedRequests) async throws {
+        guard try await count(isThere, requests) > 0, try await count(isDone, requests) == 0 else { return }
         guard try await count(isCoordinator, requests) > 0 else {
             throw LedgerStorageError(
                 .readOnly,
                 "The ledger is not distributed yet, which only Citus's coordinator can do: name it in the address once")
         }
+    }
+
+    /// Distributes the tables if the database has Citus.
+    ///
+    /// - Parameter upgrades: Whether to distribute them if they are not.
+    /// - Returns: Whether they are distributed.
+    static func run(_ requests: RepeatedRequests, upgrades: Bool) async throws -> Bool {
+        guard try await count(isThere, requests) > 0 else { return false }
+        if try await count(isDone, requests) > 0 { return true }
+        guard upgrades else { return false }
         do {
-            try await requests.send(.transaction(statements.map { .once($0) }))
+            _ = try await requests.pool.run(.transaction(statements.map { .once($0) }))
         } catch let failure as PostgresFailure {
             // Another server was faster: it is done, or was refused for the same reason.
             guard try await count(isDone, requests) > 0 else { throw failure }

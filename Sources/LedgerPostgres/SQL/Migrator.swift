@@ -15,7 +15,8 @@ struct Migrator {
     func migrate() async throws {
         for attempt in 1... {
             do {
-                return try await step()
+                try await step()
+                return try await addQuarters()
             } catch let failure as PostgresFailure where attempt < Self.attempts && failure.isMigrationConflict {
                 continue
             }
@@ -42,6 +43,17 @@ struct Migrator {
         for version in (try await applied() ?? 0)..<migrations.count {
             let migration = migrations[version].map { PostgresStatement.once($0) }
             _ = try await pool.run(.transaction([Self.lockTimeout, Self.advance(from: version)] + migration))
+        }
+    }
+
+    /// Adds tables for the documents of this quarter and the next one. On Citus only the coordinator may; documents are
+    /// stored in any case.
+    private func addQuarters() async throws {
+        guard migrations.count >= Schema.migrations.count else { return }
+        do {
+            _ = try await pool.run(.transaction([Self.lockTimeout, .once(Schema.quarters)]))
+        } catch let failure as PostgresFailure {
+            guard case .refused("XX000", _) = failure else { throw failure }
         }
     }
 

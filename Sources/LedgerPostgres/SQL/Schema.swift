@@ -10,7 +10,7 @@ enum Schema {
     /// The statements of each migration.
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
-        documentsWithoutArrival,
+        documentsWithoutArrival, retention,
     ]
 
     /// Apps and scopes are never deleted, so that servers keep their numbers.
@@ -91,6 +91,43 @@ enum Schema {
     /// An index by arrival was a sixth of what storing a document costs, and served one search, for the newest
     /// notification. A server of the version before finds it without the index too, but reads the whole table once.
     private static let documentsWithoutArrival = ["DROP INDEX documents_by_arrival"]
+
+    /// Documents are stored by the quarter of their signing, so that those of a quarter can be detached together. In a
+    /// new ledger those before the present quarter have a table too, so that none are in `documents_rest`: PostgreSQL
+    /// reads all of it when it adds a quarter.
+    ///
+    /// `keeps_documents` is false once any were detached.
+    private static let retention = [
+        "CREATE TABLE retention (id bigint PRIMARY KEY, keeps_documents boolean NOT NULL)",
+        "INSERT INTO retention (id, keeps_documents) VALUES (1, true)",
+        """
+        DO $$ BEGIN
+            IF NOT EXISTS (SELECT 1 FROM documents) THEN
+                EXECUTE format('CREATE TABLE documents_before PARTITION OF documents FOR VALUES FROM (MINVALUE) TO (%s)',
+                    (extract(epoch FROM date_trunc('quarter', now() AT TIME ZONE 'UTC')) * 1000)::bigint);
+            END IF;
+        END $$
+        """,
+    ]
+
+    /// Adds the tables of the present quarter and the next one, unless documents of that quarter are elsewhere already.
+    static let quarters = """
+        DO $$ DECLARE
+            start timestamp; name text; first bigint; last bigint;
+        BEGIN
+            FOR place IN 0..1 LOOP
+                start := date_trunc('quarter', now() AT TIME ZONE 'UTC') + place * interval '3 months';
+                name := 'documents_' || to_char(start, 'YYYY"q"Q');
+                first := extract(epoch FROM start) * 1000;
+                last := extract(epoch FROM start + interval '3 months') * 1000;
+                IF to_regclass(name) IS NULL
+                    AND NOT EXISTS (SELECT 1 FROM documents WHERE signed_date >= first AND signed_date < last) THEN
+                    EXECUTE format('CREATE TABLE %I PARTITION OF documents FOR VALUES FROM (%s) TO (%s)',
+                        name, first, last);
+                END IF;
+            END LOOP;
+        END $$
+        """
 
     /// What documents share, named by the first 16 bytes of its SHA-256 digest. A piece is never changed or deleted.
     ///

@@ -46,6 +46,10 @@ public struct LedgerCopy: Sendable {
     /// - Parameter onDocuments: Called with the number of documents copied or compared so far.
     /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`. What was copied before stays.
     public func run(onDocuments: (_ stage: Stage, _ count: Int) -> Void = { _, _ in }) async throws -> Report {
+        guard try await source.keepsAllDocuments() else {
+            throw LedgerCopyError(
+                .incompleteSource, "Documents were taken from the ledger: put them back, and run it again")
+        }
         try await requireNothingElse {
             LedgerCopyError(
                 .targetInUse, "The target has \($0), which the ledger has not, or not with the same content: empty it")
@@ -90,6 +94,8 @@ public struct LedgerCopyError: Error, CustomStringConvertible {
         case targetInUse
         /// A document of the source cannot be read, or does not verify.
         case invalidDocument
+        /// Documents were taken from the source to save space, so that its facts cannot be derived from the copy.
+        case incompleteSource
         /// After the copy the two ledgers differ.
         case differs
     }

@@ -12,7 +12,8 @@ extension Ledger {
     /// Derives the facts of every chain from its documents again, and compares them with the stored facts. If they
     /// differ, corrects them and publishes what that changes. If none differ, writes nothing.
     ///
-    /// If documents about a chain arrive meanwhile, derives that chain again.
+    /// If documents about a chain arrive meanwhile, derives that chain again. If old documents were taken from the
+    /// storage, facts without a document stay as they are.
     ///
     /// - Parameter verifier: As for ``check(by:onDocuments:)``.
     /// - Throws: ``LedgerStorageError``.
@@ -57,8 +58,10 @@ extension Ledger {
         let stored = snapshot.chains[key]?.chain ?? Chain(key)
         var derived = Chain(key)
         (derived.residue, derived.predecessors) = (stored.residue, stored.predecessors)
-        let evidence = Array(try await reader.evidence(documents).values)
+        let found = try await reader.evidence(documents)
+        let evidence = Array(found.values)
         for document in evidence { document.merge(into: &derived) }
+        if try await !storage.keepsAllDocuments() { derived.keep(stored, missing: { found[$0] == nil }) }
         let migrations = evidence.filter { document in
             document.predecessors.contains { derived.isNamed($0.key) && !derived.isNamed($0.value) }
         }
@@ -90,6 +93,18 @@ extension Ledger {
 
     /// How often to derive one chain if documents about it keep arriving.
     private static let mostAttempts = 10
+}
+
+extension Chain {
+    /// Keeps the facts whose documents are missing, and since when a transaction is known.
+    fileprivate mutating func keep(_ stored: Chain, missing isMissing: (Provenance) -> Bool) {
+        for var statement in stored.transactions.values.flatMap(\.statements) {
+            // Of two statements about a transaction the newer one stays, with the earlier of their instants.
+            if !isMissing(statement.provenance) { statement.provenance.signedDate = .distantPast }
+            merge(statement)
+        }
+        if let renewal = stored.renewal, isMissing(renewal.provenance) { merge(renewal) }
+    }
 }
 
 extension LedgerDraft {

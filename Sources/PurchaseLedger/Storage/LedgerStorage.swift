@@ -74,6 +74,10 @@ public protocol LedgerStorage: Sendable {
     /// The numbers that were given so far, and the apps in the ledger.
     func marks() async throws -> LedgerMarks
 
+    /// Whether each document is still stored, unless it was erased with its purchase. A storage from which old documents
+    /// may be taken to save space returns false once that was done. Facts without a document are then no error.
+    func keepsAllDocuments() async throws -> Bool
+
     /// Finds out whether writing is possible, by a write that changes no record.
     func proveWritable() async throws
 
@@ -84,6 +88,9 @@ public protocol LedgerStorage: Sendable {
 extension LedgerStorage {
     /// No warning.
     public var concern: String? { nil }
+
+    /// All documents are kept.
+    public func keepsAllDocuments() async throws -> Bool { true }
 }
 
 /// Decides how the records in a snapshot change.
