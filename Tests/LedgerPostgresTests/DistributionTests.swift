@@ -90,6 +90,7 @@ import Testing
             _ = try await ledger.record([#require(Evidence(verified))], at: world.now)
             if round % 2 == 0 { try world.cancel(id) } else { try world.resume(id) }
         }
+        // Numbering events reads the outbox of all nodes, for many intakes together.
         let statements = try Self.statements(server).filter { $0.contains("$1") && !$0.contains("outbox JOIN") }
         #expect(statements.count { $0.contains("INSERT INTO documents") } == 1)
         for statement in statements { #expect(CitusPlan(statement).isOnOneNode, "\(statement)") }

@@ -4,12 +4,13 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import Foundation
-import LedgerPostgres
 import PurchaseLedger
 import PurchaseLedgerTesting
 import TestPostgres
 import TestWorld
 import Testing
+
+@testable import LedgerPostgres
 
 /// Tests a ledger from which old documents were taken, as docs/postgresql.md says.
 @Suite(.needsPostgres) struct RetentionTests {
@@ -45,6 +46,94 @@ import Testing
         // Without the note in the table the facts would count as errors.
         try database.psql("UPDATE retention SET keeps_documents = true")
         #expect(try await ledger.rebuild(by: store.verifier(), at: now).differing != [])
+    }
+
+    @Test func `what is in no document that is there is still corrected`() async throws {
+        let (database, store) = (try TestPostgres.database(), try TestStore())
+        let storage = try await database.storage()
+        let now = try await FilledLedger.fill(storage, of: store)
+        let before = try await LedgerContent(of: storage)
+        let record = try #require(before.chains.values.first { !$0.chain.transactions.isEmpty })
+        let fact = try #require(record.chain.transactions.values.first)
+        var wrong = try #require(fact.signed ?? fact.receipt)
+        wrong.transactionId = "999"
+        let invented = wrong
+        try await storage.commit(LedgerQuery { $0.chains = [record.key] }) { snapshot in
+            var (changes, record) = (LedgerChanges(), snapshot.chains[record.key] ?? record)
+            record.chain.merge(invented)
+            changes.chains = [record]
+            return .commit(changes, ())
+        }
+        try database.psql("UPDATE retention SET keeps_documents = false")
+        let report = try await Ledger(storage: storage).rebuild(by: store.verifier(), at: now)
+        #expect(report.differing == [record.key])
+        #expect(try await LedgerContent(of: storage).chains[record.key]?.chain == record.chain)
+    }
+
+    /// The statements of docs/postgresql.md, with the name and the bounds of another table.
+    @Test func `documents are put back, also if one of them arrived again meanwhile`() async throws {
+        let (database, store) = (try TestPostgres.database(), try TestStore())
+        let storage = try await database.storage()
+        let now = try await FilledLedger.fill(storage, of: store)
+        let before = try await LedgerContent(of: storage)
+        let bounds = try database.psql(
+            "SELECT pg_get_expr(relpartbound, oid) FROM pg_class WHERE relname = 'documents_before'")
+        try database.psql(Self.detach)
+        let document = try #require(before.documents.first { $0.kind == .transaction })
+        let verified = try await store.verifier().verify(
+            document.document, as: JWSTransactionDecodedPayload.self, at: now)
+        _ = try await Ledger(storage: storage).record([#require(Evidence(verified))], at: document.receivedAt)
+        #expect(try database.psql("SELECT count(*) FROM documents_rest") == "1")
+        try database.psql(
+            """
+            BEGIN;
+            CREATE TEMP TABLE again ON COMMIT DROP AS SELECT * FROM documents_rest;
+            DELETE FROM documents_rest USING again WHERE documents_rest.signed_date = again.signed_date
+                AND documents_rest.digest = again.digest;
+            DELETE FROM documents_before USING again WHERE documents_before.signed_date = again.signed_date
+                AND documents_before.digest = again.digest;
+            ALTER TABLE documents ATTACH PARTITION documents_before \(bounds);
+            INSERT INTO documents SELECT * FROM again;
+            COMMIT;
+            UPDATE retention SET keeps_documents = true
+            """)
+        let after = try await LedgerContent(of: storage)
+        #expect(after.documents == before.documents)
+        #expect(after.evidence == before.evidence)
+        #expect(try await Ledger(storage: storage).rebuild(by: store.verifier(), at: now).differing == [])
+    }
+
+    /// The statements of docs/postgresql.md.
+    @Test func `a ledger that had documents before gets quarters when its operator says so`() async throws {
+        let (database, store) = (try TestPostgres.database(), try TestStore())
+        let settings = PostgresSettings(database.server.address(database.name))
+        var migrator = Migrator(pool: try ConnectionPool(settings, clock: ContinuousClock()))
+        migrator.migrations = Array(Schema.migrations.prefix(5))
+        try await migrator.migrate()
+        try database.psql(
+            """
+            INSERT INTO documents (signed_date, digest, home, scope, kind, received_at, content)
+            VALUES (1, '', '', 1, 'transaction', 1, '')
+            """)
+        _ = try await database.storage()
+        let quarters = #"SELECT count(*) FROM pg_class WHERE relname ~ '^documents_\d{4}q[1-4]$' AND relispartition"#
+        #expect(try database.psql(quarters) == "0")
+        try database.psql(
+            """
+            DELETE FROM documents;
+            BEGIN;
+            ALTER TABLE documents DETACH PARTITION documents_rest;
+            ALTER TABLE documents_rest RENAME TO documents_before;
+            ALTER TABLE documents ATTACH PARTITION documents_before FOR VALUES FROM (MINVALUE) TO (1798761600000);
+            CREATE TABLE documents_rest PARTITION OF documents DEFAULT;
+            UPDATE retention SET has_quarters = true;
+            COMMIT
+            """)
+        let storage = try await database.storage()
+        #expect(try #require(Int(try database.psql(quarters))) > 0)
+        let now = try await FilledLedger.fill(storage, of: store, days: 5)
+        let report = try await Ledger(storage: storage).rebuild(by: store.verifier(), at: now)
+        #expect(report.documents > 0 && report.differing == [] && report.faults == [])
     }
 
     @Test func `a ledger from which documents were taken is not copied`() async throws {

@@ -42,6 +42,7 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         var opening = 0
         /// Why a connection could not be opened.
         var failure: PostgresFailure?
+        var isClosed = false
         var isRunning = false
         /// Whether something was added since the thread looked last.
         var isNew = false
@@ -91,8 +92,8 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         if !isAdded { completion(.failure(.unavailable("Too many requests wait for the database"))) }
     }
 
-    /// Closes the connections that are idle.
-    func close() { state.withLock { $0.idle = [] } }
+    /// Closes the connections that are idle, and the others after their requests.
+    func close() { state.withLock { ($0.idle, $0.isClosed) = ([], true) } }
 
     /// Changes the state, and makes the thread look at it.
     @discardableResult
@@ -194,7 +195,7 @@ extension ConnectionLoop {
         }
         state.withLock { state in
             state.waiting.insert(contentsOf: unrun, at: 0)
-            state.idle.append(sent.pooled)
+            if !state.isClosed { state.idle.append(sent.pooled) }
         }
     }
 }

@@ -10,13 +10,13 @@ import Darwin
 
 /// A pipe that ends the wait of a thread in `poll`.
 final class WakePipe: Sendable {
-    private let (end, start): (Int32, Int32)
+    private let (readEnd, writeEnd): (Int32, Int32)
 
     /// - Throws: `PostgresFailure.unavailable` if the process has too many open files.
     init() throws(PostgresFailure) {
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw .unavailable("There are too many open files") }
-        (end, start) = (ends[0], ends[1])
+        (readEnd, writeEnd) = (ends[0], ends[1])
         for file in ends {
             _ = fcntl(file, F_SETFD, FD_CLOEXEC)
             _ = fcntl(file, F_SETFL, O_NONBLOCK)
@@ -24,19 +24,19 @@ final class WakePipe: Sendable {
     }
 
     deinit {
-        close(end)
-        close(start)
+        close(readEnd)
+        close(writeEnd)
     }
 
     /// What to wait for.
-    var socket: pollfd { pollfd(fd: end, events: Int16(POLLIN), revents: 0) }
+    var socket: pollfd { pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0) }
 
     /// Ends the present wait, or the next one. If the pipe is full, the wait ends anyway.
-    func wake() { _ = write(start, "1", 1) }
+    func wake() { _ = write(writeEnd, "1", 1) }
 
-    /// Lets the next wait last.
+    /// Empties the pipe, so that the next wait lasts.
     func clear() {
         var bytes = [UInt8](repeating: 0, count: 64)
-        while read(end, &bytes, bytes.count) == bytes.count {}
+        while read(readEnd, &bytes, bytes.count) == bytes.count {}
     }
 }

@@ -89,7 +89,7 @@ extension Evidence {
 }
 
 extension Provenance {
-    /// The quarter of the signing, in UTC, counted from any one.
+    /// A number for the quarter of the signing, in UTC.
     fileprivate var quarter: Int {
         let date = CalendarDate(milliseconds: signedDate.milliseconds)
         return date.year * 4 + (date.month - 1) / 3

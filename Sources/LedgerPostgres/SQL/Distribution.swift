@@ -23,14 +23,14 @@ enum Distribution {
 
     private static let isThere = PostgresStatement.once("SELECT count(*) FROM pg_extension WHERE extname = 'citus'")
 
+    /// Whether the last one of the tables is distributed.
     private static let isDone = PostgresStatement.once(
-        "SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = to_regclass('chains')")
+        "SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = to_regclass('jobs')")
 
     private static let isCoordinator = PostgresStatement.once("SELECT citus_is_coordinator()")
 
-    /// Makes sure that tables which are not there yet, or not distributed, are made where that is possible.
-    ///
-    /// - Throws: `LedgerStorageError.readOnly` if Citus has them to be made on another node.
+    /// - Throws: `LedgerStorageError.readOnly` if the tables still have to be distributed, and this connection is not to
+    ///   the coordinator.
     static func requireNode(_ requests: RepeatedRequests) async throws {
         guard try await count(isThere, requests) > 0, try await count(isDone, requests) == 0 else { return }
         guard try await count(isCoordinator, requests) > 0 else {

@@ -2,6 +2,8 @@
 
 /// The tables of a ledger, made by numbered migrations.
 ///
+/// A migration that adds a table must distribute it too if the others are, see ``Distribution``.
+///
 /// A migration is never changed, and within a release servers of the version before keep running: it adds, and takes
 /// away only what their statements do not need. Rows of most tables have a `home`, by which they can be distributed:
 /// what is decided about together has the same one. All texts are compared byte for byte. All integers are `bigint`,
@@ -92,17 +94,20 @@ enum Schema {
     /// notification. A server of the version before finds it without the index too, but reads the whole table once.
     private static let documentsWithoutArrival = ["DROP INDEX documents_by_arrival"]
 
-    /// Documents are stored by the quarter of their signing, so that those of a quarter can be detached together. In a
-    /// new ledger those before the present quarter have a table too, so that none are in `documents_rest`: PostgreSQL
-    /// reads all of it when it adds a quarter.
+    /// Documents of a new ledger are stored by the quarter of their signing, so that those of a quarter can be detached
+    /// together. Those before its first quarter have a table too, so that `documents_rest` is empty: PostgreSQL locks
+    /// and reads all of it when it adds a quarter. A ledger that had documents before goes on with `documents_rest`.
     ///
     /// `keeps_documents` is false once any were detached.
     private static let retention = [
-        "CREATE TABLE retention (id bigint PRIMARY KEY, keeps_documents boolean NOT NULL)",
-        "INSERT INTO retention (id, keeps_documents) VALUES (1, true)",
+        """
+        CREATE TABLE retention (
+            id bigint PRIMARY KEY, keeps_documents boolean NOT NULL, has_quarters boolean NOT NULL)
+        """,
+        "INSERT INTO retention SELECT 1, true, NOT EXISTS (SELECT 1 FROM documents)",
         """
         DO $$ BEGIN
-            IF NOT EXISTS (SELECT 1 FROM documents) THEN
+            IF (SELECT has_quarters FROM retention) THEN
                 EXECUTE format('CREATE TABLE documents_before PARTITION OF documents FOR VALUES FROM (MINVALUE) TO (%s)',
                     (extract(epoch FROM date_trunc('quarter', now() AT TIME ZONE 'UTC')) * 1000)::bigint);
             END IF;
@@ -110,11 +115,12 @@ enum Schema {
         """,
     ]
 
-    /// Adds the tables of the present quarter and the next one, unless documents of that quarter are elsewhere already.
+    /// Adds the tables of the present quarter and the next one, unless documents of that quarter are elsewhere.
     static let quarters = """
         DO $$ DECLARE
             start timestamp; name text; first bigint; last bigint;
         BEGIN
+            IF NOT (SELECT has_quarters FROM retention) THEN RETURN; END IF;
             FOR place IN 0..1 LOOP
                 start := date_trunc('quarter', now() AT TIME ZONE 'UTC') + place * interval '3 months';
                 name := 'documents_' || to_char(start, 'YYYY"q"Q');
@@ -122,8 +128,12 @@ enum Schema {
                 last := extract(epoch FROM start + interval '3 months') * 1000;
                 IF to_regclass(name) IS NULL
                     AND NOT EXISTS (SELECT 1 FROM documents WHERE signed_date >= first AND signed_date < last) THEN
-                    EXECUTE format('CREATE TABLE %I PARTITION OF documents FOR VALUES FROM (%s) TO (%s)',
-                        name, first, last);
+                    BEGIN
+                        EXECUTE format('CREATE TABLE %I PARTITION OF documents FOR VALUES FROM (%s) TO (%s)',
+                            name, first, last);
+                    EXCEPTION WHEN invalid_object_definition THEN
+                        NULL;  -- Another table is for a part of the quarter.
+                    END;
                 END IF;
             END LOOP;
         END $$

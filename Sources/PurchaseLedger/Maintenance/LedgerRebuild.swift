@@ -61,7 +61,10 @@ extension Ledger {
         let found = try await reader.evidence(documents)
         let evidence = Array(found.values)
         for document in evidence { document.merge(into: &derived) }
-        if try await !storage.keepsAllDocuments() { derived.keep(stored, missing: { found[$0] == nil }) }
+        // Asked after the documents were read, so that none is taken in between.
+        if derived != stored, try await !storage.keepsAllDocuments() {
+            derived.keep(stored, missing: { found[$0] == nil })
+        }
         let migrations = evidence.filter { document in
             document.predecessors.contains { derived.isNamed($0.key) && !derived.isNamed($0.value) }
         }
@@ -96,11 +99,17 @@ extension Ledger {
 }
 
 extension Chain {
-    /// Keeps the facts whose documents are missing, and since when a transaction is known.
+    /// Keeps the facts whose documents are missing, and since when a transaction is known: a document that is missing
+    /// may have been the first about it.
     fileprivate mutating func keep(_ stored: Chain, missing isMissing: (Provenance) -> Bool) {
         for var statement in stored.transactions.values.flatMap(\.statements) {
-            // Of two statements about a transaction the newer one stays, with the earlier of their instants.
-            if !isMissing(statement.provenance) { statement.provenance.signedDate = .distantPast }
+            if !isMissing(statement.provenance) {
+                let fact = transactions[statement.transactionId]
+                let derived = statement.source == .receipt ? fact?.receipt : fact?.signed
+                guard derived != nil else { continue }
+                // Of two statements the newer one stays, with the earlier of their instants.
+                statement.provenance.signedDate = .distantPast
+            }
             merge(statement)
         }
         if let renewal = stored.renewal, isMissing(renewal.provenance) { merge(renewal) }
