@@ -268,7 +268,7 @@ let package = Package(
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "DocumentPacking", "LedgerPostgres",
                 "LedgerSQLite", "LedgerSimulation", "PurchaseLedger", "PurchaseLedgerTesting", "TestData",
-                "TestPostgres", "TestWorld", .product(name: "GRDB", package: "GRDB.swift"),
+                "TestPostgres", "TestProcess", "TestWorld", .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .testTarget(

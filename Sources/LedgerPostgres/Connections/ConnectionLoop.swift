@@ -166,8 +166,8 @@ extension ConnectionLoop {
         }
     }
 
-    /// How many milliseconds to wait: until the first deadline, or until connections can be opened again; -1 if there is
-    /// no limit.
+    /// How many milliseconds to wait: until the first deadline, or until connections can be opened again; -1 if there
+    /// is no limit.
     private func longestWait(_ sent: [Sent]) -> Int32 {
         if sent.contains(where: \.pooled.connection.hasFailed) { return 0 }
         let ends = sent.map(\.deadline) + [opener.pauseEnd].compactMap(\.self)

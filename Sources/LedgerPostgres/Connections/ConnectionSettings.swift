@@ -4,7 +4,8 @@
 public struct PostgresSettings: Sendable {
     /// A connection string of libpq of either form: `postgresql://…`, also with several hosts, or `host=… dbname=…`.
     public private(set) var address: String
-    /// How many connections to open at most. Threads, one for each core, share them. Eight suffice for some thousand intakes a second.
+    /// How many connections to open at most. Threads, one for each core, share them. Eight suffice for some thousand
+    /// intakes a second.
     public var connections = 8
     /// Whether statements are prepared. Off for poolers that do not support it, such as PgBouncer before 1.21.
     public var preparesStatements = true

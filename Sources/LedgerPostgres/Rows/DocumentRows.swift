@@ -136,8 +136,8 @@ extension CommitPlan {
         ON CONFLICT DO NOTHING
         """
 
-    /// The same, also if the document itself names the chain, which is then named twice. Citus has no plan for the other
-    /// statement that stays on one node.
+    /// The same, also if the document itself names the chain, which is then named twice. Citus has no plan for the
+    /// other statement that stays on one node.
     private static let plainMention = """
         INSERT INTO mentions (signed_date, digest, home, scope) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
         """

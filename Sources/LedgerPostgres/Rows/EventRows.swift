@@ -103,9 +103,9 @@ extension LedgerEvent {
 /// smaller ones, and no reader skips an event. The unique key of events numbers none a second time.
 ///
 /// An event leaves the outbox in the transaction that numbers it. On Citus the two tables may be on different nodes,
-/// and the next sequencer would see the counter's row free before it sees the outbox without the event. There the server
-/// reads the outbox and inserts the numbered events itself. It commits only if the counter is still as it was read. It
-/// removes the events from the outbox in a transaction of their own.
+/// and the next sequencer would see the counter's row free before it sees the outbox without the event. There the
+/// server reads the outbox and inserts the numbered events itself. It commits only if the counter is still as it was
+/// read. It removes the events from the outbox in a transaction of their own.
 enum EventSequencer {
     /// How many events are numbered in one transaction.
     private static let batch = 5000

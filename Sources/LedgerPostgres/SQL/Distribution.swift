@@ -29,8 +29,8 @@ enum Distribution {
 
     private static let isCoordinator = PostgresStatement.once("SELECT citus_is_coordinator()")
 
-    /// - Throws: `LedgerStorageError.readOnly` if the tables still have to be distributed, and this connection is not to
-    ///   the coordinator.
+    /// - Throws: `LedgerStorageError.readOnly` if the tables still have to be distributed, and this connection is not
+    ///   to the coordinator.
     static func requireNode(_ requests: RepeatedRequests) async throws {
         guard try await count(isThere, requests) > 0, try await count(isDone, requests) == 0 else { return }
         guard try await count(isCoordinator, requests) > 0 else {

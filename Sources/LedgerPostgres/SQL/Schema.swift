@@ -94,9 +94,10 @@ enum Schema {
     /// notification. A server of the version before finds it without the index too, but reads the whole table once.
     private static let documentsWithoutArrival = ["DROP INDEX documents_by_arrival"]
 
-    /// Documents of a new ledger are stored by the quarter of their signing, so that those of a quarter can be detached
-    /// together. Those before its first quarter have a table too, so that `documents_rest` is empty: PostgreSQL locks
-    /// and reads all of it when it adds a quarter. A ledger that had documents before goes on with `documents_rest`.
+    /// Documents of a new ledger are stored by the quarter of their signing, so that those of a quarter can be
+    /// detached together. Those before its first quarter have a table too, so that `documents_rest` is empty: PostgreSQL
+    /// locks and reads all of it when it adds a quarter. A ledger that had documents before goes on with
+    /// `documents_rest`.
     ///
     /// `keeps_documents` is false once any were detached.
     private static let retention = [

@@ -74,8 +74,9 @@ public protocol LedgerStorage: Sendable {
     /// The numbers that were given so far, and the apps in the ledger.
     func marks() async throws -> LedgerMarks
 
-    /// Whether each document is still stored, unless it was erased with its purchase. A storage from which old documents
-    /// may be taken to save space returns false once that was done. Facts without a document are then no error.
+    /// Whether each document is still stored, unless it was erased with its purchase. A storage from which old
+    /// documents may be taken to save space returns false once that was done. Facts without a document are then no
+    /// error.
     func keepsAllDocuments() async throws -> Bool
 
     /// Finds out whether writing is possible, by a write that changes no record.
