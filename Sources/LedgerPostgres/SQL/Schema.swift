@@ -95,8 +95,8 @@ enum Schema {
     private static let documentsWithoutArrival = ["DROP INDEX documents_by_arrival"]
 
     /// Documents of a new ledger are stored by the quarter of their signing, so that those of a quarter can be
-    /// detached together. Those before its first quarter have a table too, so that `documents_rest` is empty: PostgreSQL
-    /// locks and reads all of it when it adds a quarter. A ledger that had documents before goes on with
+    /// detached together. Those before its first quarter have a table too, so that `documents_rest` is empty:
+    /// PostgreSQL locks and reads all of it when it adds a quarter. A ledger that had documents before goes on with
     /// `documents_rest`.
     ///
     /// `keeps_documents` is false once any were detached.
@@ -109,7 +109,8 @@ enum Schema {
         """
         DO $$ BEGIN
             IF (SELECT has_quarters FROM retention) THEN
-                EXECUTE format('CREATE TABLE documents_before PARTITION OF documents FOR VALUES FROM (MINVALUE) TO (%s)',
+                EXECUTE format(
+                    'CREATE TABLE documents_before PARTITION OF documents FOR VALUES FROM (MINVALUE) TO (%s)',
                     (extract(epoch FROM date_trunc('quarter', now() AT TIME ZONE 'UTC')) * 1000)::bigint);
             END IF;
         END $$
