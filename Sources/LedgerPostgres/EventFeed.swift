@@ -38,15 +38,17 @@ final class EventFeed: Sendable {
 extension EventFeed {
     /// Numbers the events that were committed before.
     func number() async throws {
-        guard isDistributed else {
-            try await requests.send(.transaction([EventSequencer.lock, EventSequencer.move]))
-            return
-        }
-        for _ in 0..<Self.mostRounds where try await !numberOnNodes() { return }
+        for _ in 0..<Self.mostRounds where try await !(isDistributed ? numberOnNodes() : numberBatch()) { return }
     }
 
-    /// The limit on rounds of one reader on several nodes: other servers number events too, and new ones arrive.
+    /// The limit on rounds of one reader: new events arrive, and on several nodes other servers number them too.
     private static let mostRounds = 100
+
+    /// - Returns: Whether there may be more.
+    private func numberBatch() async throws -> Bool {
+        let answers = try await requests.send(.transaction([EventSequencer.lock, EventSequencer.move]))
+        return try answers.last?.map { try $0.next(Int.self) }.first == EventSequencer.batch
+    }
 
     /// Numbers events if Citus distributes the tables.
     ///
@@ -130,6 +132,7 @@ extension EventFeed {
         return (page, hasMore && found.count < limit)
     }
 
+    /// The first id of each customer that has one.
     private func firstIds(of customers: Set<Customer>) async throws -> [Customer: String] {
         guard !customers.isEmpty else { return [:] }
         let rows = try await requests.read(EventSearch.firstIds(of: customers.map(\.number)))

@@ -11,8 +11,8 @@ import Synchronization
 /// commits nothing, and the decision is made again.
 public final class PostgresLedgerStorage: LedgerStorage {
     private let pool: ConnectionPool
-    private let requests: RepeatedRequests
-    private let feed: EventFeed
+    let requests: RepeatedRequests
+    let feed: EventFeed
     private let clock: ContinuousClock
     private let works: GroupQueue<WaitingWork, CommitKey>
     private let loads: GroupQueue<WaitingLoad, CommitKey>
@@ -25,7 +25,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let packs: Bool
     private let random: Mutex<any RandomNumberGenerator & Sendable>
     /// The row that ``proveWritable()`` writes. Several, so that servers do not wait for each other.
-    private let proof: Int64
+    let proof: Int64
 
     private static let proofs: Int64 = 64
 
@@ -187,7 +187,7 @@ extension PostgresLedgerStorage {
     private static let mostLoads = 12
 
     /// Loads records, and those that they lead to, until all are of one state.
-    private func loaded(
+    func loaded(
         _ wanted: Footprint, _ queries: [LedgerQuery]
     ) async throws -> (Footprint, LoadedRecords) {
         var footprint = wanted
@@ -225,7 +225,7 @@ extension PostgresLedgerStorage {
         try await requests.send(.transaction([PostgresStatement(statement, [.integer(proof)])]))
     }
 
-    private static let proofOfWriting = """
+    static let proofOfWriting = """
         INSERT INTO proof AS p (id, written) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET written = p.written + 1
         """
 
@@ -259,7 +259,7 @@ extension PostgresLedgerStorage {
 
 extension PostgresLedgerStorage {
     /// Runs `body`, and translates its failures.
-    private func translated<Output: Sendable>(_ body: () async throws -> Output) async throws -> Output {
+    func translated<Output: Sendable>(_ body: () async throws -> Output) async throws -> Output {
         do {
             return try await body()
         } catch {
@@ -276,7 +276,7 @@ extension PostgresLedgerStorage {
 
 extension PostgresLedgerStorage {
     /// The numbers of apps and scopes, as far as they have any.
-    private func scopeNumbers(_ apps: Set<String>, _ wanted: Set<LedgerScope>) async throws -> ScopeNumbers {
+    func scopeNumbers(_ apps: Set<String>, _ wanted: Set<LedgerScope>) async throws -> ScopeNumbers {
         let known = scopes.withLock { $0 }
         let unknown = known.unknown(apps: apps, scopes: wanted)
         guard !unknown.isEmpty else { return known }
@@ -295,141 +295,5 @@ extension PostgresLedgerStorage {
         try await requests.send(
             .transaction(unknown.sorted().map(ScopeNumbers.add) + scopes.map { ScopeNumbers.add($0) }))
         return try await scopeNumbers(apps, wanted)
-    }
-}
-
-// MARK: - Searches
-
-extension PostgresLedgerStorage {
-    public func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
-        try await translated {
-            try ChainSearch.found(try await self.requests.read(ChainSearch.due(at: now, limit: limit))).map(\.key)
-        }
-    }
-
-    public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
-        try await translated {
-            let names = try DocumentSearch.names(
-                try await self.requests.read(DocumentSearch.scan(after: cursor, limit: limit)))
-            var footprint = Footprint()
-            footprint.documents = Set(names)
-            let (_, loaded) = try await self.loaded(footprint, [LedgerQuery()])
-            // One that is not there any more was erased after its name was read.
-            let found = names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
-            let next = names.count < max(1, limit) ? nil : names.last.map { ScanCursor(rawValue: "\($0)") }
-            return ScanPage(
-                items: found.compactMap { $0.1 },
-                damage: found.filter { $0.1 == nil }.map { "Document \($0.0) is not what was stored" }, next: next)
-        }
-    }
-
-    public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
-        try await translated {
-            let found = try ChainSearch.found(
-                try await self.requests.read(ChainSearch.scan(after: cursor, limit: limit)))
-            return ScanPage(items: found.map(\.key), next: found.count < max(1, limit) ? nil : found.last?.cursor)
-        }
-    }
-
-    public func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
-        try await translated {
-            let found = try CustomerSearch.found(
-                try await self.requests.read(CustomerSearch.scan(after: cursor, limit: limit)))
-            let next = found.count < max(1, limit) ? nil : found.last.map { "\($0.customer.number)" }
-            return ScanPage(items: found, next: next.map(ScanCursor.init))
-        }
-    }
-
-    public func dueJobs(
-        _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
-    ) async throws -> [Job] {
-        try await translated {
-            let number = try await self.scopeNumbers([], [scope]).scope(scope)
-            let rows = try await self.requests.read(JobSearch.due(kind, in: number, at: now, limit: limit))
-            return try JobSearch.found(rows).map(\.job)
-        }
-    }
-
-    public func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
-        try await translated {
-            let found = try JobSearch.found(try await self.requests.read(JobSearch.scan(after: cursor, limit: limit)))
-            return ScanPage(items: found.map(\.job), next: found.count < max(1, limit) ? nil : found.last?.cursor)
-        }
-    }
-
-    public func lastNotification(among count: Int) async throws -> Timestamp? {
-        try await translated {
-            let rows = try await self.requests.read(DocumentSearch.lastNotification(among: count))
-            return try rows.map { try $0.next(Timestamp?.self) }.first ?? nil
-        }
-    }
-
-    public func apiKeys() async throws -> [APIKey] {
-        try await translated { try APIKeySearch.found(try await self.requests.read(APIKeySearch.all)) }
-    }
-
-    /// Numbers all events first.
-    public func marks() async throws -> LedgerMarks {
-        try await translated {
-            try await self.feed.number()
-            let answers = try await self.requests.read([EventSearch.counters, EventSearch.allErased])
-            return try Self.marks(answers)
-        }
-    }
-
-    private static func marks(_ answers: [PostgresRows]) throws -> LedgerMarks {
-        var marks = LedgerMarks()
-        let counters = try answers[0].map { try $0.next(Int64.self) }
-        guard counters.count == 2 else { throw LedgerStorageError(.damaged, "The ledger has lost its last numbers") }
-        (marks.lastEvent, marks.lastCustomer) = (counters[0], counters[1])
-        for (app, erased) in try answers[1].map({ (try $0.next(String.self), try $0.next(Int64.self)) }) {
-            marks.erasedEvents[app] = erased
-        }
-        return marks
-    }
-
-    public func keepsAllDocuments() async throws -> Bool {
-        let statement = PostgresStatement("SELECT keeps_documents FROM retention WHERE id = 1")
-        return try await translated {
-            try await self.requests.read(statement).map { try $0.next(Bool.self) }.first ?? true
-        }
-    }
-
-    public func proveWritable() async throws {
-        let proof = PostgresStatement(Self.proofOfWriting, [.integer(proof)])
-        try await translated { _ = try await self.requests.send(.transaction([proof])) }
-    }
-}
-
-// MARK: - Clocks
-
-extension PostgresLedgerStorage {
-    /// How far a clock is ahead of the database's; negative if it is behind. Events get their times from the servers'
-    /// clocks, so these should agree. A difference shorter than the round trip is not noticed.
-    ///
-    /// - Parameter now: The clock.
-    public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration {
-        let statement = PostgresStatement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
-        return try await translated {
-            let before = now()
-            let rows = try await self.requests.read(statement)
-            let after = now()
-            guard let time = try rows.map({ try $0.next(Timestamp.self) }).first else { return .zero }
-            // The database read its clock between the two.
-            let nearest = min(max(time, before), after)
-            return .milliseconds(nearest.milliseconds &- time.milliseconds)
-        }
-    }
-}
-
-// MARK: - Events
-
-extension PostgresLedgerStorage {
-    public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
-        try await translated { try await self.feed.page(of: bundleId, after: cursor, limit: limit) }
-    }
-
-    public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
-        try await translated { try await self.feed.erase(before: instant, limit: limit) }
     }
 }

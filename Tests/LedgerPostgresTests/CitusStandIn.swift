@@ -3,6 +3,8 @@
 import Foundation
 import TestPostgres
 
+@testable import LedgerPostgres
+
 /// Makes a database look as if it had Citus, as far as distributing tables goes. Everything stays on one node.
 ///
 /// Its functions check what Citus 13 checks: each unique index of a table contains the column by which it is
@@ -53,11 +55,6 @@ enum CitusStandIn {
 
 /// What Citus does with a statement, by its documentation and its own tests. It is not run here.
 struct CitusPlan {
-    private static let distributed: Set = [
-        "chains", "transactions", "documents", "mentions", "customers", "outbox", "jobs",
-    ]
-    private static let onOneNode: Set = ["counter", "events"]
-
     private let statement: String
     private let tables: Set<String>
 
@@ -66,7 +63,7 @@ struct CitusPlan {
         tables = Set(self.statement.matches(of: #/\b(?:FROM|JOIN|INTO|UPDATE) (\w+)/#).map { String($0.1) })
     }
 
-    private var spread: Set<String> { tables.intersection(Self.distributed) }
+    private var spread: Set<String> { tables.intersection(Distribution.distributed) }
 
     /// Whether it is about rows of one node, or about a table that is there as a whole.
     var isOnOneNode: Bool {
@@ -80,7 +77,7 @@ struct CitusPlan {
         if statement.contains("ctid") { return "ctid" }
         if statement.contains("LATERAL") { return "LATERAL" }
         if statement.contains(#/FOR (SHARE|UPDATE)/#), !isOnOneNode { return "it locks rows of several nodes" }
-        let all = spread.union(tables.intersection(Self.onOneNode))
+        let all = spread.union(tables.intersection(Distribution.together))
         let mayJoin = statement.contains("MATERIALIZED") || statement.contains("NOT EXISTS (SELECT $")
         if all.count > 1, !mayJoin { return "it joins \(all.sorted().joined(separator: " and "))" }
         if statement.contains(#/INSERT INTO (pieces)/#) { return "each writer waits for all others" }

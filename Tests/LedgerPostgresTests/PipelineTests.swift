@@ -134,6 +134,41 @@ import Testing
         #expect(!connection.isUsable)
     }
 
+    @Test func `a request that finds all connections in use fails before they are free`() async throws {
+        let database = try TestPostgres.database()
+        var settings = PostgresSettings(database.server.address(database.name))
+        settings.connections = 1
+        let pool = try ConnectionPool(settings, clock: Self.clock)
+        let sleepers = """
+            SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
+            AND query LIKE 'SELECT pg_sleep%'
+            """
+        // Much longer than a request may wait.
+        let sleep = PostgresStatement("SELECT pg_sleep(3600)::text")
+        let sleeping = Task { try await pool.run(.transaction([sleep], limit: .seconds(3600))) }
+        while try database.psql(sleepers).isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        await #expect {
+            _ = try await pool.run(.transaction([PostgresStatement("SELECT 1::bigint")]))
+        } throws: { error in
+            (error as? PostgresFailure)?.message.contains("waited too long") == true
+        }
+        #expect(try database.psql(sleepers) != "")
+        try database.psql("SELECT pg_terminate_backend(pid) FROM (\(sleepers)) AS sleeper")
+        await #expect(throws: PostgresFailure.self) { try await sleeping.value }
+    }
+
+    @Test func `a request has a limit of its own`() async throws {
+        let database = try TestPostgres.database()
+        let pool = try ConnectionPool(
+            PostgresSettings(database.server.address(database.name)), clock: Self.clock)
+        let sleep = PostgresStatement("SELECT pg_sleep(3600)::text")
+        await #expect {
+            _ = try await pool.run(.transaction([sleep], limit: .milliseconds(100)))
+        } throws: { error in
+            if case .lost? = error as? PostgresFailure { true } else { false }
+        }
+    }
+
     @Test func `texts and lists come back as they were`() throws {
         let connection = try Self.connection(try TestPostgres.database())
         let texts = ["", "\u{0}", "a\u{0}\u{1}0b", "NULL", "{\"}", "é😀"]

@@ -67,6 +67,22 @@ import Testing
         }
     }
 
+    /// More than are numbered in one transaction.
+    @Test func `a reader sees all events that were committed, however many wait`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try await Self.addTest(1, through: storage)
+        _ = try await storage.marks()
+        try database.psql(
+            """
+            INSERT INTO outbox (recorded_at, home, source, scope, version, place, kind, effective_at)
+            SELECT n, '', 1, (SELECT id FROM scopes), n, 0, 'customer.deleted', n
+            FROM generate_series(1, \(2 * EventSequencer.batch + 1)) AS n
+            """)
+        #expect(try await storage.marks().lastEvent == Int64(2 * EventSequencer.batch + 2))
+        #expect(try database.psql("SELECT count(*) FROM outbox") == "0")
+    }
+
     @Test func `merges and deletions of the same customers by three servers all end, and leave nobody twice`()
         async throws
     {

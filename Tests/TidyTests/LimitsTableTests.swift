@@ -77,7 +77,13 @@ import Testing
             "documents searched for the last notification", "100,000", "PurchaseServer/LastNotification.swift",
             ["searchLimit = 100_000"]
         ),
-        ("a request to PostgreSQL", "10 s", loop, ["answerLimit = Duration.seconds(10)"]),
+        (
+            "a request to PostgreSQL", "10 s", "LedgerPostgres/PostgresStatement.swift",
+            ["limit = Duration.seconds(10)"]
+        ),
+        (
+            "a migration of PostgreSQL", "1 hour", "LedgerPostgres/Migrator.swift", ["limit = Duration.seconds(3600)"]
+        ),
         (
             "connecting to a host of PostgreSQL", "3 s, at most 10 s", "LedgerPostgres/PostgresHost.swift",
             ["limit = Duration.seconds(3)", "longestLimit = Int64(10)"]

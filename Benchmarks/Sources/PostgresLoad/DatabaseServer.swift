@@ -74,6 +74,14 @@ final class DatabaseServer {
         try psql("postgres", "DROP TABLE warm; CHECKPOINT")
     }
 
+    /// Makes each flush of the log wait before it writes, without using a core, as a slower disk would.
+    func delayFlushes(by delay: Duration) throws {
+        try psql("postgres", "ALTER SYSTEM SET commit_delay = \(Int(delay / .microseconds(1)))")
+        // Also if no other transaction is open.
+        try psql("postgres", "ALTER SYSTEM SET commit_siblings = 0")
+        try psql("postgres", "SELECT pg_reload_conf()")
+    }
+
     /// Runs SQL with PostgreSQL's own client.
     ///
     /// - Returns: What it prints: a line for each row.

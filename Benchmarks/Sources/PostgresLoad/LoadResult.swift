@@ -7,6 +7,7 @@ struct LoadResult {
     /// What is measured: transactions, works or reads a second.
     enum Measure {
         case insert, scripted, intake, groupedIntake, crowdedIntake, intakeOfFew
+        case slowInsert, slowScripted, slowIntake, slowGroupedIntake, slowCrowdedIntake
         case select, read, gatheredRead, crowdedRead, readOfFew
         case literal, pipelined, oneServer, twoServers
     }
@@ -31,8 +32,8 @@ struct LoadResult {
         let lines = try server.psql(
             database.name,
             """
-            SELECT replace(relname, '_rest', ''), pg_total_relation_size(oid) FROM pg_class
-            WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+            SELECT regexp_replace(relname, '_(rest|before|\\d+q\\d)$', '') AS name, sum(pg_total_relation_size(oid))
+            FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace GROUP BY name
             """)
         for line in lines.split(separator: "\n").map({ $0.split(separator: "|") }) where line.count == 2 {
             sizes[(before ? "before " : "") + line[0]] = Int(line[1])
@@ -56,6 +57,11 @@ struct LoadResult {
             share("… relative to the insert", .crowdedIntake, .insert, required: 0.6, target: 0.9),
             rate("… with \(LoadPlan.fewTransactions) transactions stored", .intakeOfFew),
             multiple("… relative to \(plan.transactions)", .intakeOfFew, .crowdedIntake, atMost: 1.5),
+            rate("\(LoadPlan.flush) more for a flush: pgbench: INSERT of 3,300 octets, \(width) clients", .slowInsert),
+            share("… pgbench: an intake's statements, relative to it", .slowScripted, .slowInsert),
+            share("… intakes one by one", .slowIntake, .slowInsert, required: 0.25, target: 0.4),
+            share("… in groups, \(width) at a time", .slowGroupedIntake, .slowInsert, required: 0.6, target: 0.9),
+            share("… in groups, \(crowd) at a time", .slowCrowdedIntake, .slowInsert, required: 0.6, target: 0.9),
             rate("pgbench: SELECT by primary key, \(width) clients", .select),
             rate("entitlement reads one by one, \(width) at a time on \(width) connections", .read),
             share("… relative to the SELECT", .read, .select, target: 0.5),

@@ -28,7 +28,7 @@ final class ConnectionLoop: TaskExecutor, Sendable {
     }
 
     /// A connection, and the requests that were sent on it.
-    private struct Sent {
+    private struct InFlight {
         var pooled: PooledConnection
         var requests: [Waiting]
         var deadline: ContinuousClock.Instant
@@ -45,13 +45,10 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         var isClosed = false
         var isRunning = false
         /// Whether something was added since the thread looked last.
-        var isNew = false
+        var hasChanged = false
         /// Whether the thread waits, so that it must be woken.
         var isPolling = false
     }
-
-    /// How long a request may take once it was sent: much longer than any, and shorter than a client waits.
-    private static let answerLimit = Duration.seconds(10)
 
     /// How long a request may wait for a connection.
     private static let queueLimit = Duration.seconds(2)
@@ -100,7 +97,7 @@ final class ConnectionLoop: TaskExecutor, Sendable {
     private func change<Value>(_ body: (inout State) -> Value) -> Value {
         let (value, begins, wakes) = state.withLock { state in
             let value = body(&state)
-            defer { (state.isRunning, state.isNew, state.isPolling) = (true, true, false) }
+            defer { (state.isRunning, state.hasChanged, state.isPolling) = (true, true, false) }
             return (value, !state.isRunning, state.isPolling)
         }
         // A queue of its own gets a thread at once, also if there are fewer cores than loops.
@@ -121,10 +118,11 @@ extension ConnectionLoop {
     }
 
     private func run() {
-        var sent: [Sent] = []
+        var sent: [InFlight] = []
         while true {
             for job in takeJobs() { job.runSynchronously(on: asUnownedTaskExecutor()) }
             send(&sent)
+            if !sent.isEmpty { failLate() }
             openMissing(sent.count)
             let next = next(isBusy: !sent.isEmpty)
             if next == .end { return }
@@ -134,14 +132,14 @@ extension ConnectionLoop {
 
     private func takeJobs() -> [UnownedJob] {
         state.withLock { state in
-            defer { (state.jobs, state.isNew) = ([], false) }
+            defer { (state.jobs, state.hasChanged) = ([], false) }
             return state.jobs
         }
     }
 
     private func next(isBusy: Bool) -> Next {
         state.withLock { state in
-            guard !state.isNew else { return .look }
+            guard !state.hasChanged else { return .look }
             state.isRunning = isBusy || !state.waiting.isEmpty
             state.isPolling = state.isRunning
             return state.isRunning ? .wait : .end
@@ -152,8 +150,8 @@ extension ConnectionLoop {
     ///
     /// - Parameter waits: Whether to wait for an answer, a task or a request.
     /// - Returns: What is not answered yet.
-    private func receive(_ sent: [Sent], waits: Bool) -> [Sent] {
-        var sockets = sent.map(\.pooled.connection.socket) + [pipe.socket]
+    private func receive(_ sent: [InFlight], waits: Bool) -> [InFlight] {
+        var sockets = sent.map(\.pooled.connection.pollEntry) + [pipe.pollEntry]
         // An interrupted wait finds nothing, and the loop waits again.
         _ = poll(&sockets, nfds_t(sockets.count), waits ? longestWait(sent) : 0)
         if waits { state.withLock { $0.isPolling = false } }
@@ -166,16 +164,17 @@ extension ConnectionLoop {
         }
     }
 
-    /// How many milliseconds to wait: until the first deadline, or until connections can be opened again; -1 if there
-    /// is no limit.
-    private func longestWait(_ sent: [Sent]) -> Int32 {
+    /// How many milliseconds to wait: until the first deadline, until a request has waited too long, or until
+    /// connections can be opened again; -1 if there is no limit.
+    private func longestWait(_ sent: [InFlight]) -> Int32 {
         if sent.contains(where: \.pooled.connection.hasFailed) { return 0 }
-        let ends = sent.map(\.deadline) + [opener.pauseEnd].compactMap(\.self)
+        let first = sent.isEmpty ? nil : state.withLock { $0.waiting.first?.since.advanced(by: Self.queueLimit) }
+        let ends = sent.map(\.deadline) + [first, opener.pauseEnd].compactMap(\.self)
         return ends.min().map { Int32(clamping: max(0, clock.now.duration(to: $0).milliseconds)) } ?? -1
     }
 
     private func results(
-        _ sent: Sent, _ events: Int16, _ now: ContinuousClock.Instant
+        _ sent: InFlight, _ events: Int16, _ now: ContinuousClock.Instant
     ) -> PostgresConnection.Results? {
         let connection = sent.pooled.connection
         if events != 0 || connection.hasFailed, let results = connection.proceed(events) { return results }
@@ -183,8 +182,8 @@ extension ConnectionLoop {
     }
 
     /// Answers requests. Those that met the open transaction of one that failed before them did not run and wait again.
-    private func answer(_ sent: Sent, _ results: PostgresConnection.Results) {
-        if !sent.pooled.connection.isUsable { opener.noteEnd() }
+    private func answer(_ sent: InFlight, _ results: PostgresConnection.Results) {
+        if !sent.pooled.connection.isUsable { opener.connectionEnded() }
         var unrun: [Waiting] = []
         for (waiting, result) in zip(sent.requests, results) {
             if case .failure(.refused("25P02", _)) = result {
@@ -204,16 +203,11 @@ extension ConnectionLoop {
 
 extension ConnectionLoop {
     /// Sends what waits on the connections that are idle.
-    private func send(_ sent: inout [Sent]) {
+    private func send(_ sent: inout [InFlight]) {
         while let (pooled, batch) = takeBatch() {
-            let requests = inTime(batch)
-            guard !requests.isEmpty else {
-                state.withLock { $0.idle.append(pooled) }
-                continue
-            }
-            pooled.connection.begin(requests.map(\.request))
-            sent.append(
-                Sent(pooled: pooled, requests: requests, deadline: clock.now.advanced(by: Self.answerLimit)))
+            pooled.connection.begin(batch.map(\.request))
+            let limit = batch.map(\.request.limit).max() ?? .zero
+            sent.append(InFlight(pooled: pooled, requests: batch, deadline: clock.now.advanced(by: limit)))
         }
     }
 
@@ -228,13 +222,17 @@ extension ConnectionLoop {
         }
     }
 
-    /// The requests that did not wait too long. Fails the others.
-    private func inTime(_ batch: [Waiting]) -> [Waiting] {
+    /// Fails what has waited too long while all connections were in use.
+    private func failLate() {
         let oldest = clock.now.advanced(by: .zero - Self.queueLimit)
-        for late in batch where late.since < oldest {
+        let late = state.withLock { state in
+            let late = Array(state.waiting.prefix { $0.since <= oldest })
+            state.waiting.removeFirst(late.count)
+            return late
+        }
+        for late in late {
             late.completion(.failure(.unavailable("The request waited too long for the database")))
         }
-        return batch.filter { $0.since >= oldest }
     }
 }
 

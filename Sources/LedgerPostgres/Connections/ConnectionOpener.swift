@@ -85,7 +85,7 @@ final class ConnectionOpener: Sendable {
     }
 
     /// Notes that a connection has ended. Those that were opened before have probably ended too.
-    func noteEnd() { state.withLock { $0.epoch += 1 } }
+    func connectionEnded() { state.withLock { $0.epoch += 1 } }
 
     /// Whether a connection can be used for another request.
     func isUsable(_ pooled: PooledConnection) -> Bool {

@@ -92,7 +92,7 @@ extension PostgresConnection {
     var hasFailed: Bool { failure != nil }
 
     /// What to wait for before ``proceed(_:)``.
-    var socket: pollfd {
+    var pollEntry: pollfd {
         pollfd(fd: PQsocket(connection), events: Int16(POLLIN) | (hasUnsent ? Int16(POLLOUT) : 0), revents: 0)
     }
 

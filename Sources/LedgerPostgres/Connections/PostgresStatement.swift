@@ -34,19 +34,25 @@ struct PostgresRequest: Sendable {
 
     /// What is sent, in order.
     let statements: [PostgresStatement]
+    /// How long it may take once it was sent.
+    let limit: Duration
     private let form: Form
 
+    /// Much longer than any request takes, and shorter than a client waits.
+    private static let limit = Duration.seconds(10)
+
     /// Statements that are committed together, or one that is committed by itself.
-    static func transaction(_ statements: [PostgresStatement]) -> PostgresRequest {
-        PostgresRequest(statements, "BEGIN")
+    static func transaction(_ statements: [PostgresStatement], limit: Duration = limit) -> PostgresRequest {
+        PostgresRequest(statements, "BEGIN", limit)
     }
 
     /// Statements that all read the same state. One alone needs no transaction for that.
     static func snapshot(_ statements: [PostgresStatement]) -> PostgresRequest {
-        PostgresRequest(statements, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        PostgresRequest(statements, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", limit)
     }
 
-    private init(_ statements: [PostgresStatement], _ begin: String) {
+    private init(_ statements: [PostgresStatement], _ begin: String, _ limit: Duration) {
+        self.limit = limit
         form = statements.count > 1 ? .block : .alone
         switch form {
         case .alone: self.statements = statements

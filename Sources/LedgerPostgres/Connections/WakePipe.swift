@@ -29,7 +29,7 @@ final class WakePipe: Sendable {
     }
 
     /// What to wait for.
-    var socket: pollfd { pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0) }
+    var pollEntry: pollfd { pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0) }
 
     /// Ends the present wait, or the next one. If the pipe is full, the wait ends anyway.
     func wake() { _ = write(writeEnd, "1", 1) }

@@ -20,13 +20,14 @@ extension LoadPlan {
                WHERE documents.signed_date = wanted.signed_date AND documents.digest = wanted.digest LIMIT 1)
         """
 
+    /// Finds out which of some documents are stored.
     mutating func look(up names: [Provenance]) {
         let keys = RowStatement(one: Self.name, many: Self.names, [.integer, .bytes])
-        let (known, others) = names.partitioned { homes?[$0] != nil }
-        var statements = keys.statements(others.map(\.key), shares: shares)
+        var statements = keys.statements(names.filter { homes?[$0] == nil }.map(\.key), shares: shares)
         // With the home one node is asked instead of all.
-        for name in known {
-            statements.append(PostgresStatement(Self.name + " AND home = $3", name.key + [(homes?[name]).parameter]))
+        for name in names {
+            guard let home = homes?[name] else { continue }
+            statements.append(PostgresStatement(Self.name + " AND home = $3", name.key + [.text(home)]))
         }
         for statement in statements {
             add(statement) { rows, loaded in
@@ -96,12 +97,6 @@ extension Provenance {
     }
 }
 
-extension [Provenance] {
-    fileprivate func partitioned(_ isFirst: (Provenance) -> Bool) -> ([Provenance], [Provenance]) {
-        (filter(isFirst), filter { !isFirst($0) })
-    }
-}
-
 extension Provenance {
     fileprivate var key: [PostgresValue] { [signedDate.parameter, digest.parameter] }
 }
@@ -117,13 +112,13 @@ extension CommitPlan {
             ("notification_uuid", .text), ("content", .bytes),
         ])
 
-    private static let keep = """
+    private static let lockHere = """
         WITH kept AS (SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 FOR SHARE)
         SELECT 1 / count(*) FROM kept
         """
 
     /// The same on one node: Citus locks no row whose node the statement does not name.
-    private static let keepAtHome = """
+    private static let lockAtHome = """
         WITH kept AS (SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 AND home = $3 FOR SHARE)
         SELECT 1 / count(*) FROM kept
         """
@@ -151,7 +146,7 @@ extension CommitPlan {
         for (name, document) in new.sorted(by: { $0.key < $1.key }) {
             if loaded.names.contains(name) {
                 // It is still there, and stays until the commit.
-                if !document.chains.isEmpty { keep(document.evidence) }
+                if !document.chains.isEmpty { lockDocument(document.evidence) }
             } else {
                 insert(document)
                 if document.chains.count == 1 { continue }
@@ -166,11 +161,11 @@ extension CommitPlan {
         eraseEvidence(for: changes.erasedChains)
     }
 
-    private mutating func keep(_ evidence: Evidence) {
+    private mutating func lockDocument(_ evidence: Evidence) {
         if isDistributed {
-            add(Self.keepAtHome, evidence.provenance.key + [.text(evidence.home)])
+            add(Self.lockAtHome, evidence.provenance.key + [.text(evidence.home)])
         } else {
-            add(Self.keep, evidence.provenance.key)
+            add(Self.lockHere, evidence.provenance.key)
         }
     }
 

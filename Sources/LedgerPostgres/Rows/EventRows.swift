@@ -55,6 +55,7 @@ extension CommitPlan {
         }
     }
 
+    /// Raises the last numbers to those of another ledger.
     mutating func raise(_ marks: LedgerMarks) {
         for (last, id) in [(marks.lastEvent, 1), (marks.lastCustomer, 2)] where last > 0 {
             add(Self.raiseCounter, [.integer(last), .integer(Int64(id))])
@@ -108,7 +109,7 @@ extension LedgerEvent {
 /// read. It removes the events from the outbox in a transaction of their own.
 enum EventSequencer {
     /// How many events are numbered in one transaction.
-    private static let batch = 5000
+    static let batch = 5000
 
     /// The statement after it sees everything that was committed before.
     static let lock = PostgresStatement("SELECT last FROM counter WHERE id = 1 FOR UPDATE")
@@ -120,6 +121,7 @@ enum EventSequencer {
         """)
 
     /// Numbers the oldest events, in the order of the key, in which a chain's events come in the order of its versions.
+    /// Returns how many.
     static let move = PostgresStatement(
         """
         WITH oldest AS (
@@ -137,6 +139,7 @@ enum EventSequencer {
                    \(EventColumns.valueList)
             FROM batch ON CONFLICT (\(EventColumns.keyList)) DO NOTHING)
         UPDATE counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
+        RETURNING (SELECT count(*) FROM batch)
         """)
 
     /// Whether events wait for their numbers.
@@ -216,6 +219,7 @@ enum EventSearch {
             [.list(.integer, numbers.map { .integer($0) })])
     }
 
+    /// The events on a ``page(_:after:limit:joins:)``, each with the first id of its customer.
     static func found(_ rows: PostgresRows) throws -> [(customerId: String?, event: LedgerEvent)] {
         try rows.map { row in
             let (id, sequence) = (try row.next(String?.self), try row.next(Int64.self))
@@ -232,6 +236,7 @@ enum EventSearch {
             [.integer(app), max(0, limit).parameter])
     }
 
+    /// Raises the number of an app's last erased event.
     static let raiseErased = "UPDATE apps SET erased_events = greatest(erased_events, $2) WHERE id = $1"
 
     /// Erases the events of an app up to a number.

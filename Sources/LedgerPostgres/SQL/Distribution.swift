@@ -14,10 +14,10 @@ enum Distribution {
     ]
 
     /// The tables that are on one node, the same one: numbering events is then a transaction of one node.
-    private static let together = ["counter", "events"]
+    static let together = ["counter", "events"]
 
     /// The tables that are distributed by `home`.
-    private static let distributed = [
+    static let distributed = [
         "chains", "transactions", "documents", "mentions", "customers", "outbox", "jobs",
     ]
 
@@ -49,7 +49,8 @@ enum Distribution {
         if try await count(isDone, requests) > 0 { return true }
         guard upgrades else { return false }
         do {
-            _ = try await requests.pool.run(.transaction(statements.map { .once($0) }))
+            // Rows that are there are moved.
+            _ = try await requests.pool.run(.transaction(statements.map { .once($0) }, limit: Migrator.limit))
         } catch let failure as PostgresFailure {
             // Another server was faster: it is done, or was refused for the same reason.
             guard try await count(isDone, requests) > 0 else { throw failure }

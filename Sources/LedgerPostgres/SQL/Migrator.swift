@@ -11,6 +11,9 @@ struct Migrator {
     /// How often to start again after another server was faster, or held a lock for too long.
     private static let attempts = 60
 
+    /// How long a migration may take: long enough for an index of the largest table.
+    static let limit = Duration.seconds(3600)
+
     /// - Throws: `LedgerStorageError`: `damaged` if the ledger is of a newer version.
     func migrate() async throws {
         for attempt in 1... {
@@ -42,7 +45,8 @@ struct Migrator {
         if try await applied() == nil { _ = try await pool.run(.transaction(Self.begin.map { .once($0) })) }
         for version in (try await applied() ?? 0)..<migrations.count {
             let migration = migrations[version].map { PostgresStatement.once($0) }
-            _ = try await pool.run(.transaction([Self.lockTimeout, Self.advance(from: version)] + migration))
+            let statements = [Self.lockTimeout, Self.advance(from: version)] + migration
+            _ = try await pool.run(.transaction(statements, limit: Self.limit))
         }
     }
 
