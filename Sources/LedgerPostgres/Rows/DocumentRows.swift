@@ -9,7 +9,14 @@ import PurchaseLedger
 // MARK: - Loading
 
 extension LoadPlan {
-    private static let name = "SELECT signed_date, digest FROM documents WHERE signed_date = $1 AND digest = $2"
+    /// The date is in a subquery. Otherwise PostgreSQL would plan the statement anew each time, since with the date it
+    /// can leave out the tables of other quarters. That takes as long as to run it.
+    private static let name = """
+        SELECT signed_date, digest FROM documents WHERE signed_date = (SELECT $1::bigint) AND digest = $2
+        """
+
+    /// The same for Citus, which plans subqueries in its own way.
+    private static let plainName = "SELECT signed_date, digest FROM documents WHERE signed_date = $1 AND digest = $2"
 
     /// A scalar subquery looks each name up by the index, however many there are. The arrays are in subqueries too, see
     /// ``add(_:_:_:_:)``.
@@ -22,12 +29,12 @@ extension LoadPlan {
 
     /// Finds out which of some documents are stored.
     mutating func look(up names: [Provenance]) {
-        let keys = RowStatement(one: Self.name, many: Self.names, [.integer, .bytes])
+        let keys = RowStatement(one: shares ? Self.name : Self.plainName, many: Self.names, [.integer, .bytes])
         var statements = keys.statements(names.filter { homes?[$0] == nil }.map(\.key), shares: shares)
         // With the home one node is asked instead of all.
         for name in names {
             guard let home = homes?[name] else { continue }
-            statements.append(PostgresStatement(Self.name + " AND home = $3", name.key + [.text(home)]))
+            statements.append(PostgresStatement(Self.plainName + " AND home = $3", name.key + [.text(home)]))
         }
         for statement in statements {
             add(statement) { rows, loaded in
@@ -112,8 +119,10 @@ extension CommitPlan {
             ("notification_uuid", .text), ("content", .bytes),
         ])
 
+    /// The date is in a subquery, as where documents are looked up.
     private static let lockHere = """
-        WITH kept AS (SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 FOR SHARE)
+        WITH kept AS (
+            SELECT 1 FROM documents WHERE signed_date = (SELECT $1::bigint) AND digest = $2 FOR SHARE)
         SELECT 1 / count(*) FROM kept
         """
 
