@@ -102,7 +102,7 @@ extension EventFeed {
             return number
         }
         let page = try await numbered(of: bundleId, after: start, limit: limit)
-        guard page.hasMore else { return page.page }
+        guard page.mayBeIncomplete else { return page.page }
         try await number()
         return try await numbered(of: bundleId, after: start, limit: limit).page
     }
@@ -110,7 +110,7 @@ extension EventFeed {
     /// - Returns: A page, and whether events that have no number yet may belong on it.
     private func numbered(
         of bundleId: String, after start: Int64?, limit: Int
-    ) async throws -> (page: EventPage, hasMore: Bool) {
+    ) async throws -> (page: EventPage, mayBeIncomplete: Bool) {
         let answers = try await requests.read([
             EventSearch.erased(bundleId), EventSearch.last,
             EventSearch.page(bundleId, after: start, limit: limit, joins: !isDistributed), EventSequencer.isNeeded,
@@ -118,7 +118,7 @@ extension EventFeed {
         let numbers = try answers.map { try $0.map { try? $0.next(Int64.self) }.first ?? nil }
         let erased = numbers[0] ?? 0
         let first = start ?? erased
-        let hasMore = numbers[3] ?? 0 > 0
+        let areUnnumbered = numbers[3] ?? 0 > 0
         // A cursor above the last number is none, unless another server has numbered events meanwhile.
         guard first <= max(erased, numbers[1] ?? 0) else { throw EventCursorError.invalid }
         guard first >= erased else { throw EventCursorError.expired(oldest: EventCursor(erased)) }
@@ -129,7 +129,7 @@ extension EventFeed {
             if let customer = event.customer, let id { page.customerIds[customer] = id }
         }
         if isDistributed { page.customerIds = try await firstIds(of: Set(page.events.compactMap(\.customer))) }
-        return (page, hasMore && found.count < limit)
+        return (page, areUnnumbered && found.count < limit)
     }
 
     /// The first id of each customer that has one.

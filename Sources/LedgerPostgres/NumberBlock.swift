@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import PurchaseLedger
+
 /// Numbers for new customers, drawn from the database in blocks. A number is never drawn twice; those that no commit
 /// uses are lost.
 struct NumberBlock {
@@ -24,6 +26,9 @@ struct NumberBlock {
     /// Adds the block that was drawn. What was left of another one is lost.
     mutating func refill(_ rows: PostgresRows) throws {
         let drawn = try rows.map { (try $0.next(Int64.self), try $0.next(Int64.self)) }
-        if let (first, last) = drawn.first, first < last { left = (first + 1)..<(last + 1) }
+        guard let (first, last) = drawn.first, first < last else {
+            throw LedgerStorageError(.damaged, "The ledger has lost its last numbers")
+        }
+        left = (first + 1)..<(last + 1)
     }
 }

@@ -16,8 +16,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let clock: ContinuousClock
     private let works: GroupQueue<WaitingWork, CommitKey>
     private let loads: GroupQueue<WaitingLoad, CommitKey>
-    private let scopes = Mutex(ScopeNumbers())
-    private let numbers = Mutex(NumberBlock())
+    private let memory = Mutex(Memory())
     /// Whether Citus distributes the tables, see ``Distribution``. Then works and loads share no statements.
     private let isDistributed: Bool
     /// Whether documents are packed, see ``Schema``. Not if the tables are distributed: storing a piece would lock the
@@ -28,6 +27,22 @@ public final class PostgresLedgerStorage: LedgerStorage {
     let proof: Int64
 
     private static let proofs: Int64 = 64
+
+    /// What the storage remembers of the database, as long as no connection ends. After that the database may be a
+    /// standby that had not received the last commits, and give the same numbers to others.
+    private struct Memory {
+        var epoch = 0
+        var scopes = ScopeNumbers()
+        var numbers = NumberBlock()
+    }
+
+    private func remembered<Value>(_ body: (inout Memory) throws -> Value) rethrows -> Value {
+        let epoch = pool.epoch
+        return try memory.withLock { memory in
+            if memory.epoch != epoch { memory = Memory(epoch: epoch) }
+            return try body(&memory)
+        }
+    }
 
     /// How often a decision is made again. Each time another commit has succeeded meanwhile.
     private static let mostConflicts = 100
@@ -92,7 +107,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
 extension PostgresLedgerStorage {
     public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
-        // Once it was sent, a load cannot be cancelled, but does not take long.
+        // Once it was sent, a load cannot be cancelled.
         try Task.checkCancellation()
         return try await withCheckedThrowingContinuation { continuation in
             let wait = WaitingLoad(query) { continuation.resume(with: $0) }
@@ -158,7 +173,7 @@ extension PostgresLedgerStorage {
     private static func isOfOne(_ error: any Error) -> Bool {
         guard let failure = error as? PostgresFailure else { return true }
         guard case .refused = failure else { return false }
-        return !failure.endsConnection
+        return !failure.endsConnection && !failure.isTimeout
     }
 
     /// Commits a group, and answers it.
@@ -210,7 +225,7 @@ extension PostgresLedgerStorage {
             group, scopes, stamp: stamp, isDistributed: isDistributed, packs: packs)
         _ = try await pool.run(.transaction(statements))
         // A block that was drawn before may have numbers below the mark.
-        if group.changes.marks.lastCustomer > 0 { numbers.withLock { $0 = NumberBlock() } }
+        if group.changes.marks.lastCustomer > 0 { remembered { $0.numbers = NumberBlock() } }
         if !group.changes.events.isEmpty { feed.numberSoon() }
     }
 
@@ -218,7 +233,7 @@ extension PostgresLedgerStorage {
     ///
     /// A commit whose wait for the standby was ended is visible, also to the decision that is made again, and to the
     /// server to which a document is sent again. A further write waits for all that was written before it.
-    private func confirm() async throws {
+    func confirm() async throws {
         let proof = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
         // Each node may have a standby of its own, and has a copy of this table.
         let statement = isDistributed ? Self.proofOfWriting : Self.confirmation
@@ -238,13 +253,13 @@ extension PostgresLedgerStorage {
         let new = Set(queries.flatMap(\.customers)).filter { loaded.customers[$0] == nil }
         guard !new.isEmpty else { return [:] }
         while true {
-            if let taken = numbers.withLock({ $0.take(new.count) }) {
+            if let taken = remembered({ $0.numbers.take(new.count) }) {
                 return Dictionary(zip(new.sorted { $0.id < $1.id }, taken)) { first, _ in first }
             }
             guard let rows = try await requests.send(.transaction([NumberBlock.draw(new.count)])).first else {
                 continue
             }
-            try numbers.withLock { try $0.refill(rows) }
+            try remembered { try $0.numbers.refill(rows) }
         }
     }
 
@@ -277,13 +292,14 @@ extension PostgresLedgerStorage {
 extension PostgresLedgerStorage {
     /// The numbers of apps and scopes, as far as they have any.
     func scopeNumbers(_ apps: Set<String>, _ wanted: Set<LedgerScope>) async throws -> ScopeNumbers {
-        let known = scopes.withLock { $0 }
+        var known = remembered { $0.scopes }
         let unknown = known.unknown(apps: apps, scopes: wanted)
         guard !unknown.isEmpty else { return known }
         for rows in try await requests.read(unknown.sorted().map(ScopeNumbers.find)) {
-            try scopes.withLock { try $0.learn(rows) }
+            try known.learn(rows)
+            try remembered { try $0.scopes.learn(rows) }
         }
-        return scopes.withLock { $0 }
+        return known
     }
 
     /// The numbers of apps and scopes, which are added if they are new.

@@ -130,8 +130,13 @@ extension PostgresLedgerStorage {
 // MARK: - Events
 
 extension PostgresLedgerStorage {
+    /// What a standby has not received may be gone after a failover, and its numbers given to other events.
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
-        try await translated { try await self.feed.page(of: bundleId, after: cursor, limit: limit) }
+        try await translated {
+            let page = try await self.feed.page(of: bundleId, after: cursor, limit: limit)
+            if !page.events.isEmpty { try await self.confirm() }
+            return page
+        }
     }
 
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {

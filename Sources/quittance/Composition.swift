@@ -129,7 +129,8 @@ extension Composition {
             let difference = try? await storage.clockDifference(now: SystemClock.now),
             max(difference, .zero - difference) > Self.clockTolerance
         else { return nil }
-        return "This machine's clock is \(difference) ahead of the database's: set both by NTP, also on other servers"
+        let (distance, side) = difference > .zero ? (difference, "ahead of") : (.zero - difference, "behind")
+        return "This machine's clock is \(distance) \(side) the database's: set both by NTP, also on other servers"
         #else
         return nil
         #endif

@@ -165,7 +165,7 @@ import Testing
         await #expect {
             _ = try await pool.run(.transaction([sleep], limit: .milliseconds(100)))
         } throws: { error in
-            if case .lost? = error as? PostgresFailure { true } else { false }
+            if case .late? = error as? PostgresFailure { true } else { false }
         }
     }
 

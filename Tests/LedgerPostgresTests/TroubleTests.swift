@@ -60,11 +60,12 @@ import Testing
                 }
                 writers.addTask {
                     for _ in 0..<10 {
-                        _ = try? database.psql(
+                        let cut = try? database.psql(
                             """
                             SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                             WHERE datname = current_database() AND pid <> pg_backend_pid()
                             """)
+                        progress.cuts.withLock { $0 += cut.flatMap { Int($0) } ?? 0 }
                     }
                 }
             }
@@ -72,7 +73,9 @@ import Testing
             return try await group.reduce(into: []) { $0.append($1) }
         }
         let found = try await Self.numbers(in: servers[0])
-        #expect(progress.acknowledged.withLock { $0 }.isSubset(of: found.flatMap { $0 }))
+        let acknowledged = progress.acknowledged.withLock { $0 }
+        #expect(acknowledged.isSubset(of: found.flatMap { $0 }))
+        #expect(acknowledged.count > 120 && progress.cuts.withLock { $0 } > 0)
         #expect(Set(found.flatMap { $0 }).count == found.flatMap { $0 }.count)
         for feed in feeds {
             let chains = Dictionary(grouping: feed) { $0.originalTransactionId }
@@ -86,6 +89,7 @@ import Testing
     private final class Progress: Sendable {
         let isOver = Mutex(false)
         let acknowledged = Mutex(Set<Int>())
+        let cuts = Mutex(0)
     }
 
     static func numbers(in storage: PostgresLedgerStorage) async throws -> [[Int]] {
@@ -162,6 +166,73 @@ import Testing
             FOR EACH ROW EXECUTE FUNCTION warn()
             """)
         await #expect(throws: LedgerStorageError.self) { try await Self.add(1, to: 1, through: storage) }
+    }
+
+    @Test func `a request that is not answered in time is not sent again`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try await Self.add(1, to: 1, through: storage)
+        let waiting = """
+            SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+            """
+        let owner = try await database.storage { $0.connections = 1 }
+        // Nothing else is locked in between.
+        let lock = PostgresStatement("LOCK TABLE chains IN ACCESS EXCLUSIVE MODE")
+        let sleep = PostgresStatement("SELECT pg_sleep(3600)::text")
+        let holder = Task { try await owner.requests.pool.run(.transaction([lock, sleep], limit: .seconds(3600))) }
+        while try database.psql("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted") == "0" {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        await #expect(throws: LedgerStorageError.self) { try await Self.add(2, to: 1, through: storage) }
+        #expect(try database.psql(waiting) == "1")
+        try database.psql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(3600)%'")
+        await #expect(throws: PostgresFailure.self) { try await holder.value }
+        try await Self.add(2, to: 1, through: storage)
+    }
+
+    @Test func `a database that ends what takes too long is reported as unavailable, for all works of a group`()
+        async throws
+    {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try await Self.add(1, to: 1, through: storage)
+        try database.psql("ALTER DATABASE \(database.name) SET statement_timeout = '50ms'")
+        let slow = try await database.storage { $0.connections = 2 }
+        try database.psql(
+            """
+            CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN PERFORM pg_sleep(3600); RETURN NULL; END $$;
+            CREATE TRIGGER wait AFTER UPDATE ON chains FOR EACH ROW EXECUTE FUNCTION wait()
+            """)
+        await #expect {
+            try await Self.add(2, to: 1, through: slow)
+        } throws: { error in
+            (error as? LedgerStorageError)?.message.contains("57014") == true
+        }
+        try database.psql("DROP TRIGGER wait ON chains")
+        try await Self.add(2, to: 1, through: slow)
+        try database.psql("ALTER DATABASE \(database.name) RESET statement_timeout")
+    }
+
+    /// A primary that comes back from a standby does not know the last commits, and gives their numbers again.
+    @Test func `what a server remembers of the database ends with its connections`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        func number(_ id: String) async throws -> Int64? {
+            let key = CustomerID(id, of: Self.scope.bundleId)
+            return try await storage.commit(LedgerQuery { $0.customers = [key] }) { snapshot in
+                .commit(LedgerChanges(), snapshot.newNumbers[key])
+            }
+        }
+        #expect(try await number("one") == 1)
+        try database.psql(
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid();
+            UPDATE counter SET last = 5000 WHERE id = 2
+            """)
+        #expect(try await number("two") == 5001)
     }
 
     @Test func `a database that is away is reported as unavailable`() async throws {

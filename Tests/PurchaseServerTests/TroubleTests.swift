@@ -186,7 +186,7 @@ private final class Log: LogHandler, Sendable {
             let answer = try await server.send(method, path, body)
             #expect(answer.status == 503)
             let message = answer.json["error"]?["message"]?.string
-            #expect(message == "The ledger is unavailable, and nothing was recorded. Retry later.")
+            #expect(message == "The ledger is unavailable, and may or may not have recorded this. Retry later.")
         }
     }
 

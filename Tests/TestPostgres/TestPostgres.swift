@@ -6,20 +6,21 @@ import TestProcess
 /// A PostgreSQL of the tests' own: a temporary folder with its data and its socket. It ends with the tests, however
 /// they end, see ``TestServer``.
 package final class TestPostgres: Sendable {
-    /// Whether it could be started.
-    package static var isThere: Bool { shared != nil }
+    /// Whether it is installed. If it is and does not start, tests fail.
+    package static let isThere = (try? TestProcess.run(["bash", "-c", isInstalled]))?.status == 0
+
+    private static let isInstalled = "ls /usr/lib/postgresql/*/bin/initdb || command -v initdb"
 
     /// Why tests are skipped.
     package static let whyNot = "PostgreSQL's server is missing: apt-get install postgresql"
 
-    private static let shared = try? TestPostgres()
+    private static let shared = Result { try TestPostgres() }
 
     private let server: TestServer
 
     /// A new, empty database of the server that all tests share.
     package static func database() throws -> TestDatabase {
-        guard let shared else { throw TestServer.Failure(command: "start", server: "PostgreSQL") }
-        return try shared.database()
+        try shared.get().database()
     }
 
     /// A new, empty database.

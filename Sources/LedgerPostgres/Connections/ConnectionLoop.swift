@@ -178,7 +178,7 @@ extension ConnectionLoop {
     ) -> PostgresConnection.Results? {
         let connection = sent.pooled.connection
         if events != 0 || connection.hasFailed, let results = connection.proceed(events) { return results }
-        return sent.deadline <= now ? connection.end(.lost("The database did not answer in time")) : nil
+        return sent.deadline <= now ? connection.end(.late) : nil
     }
 
     /// Answers requests. Those that met the open transaction of one that failed before them did not run and wait again.
@@ -266,7 +266,7 @@ extension ConnectionLoop {
             state.opening -= 1
             switch opened {
             case .success(let pooled):
-                state.idle.append(pooled)
+                if !state.isClosed || !state.waiting.isEmpty { state.idle.append(pooled) }
                 // Looking for a host that answers does not count as waiting for a connection.
                 for place in state.waiting.indices { state.waiting[place].since = clock.now }
             case .failure(let failure): state.failure = failure

@@ -87,6 +87,9 @@ final class ConnectionOpener: Sendable {
     /// Notes that a connection has ended. Those that were opened before have probably ended too.
     func connectionEnded() { state.withLock { $0.epoch += 1 } }
 
+    /// How many connections have ended.
+    var epoch: Int { state.withLock { $0.epoch } }
+
     /// Whether a connection can be used for another request.
     func isUsable(_ pooled: PooledConnection) -> Bool {
         pooled.connection.isUsable && state.withLock { $0.epoch == pooled.epoch }

@@ -19,6 +19,7 @@ final class ConnectionPool: Sendable {
     private static let waitingLimit = 2000
 
     private let loops: [ConnectionLoop]
+    private let opener: ConnectionOpener
     private let turn = Atomic(0)
 
     /// - Parameter hosts: The hosts in the order in which to try them.
@@ -36,7 +37,7 @@ final class ConnectionPool: Sendable {
                     opener, width: width * (place + 1) / count - width * place / count,
                     waitingLimit: Self.waitingLimit / count, clock: clock))
         }
-        self.loops = loops
+        (self.loops, self.opener) = (loops, opener)
     }
 
     /// Sends a request, on a connection of the loop on which the task runs if it runs on one.
@@ -50,6 +51,9 @@ final class ConnectionPool: Sendable {
             loop.send(request) { continuation.resume(with: $0.mapError { $0 as any Error }) }
         }
     }
+
+    /// How many connections have ended. If it is as it was, the database is the one that it was.
+    var epoch: Int { opener.epoch }
 
     /// One of the loops, each in turn.
     var loop: ConnectionLoop { loops[turn.add(1, ordering: .relaxed).oldValue % loops.count] }

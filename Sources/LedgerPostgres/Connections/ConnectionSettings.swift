@@ -7,7 +7,8 @@ public struct PostgresSettings: Sendable {
     /// How many connections to open at most. Threads, one for each core, share them. Eight suffice for some thousand
     /// intakes a second.
     public var connections = 8
-    /// Whether statements are prepared. Off for poolers that do not support it, such as PgBouncer before 1.21.
+    /// Whether statements are prepared. Off for poolers that do not keep them, such as
+    /// PgBouncer before 1.21 or without `max_prepared_statements`.
     public var preparesStatements = true
     /// Whether works and reads that wait at the same time share statements, and works a commit.
     public var sharesStatements = true

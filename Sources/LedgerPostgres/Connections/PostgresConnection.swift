@@ -26,7 +26,6 @@ final class PostgresConnection: @unchecked Sendable {
     private let warnings = Warnings()
     /// The names of the statements that were prepared, by their text.
     private var prepared: [String: String] = [:]
-    private var lastName = 0
     /// The requests that were sent, and their answers so far.
     private var (requests, exchange) = ([PostgresRequest](), Exchange(count: 0))
     /// The end of the transaction that an error has left open, once it was sent.
@@ -104,11 +103,19 @@ extension PostgresConnection {
         do throws(PostgresFailure) {
             if let failure { throw failure }
             if hasUnsent { try flush() }
-            if events & ~Int16(POLLOUT) != 0, PQconsumeInput(connection) != 1 { throw .lost(message) }
+            if events & ~Int16(POLLOUT) != 0 { try consume() }
             guard try receive() else { return nil }
             return results()
         } catch {
             return end(error)
+        }
+    }
+
+    /// Reads what has arrived. With TLS it reads twice: a record may be longer than what libpq reads at once, and the
+    /// socket does not show what OpenSSL has kept of it.
+    private func consume() throws(PostgresFailure) {
+        for _ in 0...PQsslInUse(connection) {
+            guard PQconsumeInput(connection) == 1 else { throw .lost(message) }
         }
     }
 
@@ -160,7 +167,7 @@ extension PostgresConnection {
         for (number, request) in requests.enumerated() {
             for statement in request.statements {
                 try send(statement)
-                let commits = !request.isBlock || statement.sql == PostgresStatement.commit.sql
+                let commits = request.writes && (!request.isBlock || statement.sql == PostgresStatement.commit.sql)
                 exchange.expected.append(.statement(number, statement.sql, commits: commits))
             }
             try sync(&exchange, number)
@@ -168,11 +175,13 @@ extension PostgresConnection {
     }
 
     /// Prepares new statements ahead of the requests, where no error of a request can keep them from being prepared.
+    ///
+    /// A name follows from the text. A pooler may pass requests to a connection on which others have prepared
+    /// statements, and a name must never stand for another text than it does here.
     private func prepare(_ requests: [PostgresRequest]) throws(PostgresFailure) {
         for statement in requests.flatMap(\.statements) {
             guard statement.isPrepared, prepared[statement.sql] == nil else { continue }
-            lastName += 1
-            let name = "q\(lastName)"
+            let name = "q\(DocumentDigest(Array(statement.sql.utf8)))"
             try require(PQsendPrepare(connection, name, statement.sql, 0, nil))
             prepared[statement.sql] = name
             exchange.expected.append(.prepared(statement.sql))
@@ -258,7 +267,11 @@ extension PostgresConnection {
             let message = Self.text(PQresultErrorField(result, Int32(UInt8(ascii: "M"))))
             // Without a state it is libpq's own error: the connection ended.
             guard !state.isEmpty else { throw .lost(self.message) }
-            if case .prepared(let sql) = exchange.current { prepared[sql] = nil }
+            if case .prepared(let sql) = exchange.current {
+                // It is there already, with the same text.
+                if state == "42P05" { return }
+                prepared[sql] = nil
+            }
             exchange.refuse(.refused(state: state, message: message))
         }
     }

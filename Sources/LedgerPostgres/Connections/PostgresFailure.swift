@@ -6,8 +6,11 @@ import PurchaseLedger
 enum PostgresFailure: Error {
     /// The database refused a statement, with its SQLSTATE. Nothing was committed.
     case refused(state: String, message: String)
-    /// The connection ended or did not answer in time. The request was committed or not.
+    /// The connection ended. The request was committed or not.
     case lost(String)
+    /// The database did not answer in time. The request was committed or not, or still will be. It is not sent again,
+    /// since the client would wait several times as long.
+    case late
     /// The request was never sent: no connection can be opened, or too many wait for one.
     case unavailable(String)
     /// The database committed, but warned that the commit may not be where it was required to be, such as on a standby.
@@ -28,7 +31,7 @@ extension PostgresFailure {
     /// prepared statement no longer fits the tables.
     var endsConnection: Bool {
         switch self {
-        case .lost, .unconfirmed: true
+        case .lost, .late, .unconfirmed: true
         case .refused(let state, _):
             ["57P", "08"].contains { state.hasPrefix($0) } || ["25006", "0A000", "26000"].contains(state)
         case .unavailable, .settings: false
@@ -39,8 +42,15 @@ extension PostgresFailure {
     var isWorthAnotherConnection: Bool {
         switch self {
         case .lost, .refused: endsConnection
-        case .unavailable, .unconfirmed, .settings: false
+        case .late, .unavailable, .unconfirmed, .settings: false
         }
+    }
+
+    /// Whether the database ended a statement that took too long or waited for a lock, as an operator may have asked
+    /// it to.
+    var isTimeout: Bool {
+        guard case .refused(let state, _) = self else { return false }
+        return ["57014", "55P03"].contains(state)
     }
 
     /// The error of the ledger.
@@ -48,10 +58,15 @@ extension PostgresFailure {
         switch self {
         case .refused("53100", let message): LedgerStorageError(.full, "PostgreSQL 53100: \(message)")
         case .refused("25006", let message): LedgerStorageError(.readOnly, "PostgreSQL 25006: \(message)")
+        case .refused("26000", let message):
+            LedgerStorageError(
+                .unavailable,
+                "PostgreSQL 26000: \(message). A pooler that does not keep prepared statements needs "
+                    + "prepared_statements=false in the address")
         case .refused(let state, let message):
             LedgerStorageError(
                 ["XX001", "XX002"].contains(state) ? .damaged : .unavailable, "PostgreSQL \(state): \(message)")
-        case .lost, .unavailable, .unconfirmed, .settings:
+        case .lost, .late, .unavailable, .unconfirmed, .settings:
             LedgerStorageError(.unavailable, "PostgreSQL: \(message)")
         }
     }
@@ -62,6 +77,7 @@ extension PostgresFailure {
         case .refused(_, let message), .lost(let message), .unavailable(let message), .unconfirmed(let message),
             .settings(let message):
             message
+        case .late: "The database did not answer in time"
         }
     }
 }

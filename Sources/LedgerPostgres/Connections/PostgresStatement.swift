@@ -36,6 +36,8 @@ struct PostgresRequest: Sendable {
     let statements: [PostgresStatement]
     /// How long it may take once it was sent.
     let limit: Duration
+    /// Whether it may change anything, so that its commit matters.
+    let writes: Bool
     private let form: Form
 
     /// Much longer than any request takes, and shorter than a client waits.
@@ -43,16 +45,16 @@ struct PostgresRequest: Sendable {
 
     /// Statements that are committed together, or one that is committed by itself.
     static func transaction(_ statements: [PostgresStatement], limit: Duration = limit) -> PostgresRequest {
-        PostgresRequest(statements, "BEGIN", limit)
+        PostgresRequest(statements, "BEGIN", limit, writes: true)
     }
 
     /// Statements that all read the same state. One alone needs no transaction for that.
     static func snapshot(_ statements: [PostgresStatement]) -> PostgresRequest {
-        PostgresRequest(statements, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", limit)
+        PostgresRequest(statements, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", limit, writes: false)
     }
 
-    private init(_ statements: [PostgresStatement], _ begin: String, _ limit: Duration) {
-        self.limit = limit
+    private init(_ statements: [PostgresStatement], _ begin: String, _ limit: Duration, writes: Bool) {
+        (self.limit, self.writes) = (limit, writes)
         form = statements.count > 1 ? .block : .alone
         switch form {
         case .alone: self.statements = statements

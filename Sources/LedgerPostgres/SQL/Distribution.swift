@@ -66,7 +66,10 @@ enum Distribution {
     /// The first table of each kind has nothing to be with: Citus 13 compares collations wrongly if it chooses itself.
     /// Citus cannot plan the view for people.
     static let statements =
-        ["SET LOCAL citus.multi_shard_modify_mode TO 'sequential'", "DROP VIEW IF EXISTS periods"]
+        [
+            "SET LOCAL statement_timeout = 0", "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",
+            "DROP VIEW IF EXISTS periods",
+        ]
         + copied.map { "SELECT create_reference_table('\($0)')::text" }
         + together.map { table in
             let other = table == together[0] ? "none" : together[0]

@@ -32,7 +32,9 @@ struct Migrator {
         guard version != migrations.count else { return }
         throw LedgerStorageError(
             .readOnly,
-            "The ledger \(version == nil ? "is missing" : "is of an older version"): quittance serve makes it")
+            version == nil
+                ? "The ledger is missing: quittance serve makes it"
+                : "The ledger is of an older version: quittance serve brings it up to date")
     }
 
     /// Whether documents may be stored in packed form.
@@ -42,19 +44,31 @@ struct Migrator {
     }
 
     private func step() async throws {
-        if try await applied() == nil { _ = try await pool.run(.transaction(Self.begin.map { .once($0) })) }
+        if try await applied() == nil {
+            try await requireUnicode()
+            _ = try await pool.run(.transaction(Self.versionTable.map { .once($0) }))
+        }
         for version in (try await applied() ?? 0)..<migrations.count {
             let migration = migrations[version].map { PostgresStatement.once($0) }
-            let statements = [Self.lockTimeout, Self.advance(from: version)] + migration
+            let statements = Self.timeouts + [Self.advance(from: version)] + migration
             _ = try await pool.run(.transaction(statements, limit: Self.limit))
         }
+    }
+
+    /// - Throws: `LedgerStorageError` if the database cannot store every text.
+    private func requireUnicode() async throws {
+        let rows = try await pool.run(.transaction([.once("SELECT current_setting('server_encoding')")]))
+        guard let encoding = try rows.first?.map({ try $0.next(String.self) }).first, encoding != "UTF8" else { return }
+        throw LedgerStorageError(
+            .unavailable,
+            "The database has the encoding \(encoding): make it with createdb --encoding UTF8 --template template0")
     }
 
     /// Adds tables for the documents of this quarter and the next one. If that fails, the next start does it: another
     /// server is faster or busy, the user does not own the tables, or this is not Citus's coordinator.
     private func addQuarters() async {
         guard migrations.count >= Schema.migrations.count else { return }
-        _ = try? await pool.run(.transaction([Self.lockTimeout, .once(Schema.quarters)]))
+        _ = try? await pool.run(.transaction(Self.timeouts + [.once(Schema.quarters)]))
     }
 
     /// The number of migrations that the database has; `nil` if it has no ledger.
@@ -74,13 +88,14 @@ struct Migrator {
         return max(0, version)
     }
 
-    private static let begin = [
+    private static let versionTable = [
         "CREATE TABLE IF NOT EXISTS schema_version (id bigint PRIMARY KEY, version bigint NOT NULL)",
         "INSERT INTO schema_version (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING",
     ]
 
-    /// A migration gives way to a busy server, and tries again.
-    private static let lockTimeout = PostgresStatement.once("SET LOCAL lock_timeout = '2s'")
+    /// A migration gives way to a busy server, and tries again. It may take longer than an operator allows others.
+    private static let timeouts = ["SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = 0"]
+        .map { PostgresStatement.once($0) }
 
     /// Fails with a division by zero if another server was faster.
     private static func advance(from version: Int) -> PostgresStatement {

@@ -71,7 +71,7 @@ public struct LedgerCopy: Sendable {
     private static func difference(_ subject: String) -> LedgerCopyError {
         LedgerCopyError(
             .differs,
-            "The two ledgers differ in \(subject): let nothing else use them, and run it again, or empty the target")
+            "The two ledgers differ in \(subject): let nothing else use them, empty the target, and run it again")
     }
 
     /// Throws if the target has anything that the source has not.

@@ -141,7 +141,7 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
         case readOnly
         /// The storage was damaged, or written by a newer version.
         case damaged
-        /// Anything else, such as a database that does not respond.
+        /// Anything else, such as a database that does not respond. It may have stored what it was sent.
         case unavailable
     }
 

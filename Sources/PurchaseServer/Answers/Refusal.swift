@@ -122,8 +122,10 @@ extension Refusal {
     }
 
     init(_ error: LedgerStorageError) {
+        // A database that does not answer may have committed.
+        let outcome = error.code == .unavailable ? "may or may not have recorded this" : "has recorded nothing"
         self.init(
             status: .serviceUnavailable, code: "storageUnavailable",
-            message: "The ledger is unavailable, and nothing was recorded. Retry later.", isRetryable: true)
+            message: "The ledger is unavailable, and \(outcome). Retry later.", isRetryable: true)
     }
 }

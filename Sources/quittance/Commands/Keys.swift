@@ -76,7 +76,11 @@ struct Keys: AsyncParsableCommand {
                 try await Ledger(storage: storage).put(key)
                 try storage.close()
             } catch let error as LedgerStorageError {
-                Terminal.printError("quittance: The key was not stored, and is not valid: \(error)")
+                let outcome =
+                    error.code == .unavailable
+                    ? "It is not known whether the key was stored: if “quittance keys list” shows it, revoke it"
+                    : "The key was not stored, and is not valid"
+                Terminal.printError("quittance: \(outcome): \(error)")
                 throw ExitCode(1)
             }
         }
