@@ -235,6 +235,47 @@ import Testing
         #expect(try await number("two") == 5001)
     }
 
+    /// Statements are then run on connections that others have prepared theirs on.
+    @Test(.enabled(if: TestBouncer.isThere, "\(TestBouncer.whyNot)"))
+    func `a pooler that keeps no prepared statements gives no wrong answer`() async throws {
+        let database = try TestPostgres.database()
+        let direct = try await database.storage()
+        for number in 0..<8 { try await Self.add(number, to: number % 4, through: direct) }
+        let bouncer = try TestBouncer(before: database)
+        let settings = PostgresSettings("host=\(bouncer.folder) user=postgres dbname=\(database.name)")
+        let servers = await withTaskGroup(of: PostgresLedgerStorage?.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    try? await PostgresLedgerStorage(
+                        settings, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
+                }
+            }
+            return await group.reduce(into: []) { $0 += [$1].compactMap { $0 } }
+        }
+        try #require(!servers.isEmpty)
+        let expected = try await Self.numbers(in: direct)
+        let failures = await withTaskGroup(of: String?.self) { group in
+            for number in 0..<200 {
+                group.addTask {
+                    let server = servers[number % servers.count]
+                    do {
+                        if number % 2 == 0 {
+                            #expect(try await Self.numbers(in: server) == expected)
+                        } else {
+                            #expect(try await server.apiKeys() == [])
+                            try await server.proveWritable()
+                        }
+                        return nil
+                    } catch {
+                        return "\(error)"
+                    }
+                }
+            }
+            return await group.reduce(into: Set<String>()) { $0.formUnion([$1].compactMap { $0 }) }
+        }
+        for failure in failures { #expect(failure.contains("prepared_statements=false")) }
+    }
+
     @Test func `a database that is away is reported as unavailable`() async throws {
         let settings = PostgresSettings("host=/nonexistent dbname=a")
         await #expect {
