@@ -5,10 +5,10 @@ import PurchaseLedger
 
 /// The statements of one commit. The files in `Rows` add to it.
 ///
-/// Each statement fails unless what it replaces is still what was loaded; then nothing is committed. Records that were
-/// only looked at are locked against changes until the commit. All commits take their locks in one order: customers,
-/// chains, jobs, catalogues, pieces, documents, and within a table the order of its key. Otherwise they would wait for
-/// each other in a circle.
+/// A statement that replaces a record fails unless the record is still what was loaded; then nothing is committed.
+/// Records that were only looked at are locked against changes until the commit. All commits take their locks in one
+/// order: customers, chains, jobs, catalogues, pieces, documents, and within a table the order of its key. Otherwise
+/// they would wait for each other in a circle.
 struct CommitPlan {
     let loaded: LoadedRecords
     let scopes: ScopeNumbers

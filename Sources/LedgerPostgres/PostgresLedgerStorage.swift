@@ -198,7 +198,8 @@ extension PostgresLedgerStorage {
         throw LedgerStorageError(.unavailable, "A decision asked for more records too often")
     }
 
-    /// The limit on loads for one decision: one or two lead to all that it needs, and one to what its changes need.
+    /// The limit on loads for one decision, and on those for one load: one or two lead to all that it needs, and one to
+    /// what its changes need.
     private static let mostLoads = 12
 
     /// Loads records, and those that they lead to, until all are of one state.

@@ -30,6 +30,15 @@ import Testing
         }
     }
 
+    @Test(arguments: ["postgresql:///a?sslmod=x", "dbname=a sslmod=x"])
+    func `a parameter that libpq does not know is named`(address: String) {
+        #expect {
+            try PostgresSettings(address).options()
+        } throws: { error in
+            "\(error)".contains("sslmod")
+        }
+    }
+
     @Test func `a parameter of the address replaces the default of the program`() throws {
         let names = try PostgresSettings("connect_timeout=30").options().map(\.name)
         let (ours, theirs) = (names.firstIndex(of: "connect_timeout"), names.firstIndex(of: "dbname"))

@@ -340,8 +340,15 @@ extension PostgresConnection {
     ///
     /// - Throws: `PostgresFailure.settings`. Its message does not contain the string, which may contain a password.
     static func parameters(of text: String) throws(PostgresFailure) -> [String: String] {
-        guard let options = PQconninfoParse(text, nil) else {
-            throw .settings("The address of the database is not a connection string of libpq")
+        var error: UnsafeMutablePointer<CChar>?
+        defer { PQfreemem(error) }
+        guard let options = PQconninfoParse(text, &error) else {
+            let reason = Self.text(error)
+            // These name the parameter, and nothing else.
+            let isHarmless = ["invalid URI query parameter", "invalid connection option"]
+                .contains { reason.hasPrefix($0) }
+            throw .settings(
+                "The address of the database is not a connection string of libpq" + (isHarmless ? ": \(reason)" : ""))
         }
         defer { PQconninfoFree(options) }
         return parameters(options)
@@ -369,7 +376,7 @@ extension PostgresConnection {
 extension PostgresConnection {
     fileprivate static func text(_ message: UnsafePointer<CChar>?) -> String {
         let text = message.map { String(cString: $0) } ?? ""
-        return text.split(whereSeparator: \.isNewline).joined(separator: " ")
+        return text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }
 
     private static func withStrings<Value>(

@@ -18,8 +18,8 @@ struct ServerOptions: ParsableArguments {
     @Option(
         help: """
             The ledger: sqlite:PATH, a file that quittance serve creates if it does not exist; or postgresql://…, a \
-            database for any number of servers. Behind a pooler without prepared statements, such as PgBouncer before \
-            1.21, with ?prepared_statements=false.
+            database for any number of servers. Behind a pooler that does not keep prepared statements, with \
+            ?prepared_statements=false.
             """,
         completion: .file(), transform: { try location($0, "--database") })
     var database: LedgerLocation?
