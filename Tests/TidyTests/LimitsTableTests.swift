@@ -104,9 +104,9 @@ import Testing
             ["pause = Duration.milliseconds(50)"]
         ),
         (
-            "the pause before PostgreSQL is connected again", "0.1 s, doubled up to 5 s",
+            "the pause before PostgreSQL is connected again", "0.1 s, doubled up to 2 s",
             "LedgerPostgres/ConnectionOpener.swift",
-            ["(firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(5))"]
+            ["(firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(2))"]
         ),
         (
             "decisions made again after another server was faster", "100",

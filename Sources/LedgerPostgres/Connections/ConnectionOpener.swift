@@ -22,7 +22,7 @@ final class ConnectionOpener: Sendable {
     }
 
     /// The pause after the first failure to connect, which doubles with each further one, and the longest one.
-    private static let (firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(5))
+    private static let (firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(2))
 
     /// How long all hosts together may take.
     private static let limit = Duration.seconds(10)
@@ -44,7 +44,7 @@ final class ConnectionOpener: Sendable {
     ///
     /// - Throws: `PostgresFailure`: why, or why not until the pause after a failure ends.
     func open() throws(PostgresFailure) -> PooledConnection {
-        let (epoch, pause) = state.withLock { ($0.epoch, $0.pause) }
+        let (epoch, pause, failures) = state.withLock { ($0.epoch, $0.pause, $0.failures) }
         if let pause, clock.now < pause.end { throw pause.failure }
         do throws(PostgresFailure) {
             let connection = try openAny()
@@ -52,7 +52,9 @@ final class ConnectionOpener: Sendable {
             return PooledConnection(connection: connection, epoch: epoch)
         } catch {
             state.withLock { state in
-                let pause = min(Self.longestPause, Self.firstPause * (1 << min(state.failures, 6)))
+                // Several that fail at the same time are one failure.
+                guard state.failures == failures else { return }
+                let pause = min(Self.longestPause, Self.firstPause * (1 << min(failures, 6)))
                 state.failures += 1
                 state.pause = (error, clock.now.advanced(by: pause))
             }
