@@ -9,7 +9,14 @@ final class EventFeed: Sendable {
     private let requests: RepeatedRequests
     private let clock: ContinuousClock
     private let isDistributed: Bool
+    /// The readers for whom events must be numbered. They share the work, and so one connection: if another server
+    /// holds the counter, they would else take all of them.
+    private let readers: GroupQueue<Reader, Never>
     private let state = Mutex(State())
+
+    private struct Reader {
+        let answer: @Sendable (Result<Void, any Error>) -> Void
+    }
 
     /// How long events wait for their numbers, so that many are numbered together.
     private static let pause = Duration.milliseconds(50)
@@ -30,6 +37,10 @@ final class EventFeed: Sendable {
     /// - Parameter isDistributed: Whether Citus distributes the tables.
     init(_ requests: RepeatedRequests, clock: ContinuousClock, isDistributed: Bool) {
         (self.requests, self.clock, self.isDistributed) = (requests, clock, isDistributed)
+        let pool = requests.pool
+        readers = GroupQueue(
+            width: 1, largest: .max, clock: clock, on: { pool.loop },
+            refuse: { $0.answer(.failure(PostgresFailure.unavailable("Too many readers wait for events"))) })
     }
 }
 
@@ -38,6 +49,16 @@ final class EventFeed: Sendable {
 extension EventFeed {
     /// Numbers the events that were committed before.
     func number() async throws {
+        try await withCheckedThrowingContinuation { continuation in
+            readers.add(Reader { continuation.resume(with: $0) }) { readers in
+                let result: Result<Void, any Error>
+                do { result = .success(try await self.numberAll()) } catch { result = .failure(error) }
+                for reader in readers { reader.answer(result) }
+            }
+        }
+    }
+
+    private func numberAll() async throws {
         for _ in 0..<Self.mostRounds where try await !(isDistributed ? numberOnNodes() : numberBatch()) { return }
     }
 

@@ -36,12 +36,23 @@ public final class PostgresLedgerStorage: LedgerStorage {
         var numbers = NumberBlock()
     }
 
-    private func remembered<Value>(_ body: (inout Memory) throws -> Value) rethrows -> Value {
-        let epoch = pool.epoch
-        return try memory.withLock { memory in
-            if memory.epoch != epoch { memory = Memory(epoch: epoch) }
+    /// Uses what was remembered in an epoch.
+    ///
+    /// - Throws: `PostgresFailure.outdated` if the epoch has ended.
+    private func remembered<Value>(in epoch: Int, _ body: (inout Memory) throws -> Value) throws -> Value {
+        try memory.withLock { memory in
+            if memory.epoch < epoch { memory = Memory(epoch: epoch) }
+            guard memory.epoch == epoch else { throw PostgresFailure.outdated }
             return try body(&memory)
         }
+    }
+
+    /// Runs `body` with the present epoch, and again if it ends meanwhile.
+    func inOneEpoch<Value>(_ body: (Int) async throws -> Value) async throws -> Value {
+        for _ in 0..<Self.mostConflicts {
+            do { return try await body(pool.epoch) } catch PostgresFailure.outdated { continue }
+        }
+        throw PostgresFailure.outdated
     }
 
     /// How often a decision is made again. Each time another commit has succeeded meanwhile.
@@ -91,9 +102,11 @@ public final class PostgresLedgerStorage: LedgerStorage {
             feed = EventFeed(requests, clock: clock, isDistributed: isDistributed)
             let (width, shares) = (max(1, settings.connections), settings.sharesStatements && !isDistributed)
             works = GroupQueue(
-                width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1, on: { pool.loop })
+                width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1, clock: clock,
+                on: { pool.loop }, refuse: { $0.fail(Self.overload) })
             loads = GroupQueue(
-                width: shares ? Self.reads : width, largest: shares ? Self.largestGather : 1, on: { pool.loop })
+                width: shares ? Self.reads : width, largest: shares ? Self.largestGather : 1, clock: clock,
+                on: { pool.loop }, refuse: { $0.answer(.failure(Self.overload)) })
         } catch let failure as PostgresFailure {
             throw failure.storageError
         }
@@ -110,9 +123,7 @@ extension PostgresLedgerStorage {
         // Once it was sent, a load cannot be cancelled.
         try Task.checkCancellation()
         return try await withCheckedThrowingContinuation { continuation in
-            let wait = WaitingLoad(query) { continuation.resume(with: $0) }
-            let isAdded = loads.add(wait, []) { await self.answer($0) }
-            if !isAdded { wait.answer(.failure(Self.overload)) }
+            loads.add(WaitingLoad(query) { continuation.resume(with: $0) }) { await self.answer($0) }
         }
     }
 
@@ -121,20 +132,18 @@ extension PostgresLedgerStorage {
     ) async throws -> Output {
         try await withCheckedThrowingContinuation { continuation in
             let work = WaitingWork(query, decide) { continuation.resume(with: $0) }
-            let isAdded = works.add(work, CommitKey.keys(of: query), isAlone: !query.isFoldable) {
-                await self.run($0)
-            }
-            if !isAdded { work.fail(Self.overload) }
+            works.add(work, CommitKey.keys(of: query), isAlone: !query.isFoldable) { await self.run($0) }
         }
     }
 
-    private static let overload = LedgerStorageError(.unavailable, "Too many requests wait for the database")
+    private static let overload = LedgerStorageError(
+        .unavailable, "Too many requests wait for the database, or this one waited too long")
 
     /// Answers loads from one state of the database. If a record cannot be read, only those fail that need it.
     func answer(_ group: [WaitingLoad]) async {
         do {
             let queries = group.map(\.query)
-            let (_, loaded) = try await loaded(queries.footprint, queries)
+            let (_, loaded) = try await inOneEpoch { try await self.loaded(queries.footprint, queries, in: $0) }
             for load in group { load.answer(.success(LedgerSnapshot(load.query, loaded))) }
         } catch  where group.count > 1 && Self.isOfOne(error) {
             for load in group { await answer([load]) }
@@ -150,7 +159,7 @@ extension PostgresLedgerStorage {
         var (conflicts, losses) = (0, 0)
         while true {
             do {
-                for work in try await attempt(group) { await run([work]) }
+                for work in try await attempt(group, in: pool.epoch) { await run([work]) }
                 return
             } catch  where group.count > 1 && Self.isOfOne(error) {
                 await run(Array(group.prefix(group.count / 2)))
@@ -158,6 +167,8 @@ extension PostgresLedgerStorage {
             } catch let failure as PostgresFailure where failure.isConflict && conflicts < Self.mostConflicts {
                 conflicts += 1
                 await pause(conflicts)
+            } catch PostgresFailure.outdated where conflicts < Self.mostConflicts {
+                conflicts += 1
             } catch let failure as PostgresFailure
                 where failure.isWorthAnotherConnection && losses < RepeatedRequests.mostLosses
             {
@@ -179,16 +190,16 @@ extension PostgresLedgerStorage {
     /// Commits a group, and answers it.
     ///
     /// - Returns: Those that must be alone, without an answer.
-    private func attempt(_ group: [WaitingWork]) async throws -> [WaitingWork] {
+    private func attempt(_ group: [WaitingWork], in epoch: Int) async throws -> [WaitingWork] {
         var queries = group.map(\.query)
         var footprint = queries.footprint
         for _ in 0..<Self.mostLoads {
             let loaded: LoadedRecords
-            (footprint, loaded) = try await self.loaded(footprint, queries)
+            (footprint, loaded) = try await self.loaded(footprint, queries, in: epoch)
             var pass = GroupPass(group, queries, footprint, loaded)
-            pass.decide(numbers: try await numbers(for: queries, loaded))
+            pass.decide(numbers: try await numbers(for: queries, loaded, in: epoch))
             if pass.isComplete {
-                if pass.draft.changes.isEmpty { try await confirm() } else { try await commit(pass.draft) }
+                if pass.draft.changes.isEmpty { try await confirm() } else { try await commit(pass.draft, in: epoch) }
                 for answer in pass.answers { answer() }
                 return pass.alone
             }
@@ -203,14 +214,16 @@ extension PostgresLedgerStorage {
     private static let mostLoads = 12
 
     /// Loads records, and those that they lead to, until all are of one state.
+    ///
+    /// - Throws: Also `PostgresFailure.outdated`, as do those below that are given an epoch.
     func loaded(
-        _ wanted: Footprint, _ queries: [LedgerQuery]
+        _ wanted: Footprint, _ queries: [LedgerQuery], in epoch: Int
     ) async throws -> (Footprint, LoadedRecords) {
         var footprint = wanted
         for _ in 0..<Self.mostLoads {
-            let scopes = try await scopeNumbers(footprint.apps, footprint.scopes)
+            let scopes = try await scopeNumbers(footprint.apps, footprint.scopes, in: epoch)
             let plan = LoadPlan(footprint, scopes, homes: isDistributed ? queries.homes : nil)
-            let loaded = try plan.records(try await requests.read(plan.statements))
+            let loaded = try plan.records(try await requests.read(plan.statements, during: epoch))
             let leads = loaded.leads(of: queries)
             footprint.chains.formUnion(loaded.chains.keys)
             if footprint.contains(leads) { return (footprint, loaded) }
@@ -219,14 +232,14 @@ extension PostgresLedgerStorage {
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
     }
 
-    private func commit(_ group: GroupDraft) async throws {
-        let scopes = try await addedScopes(group.changes.apps, group.changes.scopes)
+    private func commit(_ group: GroupDraft, in epoch: Int) async throws {
+        let scopes = try await addedScopes(group.changes.apps, group.changes.scopes, in: epoch)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
         let statements = try CommitPlan.statements(
             group, scopes, stamp: stamp, isDistributed: isDistributed, packs: packs)
-        _ = try await pool.run(.transaction(statements))
+        _ = try await pool.run(.transaction(statements).during(epoch))
         // A block that was drawn before may have numbers below the mark.
-        if group.changes.marks.lastCustomer > 0 { remembered { $0.numbers = NumberBlock() } }
+        if group.changes.marks.lastCustomer > 0 { memory.withLock { $0.numbers = NumberBlock() } }
         if !group.changes.events.isEmpty { feed.numberSoon() }
     }
 
@@ -250,17 +263,18 @@ extension PostgresLedgerStorage {
         ON CONFLICT (id) DO UPDATE SET written = p.written + 1
         """
 
-    private func numbers(for queries: [LedgerQuery], _ loaded: LoadedRecords) async throws -> [CustomerID: Int64] {
+    private func numbers(
+        for queries: [LedgerQuery], _ loaded: LoadedRecords, in epoch: Int
+    ) async throws -> [CustomerID: Int64] {
         let new = Set(queries.flatMap(\.customers)).filter { loaded.customers[$0] == nil }
         guard !new.isEmpty else { return [:] }
         while true {
-            if let taken = remembered({ $0.numbers.take(new.count) }) {
+            if let taken = try remembered(in: epoch, { $0.numbers.take(new.count) }) {
                 return Dictionary(zip(new.sorted { $0.id < $1.id }, taken)) { first, _ in first }
             }
-            guard let rows = try await requests.send(.transaction([NumberBlock.draw(new.count)])).first else {
-                continue
-            }
-            try remembered { try $0.numbers.refill(rows) }
+            let draw = PostgresRequest.transaction([NumberBlock.draw(new.count)]).during(epoch)
+            guard let rows = try await requests.send(draw).first else { continue }
+            try remembered(in: epoch) { try $0.numbers.refill(rows) }
         }
     }
 
@@ -292,25 +306,29 @@ extension PostgresLedgerStorage {
 
 extension PostgresLedgerStorage {
     /// The numbers of apps and scopes, as far as they have any.
-    func scopeNumbers(_ apps: Set<String>, _ wanted: Set<LedgerScope>) async throws -> ScopeNumbers {
-        var known = remembered { $0.scopes }
+    func scopeNumbers(
+        _ apps: Set<String>, _ wanted: Set<LedgerScope>, in epoch: Int
+    ) async throws -> ScopeNumbers {
+        var known = try remembered(in: epoch) { $0.scopes }
         let unknown = known.unknown(apps: apps, scopes: wanted)
         guard !unknown.isEmpty else { return known }
-        for rows in try await requests.read(unknown.sorted().map(ScopeNumbers.find)) {
+        for rows in try await requests.read(unknown.sorted().map(ScopeNumbers.find), during: epoch) {
             try known.learn(rows)
-            try remembered { try $0.scopes.learn(rows) }
+            try remembered(in: epoch) { try $0.scopes.learn(rows) }
         }
         return known
     }
 
     /// The numbers of apps and scopes, which are added if they are new.
-    private func addedScopes(_ apps: Set<String>, _ wanted: Set<LedgerScope>) async throws -> ScopeNumbers {
-        let known = try await scopeNumbers(apps, wanted)
+    private func addedScopes(
+        _ apps: Set<String>, _ wanted: Set<LedgerScope>, in epoch: Int
+    ) async throws -> ScopeNumbers {
+        let known = try await scopeNumbers(apps, wanted, in: epoch)
         let unknown = known.unknown(apps: apps, scopes: wanted)
         guard !unknown.isEmpty else { return known }
         let scopes = wanted.sorted { ($0.bundleId, $0.environment.rawValue) < ($1.bundleId, $1.environment.rawValue) }
         try await requests.send(
             .transaction(unknown.sorted().map(ScopeNumbers.add) + scopes.map { ScopeNumbers.add($0) }))
-        return try await scopeNumbers(apps, wanted)
+        return try await scopeNumbers(apps, wanted, in: epoch)
     }
 }

@@ -18,7 +18,7 @@ extension PostgresLedgerStorage {
                 try await self.requests.read(DocumentSearch.scan(after: cursor, limit: limit)))
             var footprint = Footprint()
             footprint.documents = Set(names)
-            let (_, loaded) = try await self.loaded(footprint, [LedgerQuery()])
+            let (_, loaded) = try await self.inOneEpoch { try await self.loaded(footprint, [LedgerQuery()], in: $0) }
             // One that is not there any more was erased after its name was read.
             let found = names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
             let next = names.count < max(1, limit) ? nil : names.last.map { ScanCursor(rawValue: "\($0)") }
@@ -49,9 +49,12 @@ extension PostgresLedgerStorage {
         _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
     ) async throws -> [Job] {
         try await translated {
-            let number = try await self.scopeNumbers([], [scope]).scope(scope)
-            let rows = try await self.requests.read(JobSearch.due(kind, in: number, at: now, limit: limit))
-            return try JobSearch.found(rows).map(\.job)
+            let answers = try await self.inOneEpoch { epoch in
+                let number = try await self.scopeNumbers([], [scope], in: epoch).scope(scope)
+                return try await self.requests.read(
+                    [JobSearch.due(kind, in: number, at: now, limit: limit)], during: epoch)
+            }
+            return try answers.flatMap(JobSearch.found).map(\.job)
         }
     }
 

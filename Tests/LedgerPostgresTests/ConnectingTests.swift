@@ -57,6 +57,41 @@ import Testing
         #expect(try orders("postgresql://a/l") == [[""]])
     }
 
+    @Test func `a database that is not on this machine must prove who it is`() async throws {
+        let (server, other) = (try TestPostgres(as: "database.test"), try TestPostgres(as: "database.test"))
+        let database = try server.database()
+        func address(_ host: String, _ root: TestPostgres, _ parameters: String = "") -> String {
+            "postgresql:///\(database.name)?user=postgres&host=\(host)&hostaddr=\(server.secureAddress)"
+                + "&sslrootcert=\(root.folder)/root.crt" + parameters
+        }
+        let right = address("database.test", server)
+        try await Self.storage(right).proveWritable()
+        // A record of TLS has 16 KB, and libpq reads 8 at once.
+        let connection = try PostgresConnection(
+            PostgresSettings(right).options(), usesNames: true, clock: ContinuousClock())
+        let large = [UInt8](repeating: 7, count: 1 << 20)
+        let statements = [
+            PostgresStatement("SELECT $1::bytea", [.bytes(large)]),
+            PostgresStatement("SELECT ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()"),
+        ]
+        let requests = Array(repeating: PostgresRequest.transaction(statements), count: 20)
+        for result in connection.run(requests, deadline: ContinuousClock.now.advanced(by: .seconds(300))) {
+            #expect(try result.get().map(\.rows) == [[[.bytes(large)]], [[.text("true")]]])
+        }
+        let wrong = [
+            (address("database.test", other), "certificate verify failed"),
+            (address("elsewhere.test", server), "does not match host name \"elsewhere.test\""),
+            (address("database.test", server, "&sslmode=require"), "sslmode must be verify-full"),
+        ]
+        for (address, reason) in wrong {
+            await #expect {
+                _ = try await Self.storage(address)
+            } throws: { error in
+                "\(error)".contains(reason)
+            }
+        }
+    }
+
     @Test func `a session that takes no writes is passed over for the host that does`() async throws {
         let (reading, database) = (try TestPostgres(), try TestPostgres.database())
         try reading.psql("postgres", "CREATE DATABASE \(database.name)")

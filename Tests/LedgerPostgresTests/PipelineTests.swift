@@ -169,6 +169,62 @@ import Testing
         }
     }
 
+    @Test func `what was sent behind a request that is not answered in time is sent again`() async throws {
+        let database = try TestPostgres.database()
+        var settings = PostgresSettings(database.server.address(database.name))
+        settings.connections = 1
+        let pool = try ConnectionPool(settings, clock: Self.clock)
+        let one = PostgresStatement("SELECT 1::bigint")
+        _ = try await pool.run(.transaction([one]))
+        let sleep = PostgresStatement("SELECT pg_sleep(3600)::text")
+        let requests = [
+            PostgresRequest.transaction([sleep], limit: .milliseconds(100)), .transaction([one, one]),
+            .snapshot([one]),
+        ]
+        let loop = pool.loop
+        let answers = await withTaskGroup(of: (Int, String).self) { group in
+            // A task of the loop's own: all requests are there before the loop sends any.
+            let (stream, continuation) = AsyncStream<(Int, String)>.makeStream()
+            group.addTask(executorPreference: loop) {
+                for (number, request) in requests.enumerated() {
+                    loop.send(request) { result in
+                        continuation.yield((number, (try? result.get()).map { "\($0.count) answers" } ?? "\(result)"))
+                    }
+                }
+                return (-1, "")
+            }
+            var answers: [Int: String] = [:]
+            for await (number, answer) in stream {
+                answers[number] = answer
+                if answers.count == requests.count { break }
+            }
+            return answers
+        }
+        #expect(answers[0]?.contains("late") == true)
+        #expect(answers[1] == "2 answers" && answers[2] == "1 answers")
+    }
+
+    @Test func `a request of an epoch is not sent once a connection has ended`() async throws {
+        let database = try TestPostgres.database()
+        let pool = try ConnectionPool(PostgresSettings(database.server.address(database.name)), clock: Self.clock)
+        try database.psql("CREATE TABLE t (a bigint)")
+        let insert = PostgresRequest.transaction([PostgresStatement("INSERT INTO t (a) VALUES (1)")])
+        let epoch = pool.epoch
+        _ = try await pool.run(insert.during(epoch))
+        let sleep = PostgresStatement("SELECT pg_sleep(3600)::text")
+        await #expect(throws: PostgresFailure.self) {
+            _ = try await pool.run(.transaction([sleep], limit: .milliseconds(100)))
+        }
+        await #expect {
+            _ = try await pool.run(insert.during(epoch))
+        } throws: { error in
+            if case .outdated? = error as? PostgresFailure { true } else { false }
+        }
+        #expect(try database.psql("SELECT count(*) FROM t") == "1")
+        _ = try await pool.run(insert.during(pool.epoch))
+        #expect(try database.psql("SELECT count(*) FROM t") == "2")
+    }
+
     @Test func `texts and lists come back as they were`() throws {
         let connection = try Self.connection(try TestPostgres.database())
         let texts = ["", "\u{0}", "a\u{0}\u{1}0b", "NULL", "{\"}", "é😀"]

@@ -235,6 +235,53 @@ import Testing
         #expect(try await number("two") == 5001)
     }
 
+    /// Servers that knew the lost commits must not use their numbers: others are given the same.
+    @Test func `after a failover that lost commits no number stands for two customers or two apps`() async throws {
+        let database = try TestPostgres.database()
+        func add(_ id: String, of bundleId: String, through storage: PostgresLedgerStorage) async throws {
+            let key = CustomerID(id, of: bundleId)
+            try await storage.commit(LedgerQuery { $0.customers = [key] }) { snapshot in
+                var changes = LedgerChanges()
+                guard let number = snapshot.newNumbers[key] else { return .commit(changes, ()) }
+                let customer = Customer(number: number, bundleId: bundleId)
+                changes.customers = [CustomerRecord(customer, ids: [id], isEstablished: true)]
+                return .commit(changes, ())
+            }
+        }
+        let first = try await database.storage()
+        try await add("first", of: "com.example", through: first)
+        first.close()
+        // The standby, with all that is committed so far.
+        let standby = "\(database.name)_standby"
+        try database.server.psql("postgres", "CREATE DATABASE \(standby) TEMPLATE \(database.name)")
+        let servers = [try await database.storage(), try await database.storage()]
+        try await add("lost", of: "com.example", through: servers[0])
+        try await add("lost", of: "com.lost", through: servers[0])
+        try database.server.psql(
+            "postgres",
+            """
+            SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '\(database.name)';
+            ALTER DATABASE \(database.name) RENAME TO \(database.name)_primary;
+            ALTER DATABASE \(standby) RENAME TO \(database.name)
+            """)
+        try await add("a", of: "com.example", through: servers[1])
+        try await add("b", of: "com.other", through: servers[1])
+        let stranger = CustomerID("b", of: "com.lost")
+        #expect(try await servers[0].load(LedgerQuery { $0.customers = [stranger] }).customers.isEmpty)
+        try await add("c", of: "com.example", through: servers[0])
+        try await add("d", of: "com.lost", through: servers[0])
+        #expect(
+            try database.psql("SELECT ids[1], bundle_id FROM customers JOIN apps ON app = apps.id ORDER BY ids[1]")
+                == """
+                a|com.example
+                b|com.other
+                c|com.example
+                d|com.lost
+                first|com.example
+                """)
+        #expect(try database.psql("SELECT count(DISTINCT number) FROM customers") == "5")
+    }
+
     /// Statements are then run on connections that others have prepared theirs on.
     @Test(.enabled(if: TestBouncer.isThere, "\(TestBouncer.whyNot)"))
     func `a pooler that keeps no prepared statements gives no wrong answer`() async throws {

@@ -38,9 +38,15 @@ package final class TestPostgres: Sendable {
     /// - Parameters:
     ///   - primary: The server that it follows as a standby; `nil` for one of its own.
     ///   - library: An extension's library to load.
-    package init(following primary: TestPostgres? = nil, loading library: String = "") throws {
-        server = try TestServer(Self.script, [primary?.folder ?? "", library])
+    ///   - name: The host of a certificate, with which the server takes connections with TLS on ``secureAddress``. Who
+    ///     signed it is in `root.crt`.
+    package init(following primary: TestPostgres? = nil, loading library: String = "", as name: String = "") throws {
+        // All of 127.0.0.0/8 is this machine, and the port is that of the socket's name.
+        secureAddress = "127." + (0..<3).map { _ in "\(Int.random(in: 1...254))" }.joined(separator: ".")
+        server = try TestServer(Self.script, [primary?.folder ?? "", library, name, secureAddress])
     }
+
+    package let secureAddress: String
 
     /// `initdb` and the server refuse to run as root.
     private static let script = #"""
@@ -53,9 +59,18 @@ package final class TestPostgres: Sendable {
                 -c fast --no-sync
         fi
         library=$2
+        tls="-c listen_addresses="
+        if [ -n "$3" ]; then
+            echo "subjectAltName=DNS:$3" >names
+            as_user openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj "/CN=root" -keyout root.key -out root.crt
+            as_user openssl req -newkey rsa:2048 -nodes -subj "/CN=$3" -keyout data/host.key -out host.csr
+            as_user openssl x509 -req -in host.csr -CA root.crt -CAkey root.key -CAcreateserial -days 2 \
+                -extfile names -out data/host.crt
+            tls="-c listen_addresses=$4 -c ssl=on -c ssl_cert_file=host.crt -c ssl_key_file=host.key"
+        fi >/dev/null 2>openssl.log
         start() {
             as_user "$bin/pg_ctl" -D data -l data/log -w -t 600 \
-                -o "-c listen_addresses= -c unix_socket_directories=$folder -c fsync=off -c max_connections=400 \
+                -o "$tls -c unix_socket_directories=$folder -c fsync=off -c max_connections=400 \
                     -c shared_preload_libraries=$library" start
         }
         stop() { as_user "$bin/pg_ctl" -D data -m immediate stop; }

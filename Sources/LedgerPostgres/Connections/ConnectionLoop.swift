@@ -181,12 +181,13 @@ extension ConnectionLoop {
         return sent.deadline <= now ? connection.end(.late) : nil
     }
 
-    /// Answers requests. Those that met the open transaction of one that failed before them did not run and wait again.
+    /// Answers requests. Those that wait again keep their places. If none of the connections is free, they have waited
+    /// too long.
     private func answer(_ sent: InFlight, _ results: PostgresConnection.Results) {
         if !sent.pooled.connection.isUsable { opener.connectionEnded() }
         var unrun: [Waiting] = []
         for (waiting, result) in zip(sent.requests, results) {
-            if case .failure(.refused("25P02", _)) = result {
+            if case .failure(let failure) = result, failure.waitsAgain {
                 unrun.append(waiting)
             } else {
                 waiting.completion(result)
@@ -205,9 +206,17 @@ extension ConnectionLoop {
     /// Sends what waits on the connections that are idle.
     private func send(_ sent: inout [InFlight]) {
         while let (pooled, batch) = takeBatch() {
-            pooled.connection.begin(batch.map(\.request))
-            let limit = batch.map(\.request.limit).max() ?? .zero
-            sent.append(InFlight(pooled: pooled, requests: batch, deadline: clock.now.advanced(by: limit)))
+            let requests = batch.filter { $0.request.epoch ?? pooled.epoch == pooled.epoch }
+            for waiting in batch where waiting.request.epoch ?? pooled.epoch != pooled.epoch {
+                waiting.completion(.failure(.outdated))
+            }
+            // If the first one takes too long, those behind it are sent again.
+            guard let limit = requests.first?.request.limit else {
+                state.withLock { $0.idle.append(pooled) }
+                continue
+            }
+            pooled.connection.begin(requests.map(\.request))
+            sent.append(InFlight(pooled: pooled, requests: requests, deadline: clock.now.advanced(by: limit)))
         }
     }
 

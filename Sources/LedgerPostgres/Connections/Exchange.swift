@@ -72,11 +72,14 @@ struct Exchange {
         }
     }
 
-    /// Fails the requests that have no complete answer yet. One whose end has not arrived may not be committed.
+    /// Fails the requests that have no complete answer yet. One whose end has not arrived may not be committed. If they
+    /// are late, it is because of the first of them.
     mutating func fail(_ failure: PostgresFailure) {
         var open = Set(failures.indices.filter { rows[$0].isEmpty })
         for case .sync(let number?) in expected.dropFirst(place) { open.insert(number) }
-        for number in open { failures[number] = failures[number] ?? failure }
+        for (place, number) in open.filter({ failures[$0] == nil }).sorted().enumerated() {
+            if place > 0, case .late = failure { failures[number] = .behind } else { failures[number] = failure }
+        }
     }
 
     func results(_ requests: [PostgresRequest]) -> [Result<[PostgresRows], PostgresFailure>] {

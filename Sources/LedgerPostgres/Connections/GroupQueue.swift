@@ -11,6 +11,7 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
         var item: Item
         var keys: Set<Key>
         var isAlone: Bool
+        var since: ContinuousClock.Instant
     }
 
     private struct State {
@@ -25,14 +26,25 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
 
     private let state = Mutex(State())
     private let (width, largest): (Int, Int)
+    private let limit: Duration
+    private let clock: ContinuousClock
     private let executor: @Sendable () -> any TaskExecutor
+    private let refuse: @Sendable (Item) -> Void
 
     /// - Parameters:
     ///   - width: How many groups are handled at once.
     ///   - largest: How many items a group has at most.
+    ///   - limit: How long an item may wait: by default as long as a request may take. Groups take longer only if the
+    ///     database does not answer, and then what waits for them would not be answered in time either.
     ///   - executor: Where to handle groups.
-    init(width: Int, largest: Int, on executor: @escaping @Sendable () -> any TaskExecutor) {
-        (self.width, self.largest, self.executor) = (width, largest, executor)
+    ///   - refuse: Answers an item that is not handled, since too many wait or it has waited too long.
+    init(
+        width: Int, largest: Int, limit: Duration = .seconds(10), clock: ContinuousClock,
+        on executor: @escaping @Sendable () -> any TaskExecutor,
+        refuse: @escaping @Sendable (Item) -> Void
+    ) {
+        (self.width, self.largest, self.limit, self.clock) = (width, largest, limit, clock)
+        (self.executor, self.refuse) = (executor, refuse)
     }
 
     /// Adds an item.
@@ -40,17 +52,17 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
     /// - Parameters:
     ///   - isAlone: Whether it must be the only one of its group.
     ///   - handle: Handles a group.
-    /// - Returns: False if too many wait. Then the item is not handled.
     func add(
-        _ item: Item, _ keys: Set<Key>, isAlone: Bool = false, handle: @escaping @Sendable ([Item]) async -> Void
-    ) -> Bool {
+        _ item: Item, _ keys: Set<Key> = [], isAlone: Bool = false,
+        handle: @escaping @Sendable ([Item]) async -> Void
+    ) {
+        let waiting = Waiting(item: item, keys: keys, isAlone: isAlone, since: clock.now)
         let isAdded = state.withLock { state in
             guard state.waiting.count < Self.waitingLimit else { return false }
-            state.waiting.append(Waiting(item: item, keys: keys, isAlone: isAlone))
+            state.waiting.append(waiting)
             return true
         }
-        if isAdded { begin(handle) }
-        return isAdded
+        if isAdded { begin(handle) } else { refuse(item) }
     }
 
     /// Handles groups until nothing waits, unless enough others do so already.
@@ -70,9 +82,21 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
         }
     }
 
+    /// Refuses what has waited too long.
+    private func refuseLate() {
+        let oldest = clock.now.advanced(by: .zero - limit)
+        let late = state.withLock { state in
+            let late = Array(state.waiting.prefix { $0.since <= oldest })
+            state.waiting.removeFirst(late.count)
+            return late
+        }
+        for late in late { refuse(late.item) }
+    }
+
     /// The next group with its keys; `nil` if nothing waits that may begin. Then the caller counts as ended.
     private func next() -> (items: [Item], keys: Set<Key>)? {
-        state.withLock { state in
+        refuseLate()
+        return state.withLock { state in
             var (items, keys, left) = ([Item](), Set<Key>(), [Waiting]())
             var (blocked, isClosed) = (state.held, false)
             for (place, waiting) in state.waiting.enumerated() {

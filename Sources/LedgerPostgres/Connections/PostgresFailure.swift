@@ -11,8 +11,12 @@ enum PostgresFailure: Error {
     /// The database did not answer in time. The request was committed or not, or still will be. It is not sent again,
     /// since the client would wait several times as long.
     case late
+    /// The request was sent behind one that was not answered in time. It did not run, was committed, or still will be.
+    case behind
     /// The request was never sent: no connection can be opened, or too many wait for one.
     case unavailable(String)
+    /// The request was never sent: connections have ended since the epoch that it names.
+    case outdated
     /// The database committed, but warned that the commit may not be where it was required to be, such as on a standby.
     case unconfirmed(String)
     /// The connection string asks for something that is not safe or not understood.
@@ -27,14 +31,23 @@ extension PostgresFailure {
         return ["22012", "23505", "40001", "40P01"].contains(state)
     }
 
+    /// Whether the request can be sent on another connection before its caller learns that it failed: it did not run,
+    /// or what it commits fails if it was committed before.
+    var waitsAgain: Bool {
+        switch self {
+        case .refused("25P02", _), .behind: true
+        case .refused, .lost, .late, .unavailable, .outdated, .unconfirmed, .settings: false
+        }
+    }
+
     /// Whether the connection is of no more use: it ended, its server shuts down or takes no writes any more, or a
     /// prepared statement no longer fits the tables.
     var endsConnection: Bool {
         switch self {
-        case .lost, .late, .unconfirmed: true
+        case .lost, .late, .behind, .unconfirmed: true
         case .refused(let state, _):
             ["57P", "08"].contains { state.hasPrefix($0) } || ["25006", "0A000", "26000"].contains(state)
-        case .unavailable, .settings: false
+        case .unavailable, .outdated, .settings: false
         }
     }
 
@@ -42,7 +55,7 @@ extension PostgresFailure {
     var isWorthAnotherConnection: Bool {
         switch self {
         case .lost, .refused: endsConnection
-        case .late, .unavailable, .unconfirmed, .settings: false
+        case .late, .behind, .unavailable, .outdated, .unconfirmed, .settings: false
         }
     }
 
@@ -66,7 +79,7 @@ extension PostgresFailure {
         case .refused(let state, let message):
             LedgerStorageError(
                 ["XX001", "XX002"].contains(state) ? .damaged : .unavailable, "PostgreSQL \(state): \(message)")
-        case .lost, .late, .unavailable, .unconfirmed, .settings:
+        case .lost, .late, .behind, .unavailable, .outdated, .unconfirmed, .settings:
             LedgerStorageError(.unavailable, "PostgreSQL: \(message)")
         }
     }
@@ -77,7 +90,8 @@ extension PostgresFailure {
         case .refused(_, let message), .lost(let message), .unavailable(let message), .unconfirmed(let message),
             .settings(let message):
             message
-        case .late: "The database did not answer in time"
+        case .late, .behind: "The database did not answer in time"
+        case .outdated: "Connections to the database ended too often"
         }
     }
 }

@@ -38,6 +38,8 @@ struct PostgresRequest: Sendable {
     let limit: Duration
     /// Whether it may change anything, so that its commit matters.
     let writes: Bool
+    /// The epoch of the connections on which the request may be sent, see ``ConnectionPool/epoch``; `nil` for any.
+    private(set) var epoch: Int?
     private let form: Form
 
     /// Much longer than any request takes, and shorter than a client waits.
@@ -60,6 +62,13 @@ struct PostgresRequest: Sendable {
         case .alone: self.statements = statements
         case .block: self.statements = [PostgresStatement(begin)] + statements + [.commit]
         }
+    }
+
+    /// The same request, to be sent only while the epoch lasts: it contains numbers that the database gave in it.
+    func during(_ epoch: Int) -> PostgresRequest {
+        var request = self
+        request.epoch = epoch
+        return request
     }
 
     /// Whether its transaction is a block. Without one, it ends after the only statement.

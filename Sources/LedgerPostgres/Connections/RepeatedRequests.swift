@@ -24,8 +24,11 @@ struct RepeatedRequests: Sendable {
     }
 
     /// Reads one state of the database.
-    func read(_ statements: [PostgresStatement]) async throws -> [PostgresRows] {
-        statements.isEmpty ? [] : try await send(.snapshot(statements))
+    ///
+    /// - Parameter epoch: The epoch that must last, see ``PostgresRequest/during(_:)``.
+    func read(_ statements: [PostgresStatement], during epoch: Int? = nil) async throws -> [PostgresRows] {
+        let request = PostgresRequest.snapshot(statements)
+        return statements.isEmpty ? [] : try await send(epoch.map(request.during) ?? request)
     }
 
     func read(_ statement: PostgresStatement) async throws -> PostgresRows {
