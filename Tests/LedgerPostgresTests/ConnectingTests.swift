@@ -66,7 +66,7 @@ import Testing
         }
         let right = address("database.test", server)
         try await Self.storage(right).proveWritable()
-        // A record of TLS has 16 KB, and libpq reads 8 at once.
+        // Answers of many records.
         let connection = try PostgresConnection(
             PostgresSettings(right).options(), usesNames: true, clock: ContinuousClock())
         let large = [UInt8](repeating: 7, count: 1 << 20)
