@@ -136,12 +136,11 @@ extension EventFeed {
             EventSearch.erased(bundleId), EventSearch.last,
             EventSearch.page(bundleId, after: start, limit: limit, joins: !isDistributed), EventSequencer.isNeeded,
         ])
-        let numbers = try answers.map { try $0.map { try? $0.next(Int64.self) }.first ?? nil }
-        let erased = numbers[0] ?? 0
+        func number(_ place: Int) throws -> Int64 { try answers[place].map { try $0.next(Int64.self) }.first ?? 0 }
+        let (erased, last, areUnnumbered) = (try number(0), try number(1), try number(3) > 0)
         let first = start ?? erased
-        let areUnnumbered = numbers[3] ?? 0 > 0
         // A cursor above the last number is none, unless another server has numbered events meanwhile.
-        guard first <= max(erased, numbers[1] ?? 0) else { throw EventCursorError.invalid }
+        guard first <= max(erased, last) else { throw EventCursorError.invalid }
         guard first >= erased else { throw EventCursorError.expired(oldest: EventCursor(erased)) }
         let found = try EventSearch.found(answers[2])
         let next = found.last?.event.cursor ?? EventCursor(first)

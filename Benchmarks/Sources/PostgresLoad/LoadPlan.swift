@@ -13,11 +13,11 @@ struct LoadPlan {
     static let fewTransactions = 50_000
     /// Clients of `pgbench`, and works at a time.
     static let width = 32
-    /// Works at a time that fill groups.
-    static let crowd = 128
+    /// Works at a time that fill groups: four groups of twenty, as where the required figures were set.
+    static let crowd = 80
     /// Works at a time for each storage over the network: so few that it is the network that limits them, not the
     /// machine, on which everything runs.
-    static let few = 4
+    static let few = 2
     /// How much longer a flush takes on the slow disk. With it `pgbench` inserts with 32 clients as often as where the
     /// required figures were set, 7,600 to 9,200 times a second.
     static let flush = Duration.milliseconds(3)

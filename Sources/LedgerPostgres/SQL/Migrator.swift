@@ -73,12 +73,14 @@ struct Migrator {
 
     /// The number of migrations that the database has; `nil` if it has no ledger.
     ///
-    /// - Throws: `LedgerStorageError` if there are more than this version knows.
+    /// - Throws: `LedgerStorageError` if there are more than this version knows, or their number is lost.
     private func applied() async throws -> Int? {
         let table = try await pool.run(.transaction([.once("SELECT to_regclass('schema_version')::text")]))
         guard try table.first?.map({ try $0.next(String?.self) }).first ?? nil != nil else { return nil }
         let rows = try await pool.run(.transaction([.once("SELECT version FROM schema_version")]))
-        let version = try rows.first?.map { try $0.next(Int.self) }.first ?? 0
+        guard let version = try rows.first?.map({ try $0.next(Int.self) }).first else {
+            throw LedgerStorageError(.damaged, "The ledger has lost its version: schema_version has no row")
+        }
         guard version <= migrations.count else {
             throw LedgerStorageError(
                 .damaged,
