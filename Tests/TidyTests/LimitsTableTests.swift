@@ -92,9 +92,10 @@ import Testing
         ("requests that wait for a connection to PostgreSQL", "2,000", pool, ["waitingLimit = 2000"]),
         ("requests that are sent to PostgreSQL together", "16", loop, ["batchLimit = 16"]),
         (
-            "works or reads that wait for their group", "2,000", "LedgerPostgres/GroupQueue.swift",
-            ["waitingLimit: Int { 2000 }"]
+            "works, reads and readers of events that wait for their group", "2,000",
+            "LedgerPostgres/GroupQueue.swift", ["waitingLimit: Int { 2000 }"]
         ),
+        ("… for how long", "10 s", "LedgerPostgres/GroupQueue.swift", ["limit: Duration = .seconds(10)"]),
         ("works that are committed to PostgreSQL together", "32", postgres, ["largestGroup = 32"]),
         ("groups of works that are committed at once", "4", postgres, ["commits = 4"]),
         ("reads of PostgreSQL that share a request", "64", postgres, ["largestGather = 64"]),
