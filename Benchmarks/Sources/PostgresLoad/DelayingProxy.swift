@@ -128,7 +128,8 @@ private struct DescriptorSet {
     /// - Parameter limit: How long to wait, less than a second; `nil` for as long as it takes.
     mutating func wait(_ limit: Duration?) {
         var time = timespec(tv_sec: 0, tv_nsec: limit.map { Int($0 / .nanoseconds(1)) } ?? 0)
-        let found = limit == nil
+        let found =
+            limit == nil
             ? pselect(end, &set, nil, nil, nil, nil) : pselect(end, &set, nil, nil, &time, nil)
         if found <= 0 { set = fd_set() }
     }
