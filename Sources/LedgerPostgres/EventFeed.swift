@@ -40,7 +40,7 @@ final class EventFeed: Sendable {
         let pool = requests.pool
         readers = GroupQueue(
             width: 1, largest: .max, clock: clock, on: { pool.loop },
-            refuse: { $0.answer(.failure(PostgresFailure.unavailable("Too many readers wait for events"))) })
+            refuse: { $0.answer(.failure(PostgresFailure.unavailable("Too many readers wait for events, or this one waited too long"))) })
     }
 }
 
@@ -116,26 +116,30 @@ extension EventFeed {
 extension EventFeed {
     /// The events of an app after a cursor. Numbers the newest ones if they may belong on the page.
     ///
+    /// - Parameter epoch: The epoch in which they are read.
     /// - Throws: `EventCursorError`, `PostgresFailure`, or `LedgerStorageError.damaged`.
-    func page(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
+    func page(
+        of bundleId: String, after cursor: EventCursor?, limit: Int, in epoch: Int
+    ) async throws -> EventPage {
         let start = try cursor.map { cursor in
             guard let number = cursor.number else { throw EventCursorError.invalid }
             return number
         }
-        let page = try await numbered(of: bundleId, after: start, limit: limit)
+        let page = try await numbered(of: bundleId, after: start, limit: limit, in: epoch)
         guard page.mayBeIncomplete else { return page.page }
         try await number()
-        return try await numbered(of: bundleId, after: start, limit: limit).page
+        return try await numbered(of: bundleId, after: start, limit: limit, in: epoch).page
     }
 
     /// - Returns: A page, and whether events that have no number yet may belong on it.
     private func numbered(
-        of bundleId: String, after start: Int64?, limit: Int
+        of bundleId: String, after start: Int64?, limit: Int, in epoch: Int
     ) async throws -> (page: EventPage, mayBeIncomplete: Bool) {
-        let answers = try await requests.read([
+        let statements = [
             EventSearch.erased(bundleId), EventSearch.last,
             EventSearch.page(bundleId, after: start, limit: limit, joins: !isDistributed), EventSequencer.isNeeded,
-        ])
+        ]
+        let answers = try await requests.read(statements, during: epoch)
         func number(_ place: Int) throws -> Int64 { try answers[place].map { try $0.next(Int64.self) }.first ?? 0 }
         let (erased, last, areUnnumbered) = (try number(0), try number(1), try number(3) > 0)
         let first = start ?? erased

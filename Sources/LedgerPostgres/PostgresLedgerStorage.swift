@@ -28,7 +28,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
     private static let proofs: Int64 = 64
 
-    /// What the storage remembers of the database, as long as no connection ends. After that the database may be a
+    /// What the storage remembers of the database in an epoch. After it the database may be a
     /// standby that had not received the last commits, and give the same numbers to others.
     private struct Memory {
         var epoch = 0
@@ -199,7 +199,11 @@ extension PostgresLedgerStorage {
             var pass = GroupPass(group, queries, footprint, loaded)
             pass.decide(numbers: try await numbers(for: queries, loaded, in: epoch))
             if pass.isComplete {
-                if pass.draft.changes.isEmpty { try await confirm() } else { try await commit(pass.draft, in: epoch) }
+                if pass.draft.changes.isEmpty {
+                    try await confirm(in: epoch)
+                } else {
+                    try await commit(pass.draft, in: epoch)
+                }
                 for answer in pass.answers { answer() }
                 return pass.alone
             }
@@ -246,12 +250,13 @@ extension PostgresLedgerStorage {
     /// Waits until a synchronous standby has what was loaded, if one is required.
     ///
     /// A commit whose wait for the standby was ended is visible, also to the decision that is made again, and to the
-    /// server to which a document is sent again. A further write waits for all that was written before it.
-    func confirm() async throws {
-        let proof = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
+    /// server to which a document is sent again. A further write waits for all that was written before it. It counts
+    /// only on the database from which was loaded: one that takes over may lack what it confirms.
+    func confirm(in epoch: Int) async throws {
+        let row = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
         // Each node may have a standby of its own, and has a copy of this table.
         let statement = isDistributed ? Self.proofOfWriting : Self.confirmation
-        try await requests.send(.transaction([PostgresStatement(statement, [.integer(proof)])]))
+        try await requests.send(.transaction([PostgresStatement(statement, [.integer(row)])]).during(epoch))
     }
 
     static let proofOfWriting = """
@@ -273,7 +278,7 @@ extension PostgresLedgerStorage {
                 return Dictionary(zip(new.sorted { $0.id < $1.id }, taken)) { first, _ in first }
             }
             let draw = PostgresRequest.transaction([NumberBlock.draw(new.count)]).during(epoch)
-            guard let rows = try await requests.send(draw).first else { continue }
+            let rows = try await requests.send(draw).first ?? PostgresRows()
             try remembered(in: epoch) { try $0.numbers.refill(rows) }
         }
     }

@@ -130,15 +130,31 @@ extension PostgresLedgerStorage {
     }
 }
 
+// MARK: - Which database it is
+
+extension PostgresLedgerStorage {
+    /// Whether another storage is the same database, whatever the addresses say. False if the databases do not say.
+    public func isSame(as other: PostgresLedgerStorage) async -> Bool {
+        let (own, others) = (await identity(), await other.identity())
+        return own != nil && own == others
+    }
+
+    private func identity() async -> String? {
+        DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
+    }
+}
+
 // MARK: - Events
 
 extension PostgresLedgerStorage {
     /// What a standby has not received may be gone after a failover, and its numbers given to other events.
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await translated {
-            let page = try await self.feed.page(of: bundleId, after: cursor, limit: limit)
-            if !page.events.isEmpty { try await self.confirm() }
-            return page
+            try await self.inOneEpoch { epoch in
+                let page = try await self.feed.page(of: bundleId, after: cursor, limit: limit, in: epoch)
+                if !page.events.isEmpty { try await self.confirm(in: epoch) }
+                return page
+            }
         }
     }
 

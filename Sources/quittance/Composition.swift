@@ -122,6 +122,18 @@ extension Composition {
         }
     }
 
+    /// Whether two addresses have led to one database.
+    func areSame(_ first: any LedgerStorage, _ second: any LedgerStorage) async -> Bool {
+        #if PostgreSQL
+        guard let first = first as? PostgresLedgerStorage, let second = second as? PostgresLedgerStorage else {
+            return false
+        }
+        return await first.isSame(as: second)
+        #else
+        return false
+        #endif
+    }
+
     /// What to do if this machine's clock and that of the database differ; `nil` if they agree, or cannot be compared.
     func clockWarning(_ storage: any LedgerStorage) async -> String? {
         #if PostgreSQL

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import PurchaseLedger
 import TestPostgres
 import Testing
@@ -216,6 +217,49 @@ import Testing
         let answers = await Self.answers(requests, pool.loop)
         #expect(answers[0].contains("late"))
         #expect(answers[1...] == ["2 answers", "1 answers"])
+    }
+
+    /// Longer than a request may wait for a connection, and while another one is in use.
+    @Test func `what was sent behind a request that takes long has not waited too long`() async throws {
+        let database = try TestPostgres.database()
+        let settings = PostgresSettings(database.server.address(database.name))
+        let opener = try ConnectionOpener(settings, hosts: settings.hosts(), clock: Self.clock)
+        let loop = try ConnectionLoop(opener, width: 2, waitingLimit: 100, clock: Self.clock)
+        let sleep = PostgresStatement("SELECT pg_sleep(3600)::text")
+        let sleeping = Task {
+            await Self.answers([.transaction([sleep], limit: .seconds(3600))], loop)
+        }
+        let pid = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+        while try database.psql(pid).isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        let one = PostgresRequest.transaction([PostgresStatement("SELECT 1::bigint")])
+        _ = await Self.answers([one], loop)
+        // Half of them are sent together.
+        let requests = [.transaction([sleep], limit: .seconds(3))] + Array(repeating: one, count: 7)
+        let answers = await Self.answers(requests, loop)
+        #expect(answers[0].contains("late"))
+        #expect(answers[1..<4] == ["1 answers", "1 answers", "1 answers"])
+        try database.psql("SELECT pg_terminate_backend(pid) FROM (\(pid)) AS sleepers")
+        _ = await sleeping.value
+    }
+
+    /// As if the primary had vanished without a word, and a standby had taken over.
+    @Test func `a connection to another database ends the epoch, also if no other has ended`() async throws {
+        let (first, second) = (try TestPostgres(), try TestPostgres())
+        let database = try first.database()
+        try second.psql("postgres", "CREATE DATABASE \(database.name)")
+        let files = FileManager.default
+        let link = files.temporaryDirectory.appendingPathComponent("quittance-\(database.name)").path
+        defer { try? files.removeItem(atPath: link) }
+        try files.createSymbolicLink(atPath: link, withDestinationPath: first.folder)
+        let settings = PostgresSettings("host=\(link) user=postgres dbname=\(database.name)")
+        let opener = try ConnectionOpener(settings, hosts: settings.hosts(), clock: Self.clock)
+        let (one, two) = (try opener.open(), try opener.open())
+        #expect(one.epoch == two.epoch && opener.isUsable(one))
+        try files.removeItem(atPath: link)
+        try files.createSymbolicLink(atPath: link, withDestinationPath: second.folder)
+        let three = try opener.open()
+        #expect(three.epoch != one.epoch && opener.isUsable(three))
+        #expect(!opener.isUsable(one) && !opener.isUsable(two))
     }
 
     @Test func `a request of an epoch is not sent once a connection has ended`() async throws {

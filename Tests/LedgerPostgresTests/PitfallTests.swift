@@ -135,12 +135,13 @@ import Testing
         let options = try PostgresSettings(database.server.address(database.name)).options()
         let connection = try PostgresConnection(options, usesNames: true, clock: Self.clock)
         let sleep = PostgresRequest.transaction([PostgresStatement("SELECT pg_sleep(3600)::text")])
-        let results = connection.run([sleep], deadline: Self.clock.now.advanced(by: .milliseconds(100)))
-        guard case .failure(.lost) = results[0] else { throw LedgerStorageError(.unavailable, "\(results)") }
         let left = """
             FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'
             AND datname = current_database() AND pid <> pg_backend_pid()
             """
+        connection.begin([sleep])
+        while try database.psql("SELECT count(*) \(left)") == "0" { continue }
+        guard case .failure(.late) = connection.end(.late)[0] else { throw LedgerStorageError(.unavailable, "answered") }
         #expect(try database.psql("SELECT count(*) \(left)") == "1")
         try database.psql("SELECT count(pg_terminate_backend(pid)) \(left)")
     }

@@ -49,4 +49,38 @@ import Testing
         for number in [2, 3] { try await TroubleTests.add(number, to: 1, through: storage) }
         #expect(try await TroubleTests.numbers(in: storage)[1] == [1, 2, 3])
     }
+
+    /// The write that waits for the standby says nothing about a document on the primary that takes over.
+    @Test func `a document that was known before a failover is not acknowledged by a database that lacks it`()
+        async throws
+    {
+        let server = try TestPostgres()
+        let database = try server.database()
+        try await database.storage().close()
+        let standby = "\(database.name)_standby"
+        try server.psql("postgres", "CREATE DATABASE \(standby) TEMPLATE \(database.name)")
+        let storage = try await database.storage()
+        try await TroubleTests.add(1, to: 1, through: storage)
+        try server.requireStandby()
+        // Until it is answered with success: meanwhile there may be no database of that name.
+        let again = Task {
+            while (try? await TroubleTests.add(1, to: 1, through: storage)) == nil {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        while try server.psql("postgres", waiting) == "0" { try await Task.sleep(for: .milliseconds(5)) }
+        try server.psql(
+            "postgres",
+            """
+            SET synchronous_commit = local;
+            SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '\(database.name)';
+            ALTER DATABASE \(database.name) RENAME TO \(database.name)_primary;
+            ALTER DATABASE \(standby) RENAME TO \(database.name);
+            """)
+        try server.psql("postgres", "ALTER SYSTEM RESET synchronous_standby_names")
+        try server.psql("postgres", "SELECT pg_reload_conf()")
+        try await again.value
+        #expect(try await TroubleTests.numbers(in: storage)[1] == [1])
+    }
 }

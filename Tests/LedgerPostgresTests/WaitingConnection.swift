@@ -13,9 +13,7 @@ extension PostgresConnection {
         while true {
             let left = ContinuousClock.now.duration(to: deadline).milliseconds
             guard left > 0 else { return end(.lost("The database did not answer in time")) }
-            var found = pollEntry
-            _ = poll(&found, 1, Int32(clamping: left))
-            if let results = proceed(found.revents) { return results }
+            if let results = proceed(waiting: Int32(clamping: left)) { return results }
         }
     }
 }

@@ -57,6 +57,10 @@ import Testing
             #expect(outcome.output.hasPrefix("Copied: ") && outcome.output.contains("3 API keys"))
             #expect(outcome.output.hasSuffix("; nothing differs.\n"))
         }
+        // The same database by another address.
+        let outcome = try folder.run("copy", uri, to: uri + "&application_name=copy")
+        #expect(outcome.status == 2, "\(outcome.error)")
+        #expect(outcome.error.contains("--to is the ledger itself"))
         for ledger in [uri, back] {
             for command in ["check", "rebuild"] {
                 let outcome = try folder.run(command, ledger)

@@ -25,6 +25,8 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         var request: PostgresRequest
         var since: ContinuousClock.Instant
         var completion: Completion
+        /// Whether it was sent once behind a request that was not answered in time.
+        var wasBehind = false
     }
 
     /// A connection, and the requests that were sent on it.
@@ -181,15 +183,20 @@ extension ConnectionLoop {
         return sent.deadline <= now ? connection.end(.late) : nil
     }
 
-    /// Answers requests. Those that wait again keep their places. If none of the connections is free, they have waited
-    /// too long.
+    /// Answers requests. Those that wait again keep their places, but are not sent behind others for ever: then the
+    /// database answers nobody.
     private func answer(_ sent: InFlight, _ results: PostgresConnection.Results) {
         if !sent.pooled.connection.isUsable { opener.connectionEnded() }
         var unrun: [Waiting] = []
         for (waiting, result) in zip(sent.requests, results) {
-            if case .failure(let failure) = result, failure.waitsAgain {
+            switch result {
+            case .failure(.refused("25P02", _)):
                 unrun.append(waiting)
-            } else {
+            case .failure(.behind) where !waiting.wasBehind:
+                var again = waiting
+                (again.wasBehind, again.since) = (true, clock.now)
+                unrun.append(again)
+            default:
                 waiting.completion(result)
             }
         }

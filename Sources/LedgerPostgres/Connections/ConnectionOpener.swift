@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// A connection, and how many were found to have ended when it was opened.
+/// A connection, and the epoch in which it was opened, see ``ConnectionOpener/epoch``.
 struct PooledConnection: Sendable {
     let connection: PostgresConnection
     let epoch: Int
@@ -17,8 +17,9 @@ final class ConnectionOpener: Sendable {
         var failures = 0
         /// Why the last connection could not be opened, and when to try again.
         var pause: (failure: PostgresFailure, end: ContinuousClock.Instant)?
-        /// How many connections have ended.
         var epoch = 0
+        /// The database of the last connection, as far as it is known.
+        var identity: String?
     }
 
     /// The pause after the first failure to connect, which doubles with each further one, and the longest one.
@@ -47,9 +48,14 @@ final class ConnectionOpener: Sendable {
         let (epoch, pause, failures) = state.withLock { ($0.epoch, $0.pause, $0.failures) }
         if let pause, clock.now < pause.end { throw pause.failure }
         do throws(PostgresFailure) {
-            let connection = try openAny()
-            state.withLock { ($0.failures, $0.pause) = (0, nil) }
-            return PooledConnection(connection: connection, epoch: epoch)
+            let (connection, identity) = try openAny()
+            return state.withLock { state in
+                (state.failures, state.pause) = (0, nil)
+                let isAnother = identity != nil && state.identity != nil && identity != state.identity
+                if isAnother { state.epoch += 1 }
+                state.identity = identity ?? state.identity
+                return PooledConnection(connection: connection, epoch: isAnother ? state.epoch : epoch)
+            }
         } catch {
             state.withLock { state in
                 // Several that fail at the same time are one failure.
@@ -69,16 +75,18 @@ final class ConnectionOpener: Sendable {
 
     var isPaused: Bool { pauseEnd != nil }
 
-    /// Tries the hosts from the one that was connected last, until one takes a connection.
-    private func openAny() throws(PostgresFailure) -> PostgresConnection {
+    /// Tries the hosts from the one that was connected last, until one takes a connection and says which database it
+    /// is.
+    private func openAny() throws(PostgresFailure) -> (PostgresConnection, identity: String?) {
         let (first, deadline) = (state.withLock { $0.host }, clock.now.advanced(by: Self.limit))
         var messages: [String] = []
         for place in (0..<hosts.count).map({ (first + $0) % hosts.count }) where clock.now < deadline {
             do throws(PostgresFailure) {
                 let connection = try PostgresConnection(
                     options, to: hosts[place], usesNames: usesNames, clock: clock)
+                let identity = try DatabaseIdentity.ask(connection, until: clock.now.advanced(by: Self.limit), clock)
                 state.withLock { $0.host = place }
-                return connection
+                return (connection, identity)
             } catch {
                 messages.append(error.message)
             }
@@ -89,7 +97,8 @@ final class ConnectionOpener: Sendable {
     /// Notes that a connection has ended. Those that were opened before have probably ended too.
     func connectionEnded() { state.withLock { $0.epoch += 1 } }
 
-    /// How many connections have ended.
+    /// How often a connection has ended, or led to another database than the one before. If it is as it was, the
+    /// database is the one that it was.
     var epoch: Int { state.withLock { $0.epoch } }
 
     /// Whether a connection can be used for another request.

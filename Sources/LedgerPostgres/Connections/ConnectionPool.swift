@@ -52,7 +52,7 @@ final class ConnectionPool: Sendable {
         }
     }
 
-    /// How many connections have ended. If it is as it was, the database is the one that it was.
+    /// See ``ConnectionOpener/epoch``.
     var epoch: Int { opener.epoch }
 
     /// One of the loops, each in turn.

@@ -77,8 +77,13 @@ struct Exchange {
     mutating func fail(_ failure: PostgresFailure) {
         var open = Set(failures.indices.filter { rows[$0].isEmpty })
         for case .sync(let number?) in expected.dropFirst(place) { open.insert(number) }
-        for (place, number) in open.filter({ failures[$0] == nil }).sorted().enumerated() {
-            if place > 0, case .late = failure { failures[number] = .behind } else { failures[number] = failure }
+        let unanswered = open.filter { failures[$0] == nil }.sorted()
+        for number in unanswered {
+            if number != unanswered.first, case .late = failure {
+                failures[number] = .behind
+            } else {
+                failures[number] = failure
+            }
         }
     }
 

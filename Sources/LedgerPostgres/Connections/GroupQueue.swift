@@ -21,7 +21,7 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
         var waiting: [Waiting] = []
     }
 
-    /// How many items may wait: twice as many as there are open connections.
+    /// How many items may wait: twice as many as there are open HTTP connections.
     private static var waitingLimit: Int { 2000 }
 
     private let state = Mutex(State())

@@ -111,6 +111,15 @@ extension PostgresConnection {
         }
     }
 
+    /// The same after a wait.
+    ///
+    /// - Parameter milliseconds: How long to wait at most.
+    func proceed(waiting milliseconds: Int32) -> Results? {
+        var entry = pollEntry
+        _ = hasFailed ? 0 : poll(&entry, 1, milliseconds)
+        return proceed(entry.revents)
+    }
+
     /// Reads what has arrived. With TLS it reads twice: a record may be longer than what libpq reads at once, and the
     /// socket does not show what OpenSSL has kept of it.
     private func consume() throws(PostgresFailure) {
@@ -376,7 +385,9 @@ extension PostgresConnection {
 extension PostgresConnection {
     fileprivate static func text(_ message: UnsafePointer<CChar>?) -> String {
         let text = message.map { String(cString: $0) } ?? ""
-        return text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        // libpq explains a failure in a second line.
+        let lines = text.split(separator: "\n").map { $0.split(whereSeparator: \.isWhitespace).joined(separator: " ") }
+        return lines.filter { !$0.isEmpty }.joined(separator: "; ")
     }
 
     private static func withStrings<Value>(

@@ -12,10 +12,11 @@ enum PostgresFailure: Error {
     /// since the client would wait several times as long.
     case late
     /// The request was sent behind one that was not answered in time. It did not run, was committed, or still will be.
+    /// It is sent again once: what it commits fails if it was committed before.
     case behind
     /// The request was never sent: no connection can be opened, or too many wait for one.
     case unavailable(String)
-    /// The request was never sent: connections have ended since the epoch that it names.
+    /// The request was not sent, or not again: connections have ended since the epoch that it names.
     case outdated
     /// The database committed, but warned that the commit may not be where it was required to be, such as on a standby.
     case unconfirmed(String)
@@ -29,15 +30,6 @@ extension PostgresFailure {
     var isConflict: Bool {
         guard case .refused(let state, _) = self else { return false }
         return ["22012", "23505", "40001", "40P01"].contains(state)
-    }
-
-    /// Whether the request can be sent on another connection before its caller learns that it failed: it did not run,
-    /// or what it commits fails if it was committed before.
-    var waitsAgain: Bool {
-        switch self {
-        case .refused("25P02", _), .behind: true
-        case .refused, .lost, .late, .unavailable, .outdated, .unconfirmed, .settings: false
-        }
     }
 
     /// Whether the connection is of no more use: it ended, its server shuts down or takes no writes any more, or a

@@ -15,6 +15,8 @@ struct Backup: ParsableCommand {
             temporary file, checks it, flushes it to disk and then renames it to TARGET. Only you can read the file \
             (0600), since it contains the hashes of API keys and your customers' purchases.
 
+            A ledger in PostgreSQL is refused: back it up with pg_basebackup or pg_dump.
+
             To restore a backup: stop the server, move FILE, FILE-wal and FILE-shm away, copy the backup to FILE, run \
             quittance check, start the server. docs/ledger.md has the steps.
 

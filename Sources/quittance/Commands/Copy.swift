@@ -37,12 +37,11 @@ struct Copy: AsyncParsableCommand {
 
     func run() async throws {
         let composition = try options.composition()
-        guard composition.configuration.database != to else {
-            throw ValidationError("--to is the ledger itself: choose another place.")
-        }
+        guard composition.configuration.database != to else { throw Self.isItself }
         let verifier = try composition.verifier(checkingRevocation: false)
         let source = try await composition.storageForCopying()
         let target = try await composition.with(to).storageForServing()
+        guard await !composition.areSame(source, target) else { throw Self.isItself }
         warn(about: source)
         warn(about: target)
         try await endingOnDamage {
@@ -59,6 +58,8 @@ struct Copy: AsyncParsableCommand {
             try Terminal.print("Compared: \(report.compared.sentence); nothing differs.")
         }
     }
+
+    private static let isItself = ValidationError("--to is the ledger itself: choose another place.")
 
     private func warn(about storage: any LedgerStorage) {
         guard let failure = (storage as? SQLiteLedgerStorage)?.lockFailure else { return }
