@@ -14,6 +14,9 @@ final class EventFeed: Sendable {
     private let readers: GroupQueue<Reader, Never>
     private let state = Mutex(State())
 
+    private static let overload = PostgresFailure.unavailable(
+        "Too many readers wait for events, or this one waited too long")
+
     private struct Reader {
         let answer: @Sendable (Result<Void, any Error>) -> Void
     }
@@ -40,7 +43,7 @@ final class EventFeed: Sendable {
         let pool = requests.pool
         readers = GroupQueue(
             width: 1, largest: .max, clock: clock, on: { pool.loop },
-            refuse: { $0.answer(.failure(PostgresFailure.unavailable("Too many readers wait for events, or this one waited too long"))) })
+            refuse: { $0.answer(.failure(Self.overload)) })
     }
 }
 

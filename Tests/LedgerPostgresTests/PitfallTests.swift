@@ -141,7 +141,8 @@ import Testing
             """
         connection.begin([sleep])
         while try database.psql("SELECT count(*) \(left)") == "0" { continue }
-        guard case .failure(.late) = connection.end(.late)[0] else { throw LedgerStorageError(.unavailable, "answered") }
+        let results = connection.end(.late)
+        guard case .failure(.late) = results[0] else { throw LedgerStorageError(.unavailable, "\(results)") }
         #expect(try database.psql("SELECT count(*) \(left)") == "1")
         try database.psql("SELECT count(pg_terminate_backend(pid)) \(left)")
     }
