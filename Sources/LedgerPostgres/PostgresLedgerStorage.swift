@@ -49,10 +49,19 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
     /// Runs `body` with the present epoch, and again if it ends meanwhile.
     func inOneEpoch<Value>(_ body: (Int) async throws -> Value) async throws -> Value {
-        for _ in 0..<Self.mostConflicts {
-            do { return try await body(pool.epoch) } catch PostgresFailure.outdated { continue }
+        var (ends, losses) = (0, 0)
+        while true {
+            do {
+                return try await body(pool.epoch)
+            } catch PostgresFailure.outdated where ends < Self.mostConflicts {
+                ends += 1
+                await pause(ends)
+            } catch let failure as PostgresFailure
+                where failure.isWorthAnotherConnection && losses < RepeatedRequests.mostLosses
+            {
+                losses += 1
+            }
         }
-        throw PostgresFailure.outdated
     }
 
     /// How often a decision is made again. Each time another commit has succeeded meanwhile.
@@ -168,7 +177,9 @@ extension PostgresLedgerStorage {
                 conflicts += 1
                 await pause(conflicts)
             } catch PostgresFailure.outdated where conflicts < Self.mostConflicts {
+                // A connection of another request has ended.
                 conflicts += 1
+                await pause(conflicts)
             } catch let failure as PostgresFailure
                 where failure.isWorthAnotherConnection && losses < RepeatedRequests.mostLosses
             {

@@ -8,7 +8,7 @@ import Testing
 @testable import LedgerPostgres
 
 /// Tests that nothing is acknowledged before a synchronous standby has it, however the wait for the standby ends.
-@Suite(.needsPostgres) struct StandbyTests {
+@Suite(.needsPostgres, .timeLimit(.minutes(30))) struct StandbyTests {
     private final class Call: Sendable {
         let isOver = Mutex(false)
     }
@@ -70,14 +70,14 @@ import Testing
         }
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
         while try server.psql("postgres", waiting) == "0" { try await Task.sleep(for: .milliseconds(5)) }
-        try server.psql(
-            "postgres",
-            """
+        let failover = """
             SET synchronous_commit = local;
             SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '\(database.name)';
             ALTER DATABASE \(database.name) RENAME TO \(database.name)_primary;
             ALTER DATABASE \(standby) RENAME TO \(database.name);
-            """)
+            """
+        // Refused while a new connection is there already.
+        while (try? server.psql("postgres", failover)) == nil { continue }
         try server.psql("postgres", "ALTER SYSTEM RESET synchronous_standby_names")
         try server.psql("postgres", "SELECT pg_reload_conf()")
         try await again.value

@@ -174,6 +174,39 @@ import Testing
         await #expect(throws: LedgerStorageError.self) { try await Self.add(1, to: 1, through: storage) }
     }
 
+    @Test(arguments: [1, 16])
+    func `a database that takes no writes is reported as such, after few connections`(atOnce: Int) async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        for number in 0..<4 { try await Self.add(number, to: number, through: storage) }
+        try database.psql("ALTER DATABASE \(database.name) SET default_transaction_read_only = on")
+        try database.psql(
+            """
+            SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()
+            """)
+        let before = storage.requests.pool.epoch
+        for round in 0..<(32 / atOnce) {
+            await withTaskGroup(of: Void.self) { group in
+                for place in 0..<atOnce {
+                    let number = 10 + round * atOnce + place
+                    group.addTask {
+                        await #expect {
+                            try await Self.add(number, to: number % 4, through: storage)
+                        } throws: { error in
+                            (error as? LedgerStorageError)?.code == .readOnly
+                        }
+                    }
+                }
+            }
+        }
+        // One for each attempt of each work, and those that the psql above has ended.
+        let attempts = 1 + RepeatedRequests.mostLosses
+        #expect(storage.requests.pool.epoch - before <= 32 * attempts + 8)
+        try database.server.psql("postgres", "ALTER DATABASE \(database.name) RESET default_transaction_read_only")
+        try await Self.add(99, to: 0, through: storage)
+    }
+
     @Test func `a request that is not answered in time is not sent again`() async throws {
         let database = try TestPostgres.database()
         let storage = try await database.storage()

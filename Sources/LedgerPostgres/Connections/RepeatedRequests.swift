@@ -15,12 +15,15 @@ struct RepeatedRequests: Sendable {
         while true {
             do {
                 return try await pool.run(request)
-            } catch let failure as PostgresFailure
-                where (failure.isWorthAnotherConnection || failure.isConflict) && failures < Self.mostLosses
-            {
+            } catch let failure as PostgresFailure where isRepeated(request, failure) && failures < Self.mostLosses {
                 failures += 1
             }
         }
+    }
+
+    /// If a connection has ended, so has the epoch in which a request must be sent.
+    private func isRepeated(_ request: PostgresRequest, _ failure: PostgresFailure) -> Bool {
+        failure.isConflict || failure.isWorthAnotherConnection && request.epoch == nil
     }
 
     /// Reads one state of the database.
