@@ -140,7 +140,7 @@ extension PostgresLedgerStorage {
     }
 
     private func identity() async -> String? {
-        DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
+        DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))?.identity
     }
 }
 

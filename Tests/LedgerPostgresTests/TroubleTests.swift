@@ -281,7 +281,10 @@ import Testing
     }
 
     /// Servers that knew the lost commits must not use their numbers: others are given the same.
-    @Test func `after a failover that lost commits no number stands for two customers or two apps`() async throws {
+    @Test(arguments: TestBouncer.isThere ? [false, true] : [false])
+    func `after a failover that lost commits no number stands for two customers or two apps`(
+        isPooled: Bool
+    ) async throws {
         let database = try TestPostgres.database()
         func add(_ id: String, of bundleId: String, through storage: PostgresLedgerStorage) async throws {
             let key = CustomerID(id, of: bundleId)
@@ -299,7 +302,14 @@ import Testing
         // The standby, with all that is committed so far.
         let standby = "\(database.name)_standby"
         try database.server.psql("postgres", "CREATE DATABASE \(standby) TEMPLATE \(database.name)")
-        let servers = [try await database.storage(), try await database.storage()]
+        var servers = [try await database.storage(), try await database.storage()]
+        let bouncer = isPooled ? try TestBouncer(before: database) : nil
+        if let bouncer {
+            var settings = PostgresSettings("host=\(bouncer.folder) user=postgres dbname=\(database.name)")
+            settings.preparesStatements = false
+            servers[0] = try await PostgresLedgerStorage(
+                settings, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
+        }
         try await add("lost", of: "com.example", through: servers[0])
         try await add("lost", of: "com.lost", through: servers[0])
         try database.server.psql(

@@ -222,7 +222,7 @@ extension ConnectionLoop {
                 state.withLock { $0.idle.append(pooled) }
                 continue
             }
-            pooled.connection.begin(requests.map(\.request))
+            pooled.connection.begin(requests.map { $0.request.checking(pooled.check) })
             sent.append(InFlight(pooled: pooled, requests: requests, deadline: clock.now.advanced(by: limit)))
         }
     }

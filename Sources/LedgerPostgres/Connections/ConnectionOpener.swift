@@ -6,6 +6,8 @@ import Synchronization
 struct PooledConnection: Sendable {
     let connection: PostgresConnection
     let epoch: Int
+    /// Whether the database is still the same, which each request of an epoch must check if a pooler is in between.
+    var check: PostgresStatement?
 }
 
 /// Opens connections to the hosts of an address, with pauses after failures.
@@ -48,13 +50,16 @@ final class ConnectionOpener: Sendable {
         let (epoch, pause, failures) = state.withLock { ($0.epoch, $0.pause, $0.failures) }
         if let pause, clock.now < pause.end { throw pause.failure }
         do throws(PostgresFailure) {
-            let (connection, identity) = try openAny()
+            let (connection, found) = try openAny()
+            let identity = found?.identity
             return state.withLock { state in
                 (state.failures, state.pause) = (0, nil)
                 let isAnother = identity != nil && state.identity != nil && identity != state.identity
                 if isAnother { state.epoch += 1 }
                 state.identity = identity ?? state.identity
-                return PooledConnection(connection: connection, epoch: isAnother ? state.epoch : epoch)
+                return PooledConnection(
+                    connection: connection, epoch: isAnother ? state.epoch : epoch,
+                    check: found?.isPooled == true ? identity.map(DatabaseIdentity.check) : nil)
             }
         } catch {
             state.withLock { state in
@@ -77,7 +82,7 @@ final class ConnectionOpener: Sendable {
 
     /// Tries the hosts from the one that was connected last, until one takes a connection and says which database it
     /// is.
-    private func openAny() throws(PostgresFailure) -> (PostgresConnection, identity: String?) {
+    private func openAny() throws(PostgresFailure) -> (PostgresConnection, (identity: String, isPooled: Bool)?) {
         let (first, deadline) = (state.withLock { $0.host }, clock.now.advanced(by: Self.limit))
         var messages: [String] = []
         for place in (0..<hosts.count).map({ (first + $0) % hosts.count }) where clock.now < deadline {

@@ -7,32 +7,42 @@
 /// leads to the new primary, which may lack the last commits.
 enum DatabaseIdentity {
     /// On a standby there is no timeline to ask for, and nothing is written there.
-    static let statement = PostgresStatement.once(
-        """
-        SELECT (SELECT system_identifier FROM pg_control_system()) || ' ' || oid || ' '
+    private static let text = """
+        (SELECT system_identifier || ' ' || oid || ' '
             || CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
-        FROM pg_database WHERE datname = current_database()
-        """)
+        FROM pg_database, pg_control_system() WHERE datname = current_database())
+        """
 
-    /// Reads the answer; `nil` if the database does not say.
-    static func read(_ rows: PostgresRows?) -> String? {
-        try? rows?.map { try $0.next(String.self) }.first
+    static let statement = PostgresStatement.once("SELECT \(text), pg_backend_pid()::bigint")
+
+    /// Fails unless the database is still that one: no identity is a number (22P02).
+    static func check(_ identity: String) -> PostgresStatement {
+        PostgresStatement("SELECT CASE WHEN \(text) = $1 THEN 0 ELSE \(text)::bigint END", [.text(identity)])
+    }
+
+    /// Reads the answer to ``statement``: the identity, and the process that serves the connection. `nil` if the
+    /// database does not say.
+    static func read(_ rows: PostgresRows?) -> (identity: String, process: Int64)? {
+        try? rows?.map { (try $0.next(String.self), try $0.next(Int64.self)) }.first
     }
 
     /// Asks on a connection that nothing else uses yet. Waits.
     ///
-    /// - Returns: `nil` if the database does not permit it to be known.
+    /// - Returns: The identity, and whether the connection leads to a pooler, which may pass each transaction to
+    ///   another database; `nil` if the database does not permit it to be known.
     /// - Throws: `PostgresFailure.unavailable` if it does not answer.
     static func ask(
         _ connection: PostgresConnection, until deadline: ContinuousClock.Instant, _ clock: ContinuousClock
-    ) throws(PostgresFailure) -> String? {
+    ) throws(PostgresFailure) -> (identity: String, isPooled: Bool)? {
         connection.begin([.snapshot([statement])])
         while true {
             let left = clock.now.duration(to: deadline).milliseconds
             guard left > 0 else { throw .unavailable("The database did not answer in time") }
             guard let results = connection.proceed(waiting: Int32(clamping: left)) else { continue }
             switch results.first {
-            case .success(let rows): return read(rows.first)
+            case .success(let rows):
+                // A pooler invents the number of a process.
+                return read(rows.first).map { ($0.identity, isPooled: $0.process != connection.process) }
             case .failure(let failure) where failure.endsConnection: throw .unavailable(failure.message)
             case .failure, nil: return nil
             }

@@ -90,6 +90,9 @@ extension PostgresConnection {
     /// Whether ``proceed(_:)`` need not wait, since the requests cannot be answered.
     var hasFailed: Bool { failure != nil }
 
+    /// The number of the process at the other end, as it was given to libpq.
+    var process: Int64 { Int64(PQbackendPID(connection)) }
+
     /// What to wait for before ``proceed(_:)``.
     var pollEntry: pollfd {
         pollfd(fd: PQsocket(connection), events: Int16(POLLIN) | (hasUnsent ? Int16(POLLOUT) : 0), revents: 0)

@@ -32,13 +32,13 @@ extension PostgresFailure {
         return ["22012", "23505", "40001", "40P01"].contains(state)
     }
 
-    /// Whether the connection is of no more use: it ended, its server shuts down or takes no writes any more, or a
-    /// prepared statement no longer fits the tables.
+    /// Whether the connection is of no more use: it ended, its server shuts down or takes no writes any more, a
+    /// prepared statement no longer fits the tables, or a pooler passes requests to another database.
     var endsConnection: Bool {
         switch self {
         case .lost, .late, .behind, .unconfirmed: true
         case .refused(let state, _):
-            ["57P", "08"].contains { state.hasPrefix($0) } || ["25006", "0A000", "26000"].contains(state)
+            ["57P", "08"].contains { state.hasPrefix($0) } || ["25006", "0A000", "26000", "22P02"].contains(state)
         case .unavailable, .outdated, .settings: false
         }
     }

@@ -30,17 +30,20 @@ struct PostgresRequest: Sendable {
     private enum Form {
         case alone
         case block
+        /// A block that begins with a check of the database.
+        case checked
     }
 
     /// What is sent, in order.
-    let statements: [PostgresStatement]
+    private(set) var statements: [PostgresStatement]
     /// How long it may take once it was sent.
     let limit: Duration
     /// Whether it may change anything, so that its commit matters.
     let writes: Bool
     /// The epoch of the connections on which the request may be sent, see ``ConnectionPool/epoch``; `nil` for any.
     private(set) var epoch: Int?
-    private let form: Form
+    private var form: Form
+    private let begin: PostgresStatement
 
     /// Much longer than any request takes, and shorter than a client waits.
     private static let limit = Duration.seconds(10)
@@ -57,11 +60,21 @@ struct PostgresRequest: Sendable {
 
     private init(_ statements: [PostgresStatement], _ begin: String, _ limit: Duration, writes: Bool) {
         (self.limit, self.writes) = (limit, writes)
+        self.begin = PostgresStatement(begin)
         form = statements.count > 1 ? .block : .alone
         switch form {
         case .alone: self.statements = statements
-        case .block: self.statements = [PostgresStatement(begin)] + statements + [.commit]
+        case .block, .checked: self.statements = [self.begin] + statements + [.commit]
         }
+    }
+
+    /// The same request, if it is of an epoch, with a check before its own statements.
+    func checking(_ check: PostgresStatement?) -> PostgresRequest {
+        guard epoch != nil, let check, form != .checked else { return self }
+        var request = self
+        let own = form == .alone ? statements : Array(statements.dropFirst().dropLast())
+        (request.statements, request.form) = ([begin, check] + own + [.commit], .checked)
+        return request
     }
 
     /// The same request, to be sent only while the epoch lasts: it contains numbers that the database gave in it.
@@ -72,13 +85,14 @@ struct PostgresRequest: Sendable {
     }
 
     /// Whether its transaction is a block. Without one, it ends after the only statement.
-    var isBlock: Bool { form == .block }
+    var isBlock: Bool { form != .alone }
 
     /// The answers to the caller's own statements.
     func answers(_ all: [PostgresRows]) -> [PostgresRows] {
         switch form {
         case .alone: all
         case .block: Array(all.dropFirst().dropLast())
+        case .checked: Array(all.dropFirst(2).dropLast())
         }
     }
 }
