@@ -101,8 +101,8 @@ final class DatabaseServer {
             of: "pgbench",
             [
                 "-n", "-M", "prepared", "-c", "\(clients)", "-j", "2", "-t", "\(max(1, count / clients))", "-f", file,
-                "-h", folder ?? self.folder, "-U", "postgres", database,
-            ])
+                "-h", folder ?? self.folder, "-U", "postgres",
+            ] + Yardsticks.variables.flatMap { ["-D", "\($0)=\($1)"] } + [database])
         let line = text.split(separator: "\n").first { $0.hasPrefix("tps") } ?? ""
         guard let rate = line.split(separator: " ").dropFirst(2).first.flatMap({ Double($0) }) else {
             throw LoadFailure("pgbench says: \(text)")

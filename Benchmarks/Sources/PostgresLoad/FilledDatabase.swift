@@ -4,12 +4,13 @@ import AppStoreModel
 import Foundation
 import LedgerPostgres
 import PurchaseLedger
+import Synchronization
 
 /// A ledger whose customers have a subscription of five periods each.
 ///
 /// The first customer goes through the storage. The others are copies of its rows that SQL makes, with numbers and ids
 /// of their own. Only the newest documents are there: those of the intakes.
-struct FilledDatabase: Sendable {
+final class FilledDatabase: Sendable {
     static let periods = 5
     static let scope = LedgerScope(bundleId: "com.example.notes", environment: .production)
     static let product = "com.example.notes.premium.monthly"
@@ -18,8 +19,12 @@ struct FilledDatabase: Sendable {
     let name: String
     let customers: Int
 
-    /// Customers have numbers of equally many bytes in the binary form of a chain, so that SQL can replace them.
-    private static let firstNumber = 2_000_000
+    /// How many renewals were prepared.
+    private let renewals = Atomic(0)
+
+    /// The number of the first customer. All have numbers of equally many bytes in the binary form of a chain, so that
+    /// SQL can replace them.
+    private let firstNumber: Int64
 
     static func customer(_ number: Int) -> CustomerID { CustomerID("customer-\(number)", of: scope.bundleId) }
     static func chain(_ number: Int) -> ChainKey { ChainKey("\(3_000_000_000_000 + number)", in: scope) }
@@ -44,8 +49,9 @@ struct FilledDatabase: Sendable {
         try server.psql("postgres", "CREATE DATABASE \(name)")
         let storage = try await Self.open(server.address(name)) { $0.connections = 1 }
         defer { storage.close() }
-        try server.psql(name, "UPDATE counter SET last = \(Self.firstNumber - 1) WHERE id = 2")
+        try server.psql(name, "UPDATE counter SET last = 2000000 WHERE id = 2")
         try await Self.addFirst(to: storage)
+        firstNumber = Int64(try server.psql(name, "SELECT number FROM customers")) ?? 0
         try server.psql(name, try copies(server))
         // What pgbench inserts into and reads. Stored like a document: neither compressed nor elsewhere.
         try server.psql(
@@ -55,6 +61,7 @@ struct FilledDatabase: Sendable {
             ALTER TABLE plain ALTER content SET STORAGE PLAIN;
             """)
         for statement in Self.settling { try server.psql(name, statement) }
+        try await requireCopies(in: storage)
     }
 
     /// Brings the database into the state in which it spends most of its time. Statistics are there, except of tables
@@ -73,7 +80,7 @@ struct FilledDatabase: Sendable {
             var changes = LedgerChanges()
             let customer = Customer(number: snapshot.newNumbers[customer(0)] ?? 0, bundleId: scope.bundleId)
             changes.customers = [CustomerRecord(customer, ids: [self.customer(0).id])]
-            changes.chains = [chain(of: customer)]
+            changes.chains = [record(chain(0), of: customer)]
             return .commit(changes, ())
         }
     }
@@ -82,7 +89,7 @@ struct FilledDatabase: Sendable {
 
     /// The statements that copy the first customer's rows.
     private func copies(_ server: DatabaseServer) throws -> String {
-        let first = Int(try server.psql(name, "SELECT number FROM customers")) ?? 0
+        let first = firstNumber
         let number = (0..<4).map { ((first * 2) >> (7 * $0)) & 0x7f | ($0 < 3 ? 0x80 : 0) }
         let hex = number.map { String(format: "%02x", $0) }.joined()
         let state = try server.psql(name, "SELECT encode(state, 'hex') FROM chains")
@@ -113,8 +120,9 @@ struct FilledDatabase: Sendable {
 // MARK: - A subscription
 
 extension FilledDatabase {
-    private static func chain(of owner: Customer) -> ChainRecord {
-        var record = ChainRecord(chain(0))
+    /// The chain of a customer before its renewals. Transactions have the same ids in all chains.
+    fileprivate static func record(_ key: ChainKey, of owner: Customer) -> ChainRecord {
+        var record = ChainRecord(key)
         for period in 0..<periods {
             record.chain.merge(statement(transaction(0, period), of: record.key, period, by: nil))
         }
@@ -124,12 +132,12 @@ extension FilledDatabase {
         (renewal.autoRenewProductId, renewal.willRenew) = (product, true)
         record.chain.merge(renewal)
         record.owners = [ChainRecord.Owner(owner, .appAccountToken)]
-        record.report = report(record.key.originalTransactionId, until: start(of: periods))
+        record.report = report(transaction(0, 0), until: start(of: periods))
         return record
     }
 
-    /// When a period begins. The last one has not ended.
-    static func start(of period: Int) -> Timestamp {
+    /// When a period begins. The last one before the renewals has not ended.
+    fileprivate static func start(of period: Int) -> Timestamp {
         Timestamp(milliseconds: now.milliseconds - 86_400_000 + Int64(period - periods + 1) * 2_592_000_000)
     }
 
@@ -140,7 +148,7 @@ extension FilledDatabase {
     }
 
     /// - Parameter name: That of the document; one that follows from the id if `nil`.
-    static func statement(
+    fileprivate static func statement(
         _ id: String, of chain: ChainKey, _ period: Int, by name: Provenance?
     ) -> TransactionStatement {
         var statement = TransactionStatement(
@@ -153,5 +161,86 @@ extension FilledDatabase {
         statement.ownership = Open(.purchased)
         statement.webOrderLineItemId = id
         return statement
+    }
+}
+
+// MARK: - Renewals
+
+extension FilledDatabase {
+    /// A renewal of a chain, which follows from its number alone.
+    struct Renewal: Sendable {
+        let key: ChainKey
+        private let owner: Customer
+        /// The numbers of the chain's renewals, of which this one is the last.
+        private let numbers: [Int]
+        private var number: Int { numbers[numbers.count - 1] }
+
+        fileprivate init(_ number: Int, in database: FilledDatabase) {
+            let customers = database.customers
+            // In an order in which no chain is near the one before.
+            let place = (number % customers) * FilledDatabase.stride % customers
+            (key, owner) = (FilledDatabase.chain(place), database.owner(place))
+            numbers = Array(Swift.stride(from: number % customers, through: number, by: customers))
+        }
+
+        /// Each renewal is a little later than the one before, as in reality.
+        var time: Timestamp { Self.time(number) }
+        var transaction: String { Self.transaction(number) }
+
+        private static func time(_ number: Int) -> Timestamp {
+            Timestamp(milliseconds: FilledDatabase.now.milliseconds + 1 + Int64(number))
+        }
+
+        private static func transaction(_ number: Int) -> String { "\(5_000_000_000_000 + number)" }
+
+        /// One of the renewal's documents.
+        func document(_ place: Int) -> Evidence { Self.document(place, number, of: key) }
+
+        private static func document(_ place: Int, _ number: Int, of key: ChainKey) -> Evidence {
+            // Nothing compresses a document of this length.
+            let word = withUnsafeBytes(of: UInt64(number * 3 + place + 1) &* 0x9E37_79B9_7F4A_7C15, Array.init)
+            let bytes = Array(repeatElement(word, count: 1100 / 8).joined())
+            return Evidence(.transaction, bytes, FilledDatabase.scope, time(number)) { name in
+                ([FilledDatabase.statement(transaction(number), of: key, FilledDatabase.periods, by: name)], [])
+            }
+        }
+
+        /// The chain after the renewal.
+        var record: ChainRecord {
+            var record = FilledDatabase.record(key, of: owner)
+            for (place, number) in numbers.enumerated() {
+                let name = Self.document(0, number, of: key).provenance
+                let period = FilledDatabase.periods + place
+                record.chain.merge(
+                    FilledDatabase.statement(Self.transaction(number), of: key, period, by: name))
+            }
+            let end = FilledDatabase.start(of: FilledDatabase.periods + numbers.count)
+            record.report = FilledDatabase.report(transaction, until: end)
+            return record
+        }
+    }
+
+    /// A prime number.
+    private static let stride = 387_911
+
+    /// The next renewals. If there are not more of them than customers, each is of another chain.
+    func renewals(_ count: Int) -> [Renewal] {
+        let first = renewals.add(count, ordering: .relaxed).oldValue
+        return (first..<(first + count)).map { Renewal($0, in: self) }
+    }
+
+    fileprivate func owner(_ place: Int) -> Customer {
+        Customer(number: firstNumber + Int64(place), bundleId: Self.scope.bundleId)
+    }
+
+    /// Fails unless the copies are what renewals begin with.
+    private func requireCopies(in storage: PostgresLedgerStorage) async throws {
+        for place in [0, 1, customers - 1] {
+            let key = Self.chain(place)
+            let found = try await storage.load(LedgerQuery { $0.chains = [key] }).chains[key]
+            guard found == Self.record(key, of: owner(place)) else {
+                throw LoadFailure("Chain \(place) is not as expected")
+            }
+        }
     }
 }

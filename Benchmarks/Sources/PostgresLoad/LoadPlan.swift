@@ -13,8 +13,8 @@ struct LoadPlan {
     static let fewTransactions = 50_000
     /// Clients of `pgbench`, and works at a time.
     static let width = 32
-    /// Works at a time that fill groups: four groups of twenty, as where the required figures were set.
-    static let crowd = 80
+    /// Works at a time that fill the groups: four of 32.
+    static let crowd = 128
     /// Works at a time for each storage over the network: so few that it is the network that limits them, not the
     /// machine, on which everything runs.
     static let few = 2

@@ -8,57 +8,39 @@ import Synchronization
 
 /// What the storage is measured with: renewals and entitlement reads, without HTTP and verification.
 enum Work {
-    /// A renewal: three documents of 3,300 octets together, one chain, a new transaction in it, one event.
+    /// A renewal: three documents of 3,300 octets together, one chain, a new transaction in it, one event. It is prepared
+    /// before the measurement, since deciding is not the storage's work.
     struct Intake: Sendable {
-        let chain: ChainKey
-        let documents: [Evidence]
-        let transaction: String
+        private let query: LedgerQuery
+        private let changes: LedgerChanges
 
-        init(_ database: FilledDatabase, using random: inout some RandomNumberGenerator) {
-            let chain = FilledDatabase.chain(Int.random(in: 0..<database.customers, using: &random))
-            let transaction = "\(UInt64.random(in: 5_000_000_000_000...9_000_000_000_000, using: &random))"
-            // Each intake is a little later than the one before, as in reality.
-            let time = Timestamp(
-                milliseconds: FilledDatabase.now.milliseconds + Self.last.add(1, ordering: .relaxed).newValue)
-            documents = (0..<3).map { _ in
-                // Nothing compresses a document of this length.
-                let word = withUnsafeBytes(of: UInt64.random(in: .min ... .max, using: &random), Array.init)
-                let bytes = Array(repeatElement(word, count: 1100 / 8).joined())
-                return Evidence(.transaction, bytes, FilledDatabase.scope, time) { name in
-                    ([FilledDatabase.statement(transaction, of: chain, FilledDatabase.periods, by: name)], [])
-                }
+        init(_ renewal: FilledDatabase.Renewal) {
+            let documents = (0..<3).map { renewal.document($0) }
+            let time = renewal.time
+            query = LedgerQuery {
+                ($0.chains, $0.names, $0.arriving) = ([renewal.key], Set(documents.map(\.provenance)), documents)
             }
-            (self.chain, self.transaction) = (chain, transaction)
-        }
-
-        private static let last = Atomic(Int64(0))
-
-        func commit(to storage: PostgresLedgerStorage) async throws {
-            let query = LedgerQuery {
-                ($0.chains, $0.names, $0.arriving) = ([chain], Set(documents.map(\.provenance)), documents)
-            }
-            try await storage.commit(query) { snapshot in .commit(changes(snapshot), ()) }
-        }
-
-        private func changes(_ snapshot: LedgerSnapshot) -> LedgerChanges {
             var changes = LedgerChanges()
-            guard snapshot.names.isEmpty, var record = snapshot.chains[chain] else { return changes }
-            let period = FilledDatabase.periods
-            record.chain.merge(
-                FilledDatabase.statement(transaction, of: chain, period, by: documents[0].provenance))
-            let time = documents[0].provenance.date ?? FilledDatabase.now
-            let end = FilledDatabase.start(of: period + 1)
-            record.report = FilledDatabase.report(transaction, until: end)
+            var record = renewal.record
             record.lastEventAt = time
             changes.chains = [record]
-            changes.documents = documents.map { NewDocument($0, for: [chain], receivedAt: time) }
+            changes.documents = documents.map { NewDocument($0, for: [renewal.key], receivedAt: time) }
             var event = LedgerEvent(
                 .subscriptionRenewed, in: FilledDatabase.scope, at: time,
-                originalTransactionId: chain.originalTransactionId)
-            (event.transactionId, event.productId) = (transaction, FilledDatabase.product)
+                originalTransactionId: renewal.key.originalTransactionId)
+            (event.transactionId, event.productId) = (renewal.transaction, FilledDatabase.product)
             (event.recordedAt, event.after) = (time, record.report?.state)
             changes.events = [event]
-            return changes
+            self.changes = changes
+        }
+
+        func commit(to storage: PostgresLedgerStorage) async throws {
+            try await storage.commit(query) { [changes] snapshot in
+                guard snapshot.names.isEmpty, snapshot.chains.count == 1 else {
+                    throw LoadFailure("An intake does not find what it was prepared for")
+                }
+                return .commit(changes, ())
+            }
         }
     }
 
@@ -66,8 +48,7 @@ enum Work {
     static func intakes(
         _ count: Int, into storages: [PostgresLedgerStorage], _ database: FilledDatabase, width: Int
     ) async throws -> Double {
-        var random = SystemRandomNumberGenerator()
-        let intakes = (0..<count).map { _ in Intake(database, using: &random) }
+        let intakes = database.renewals(count).map(Intake.init)
         let next = Atomic(0)
         return try await rate(width) { number in
             var done = 0

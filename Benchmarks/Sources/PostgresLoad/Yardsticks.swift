@@ -6,8 +6,15 @@ import Foundation
 struct Yardsticks {
     let database: FilledDatabase
 
+    /// What the scripts insert: `pgbench` sends it each time, as a parameter. An intake's documents are as long as
+    /// `content`, and each as long as `document`.
+    static let variables = [
+        "content": String(repeating: "0123456789A", count: 300),
+        "document": String(repeating: "0123456789A", count: 100),
+    ]
+
     /// A row as large as an intake's documents, inserted and committed by itself.
-    var insert: String { "INSERT INTO plain (content) VALUES ('\(String(repeating: "0123456789A", count: 300))');" }
+    var insert: String { "INSERT INTO plain (content) VALUES (:content);" }
 
     /// A row by its primary key.
     var select: String {
@@ -20,7 +27,7 @@ struct Yardsticks {
     /// The statements of an intake in two round trips, much as the storage sends them, from a client that decides
     /// nothing and sends no chain back. It shows how much of an intake's time is PostgreSQL's.
     var scriptedIntake: String {
-        let (chain, content) = ("(3000000000000 + :n)::text", String(repeating: "0123456789A", count: 100))
+        let chain = "(3000000000000 + :n)::text"
         let time = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         return """
             \\set n random(0, \(database.customers - 1))
@@ -40,7 +47,7 @@ struct Yardsticks {
             ON CONFLICT (home, scope) DO UPDATE SET version = c.version + 1, state = c.state;
             INSERT INTO transactions (home, scope, chain) VALUES (:t::text, 1, \(chain)) ON CONFLICT DO NOTHING;
             INSERT INTO documents (signed_date, digest, home, scope, chain, kind, received_at, content) \
-            SELECT \(time), int8send(:t) || int8send(n), \(chain), 1, \(chain), 'transaction', 1, '\(content)' \
+            SELECT \(time), int8send(:t) || int8send(n), \(chain), 1, \(chain), 'transaction', 1, :document \
             FROM generate_series(1, 3) AS n;
             INSERT INTO outbox (recorded_at, home, source, scope, version, place, kind, effective_at) \
             VALUES (:t, \(chain), 0, 1, 1, 0, 'renewed', 1);
@@ -53,11 +60,10 @@ struct Yardsticks {
     var literalIntake: String {
         let documents = (0..<3).map { "\\set d\($0) random(1, 9000000000000000)" }
         let looks = (0..<3).map { "SELECT 1 FROM documents WHERE signed_date = :d\($0) AND digest = '\\x01';" }
-        let content = String(repeating: "0123456789A", count: 100)
         let inserts = (0..<3).map {
             """
             INSERT INTO documents (signed_date, digest, home, scope, chain, kind, received_at, content) \
-            VALUES (:d\($0), '\\x01', :n::text, 1, :n::text, 'transaction', 1, '\(content)');
+            VALUES (:d\($0), '\\x01', :n::text, 1, :n::text, 'transaction', 1, :document);
             """
         }
         let others = [
