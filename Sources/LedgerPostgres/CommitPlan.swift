@@ -61,7 +61,7 @@ struct CommitPlan {
         let (changes, footprint) = (group.changes, group.footprint)
         var plan = CommitPlan(group.before, scopes, stamp: stamp, isDistributed: isDistributed, packs: packs)
         plan.putCustomers(group.after.customers, footprint)
-        try plan.putChains(changes, footprint)
+        try plan.putChains(changes.chains, touched: group.touchedChains, footprint)
         plan.putJobs(changes, footprint)
         plan.putCatalogues(changes, footprint)
         try plan.putDocuments(changes)
@@ -82,9 +82,10 @@ struct CommitPlan {
         needs.jobs = Set(changes.jobs.map(\.id)).union(changes.erasedJobs)
         needs.customers = Set(
             changes.customers.flatMap { record in record.ids.map { CustomerID($0, of: record.customer.bundleId) } })
-        let changed = Set(changes.customers.map(\.customer)).union(changes.erasedCustomers)
-        let owners = Set(changes.chains.flatMap { loaded.newOwners(of: $0) })
-        for customer in changed.union(owners) {
+        var customers = Set(changes.customers.map(\.customer)).union(changes.erasedCustomers)
+        let changed = customers
+        for record in changes.chains { customers.formUnion(loaded.newOwners(of: record)) }
+        for customer in customers {
             // All rows of a customer change together.
             let ids = loaded.rows(of: customer).values.first?.ids
             needs.customers.formUnion((ids ?? []).map { CustomerID($0, of: customer.bundleId) })
@@ -98,20 +99,15 @@ extension LedgerChanges {
     /// The chains whose version the commit increments, also if only their documents or events change. Events of another
     /// ledger change no chain.
     var touchedChains: Set<ChainKey> {
-        var keys = Set(chains.map(\.key)).union(erasedChains).union(movedEvidence.keys).union(movedEvidence.values)
+        var keys = erasedChains
+        for record in chains { keys.insert(record.key) }
+        for (old, new) in movedEvidence { keys.formUnion([old, new]) }
         for document in documents { keys.formUnion(document.chains) }
         for event in events where event.cursor == nil {
             guard let id = event.originalTransactionId else { continue }
             keys.insert(ChainKey(id, in: event.scope))
         }
         return keys
-    }
-
-    /// The apps and environments of what is written.
-    var scopes: Set<LedgerScope> {
-        touchedChains.map(\.scope).reduce(
-            into: Set(documents.map(\.evidence.scope) + events.map(\.scope) + jobs.map(\.id.scope))
-        ) { $0.insert($1) }
     }
 
     /// The apps of what is written and has no environment.

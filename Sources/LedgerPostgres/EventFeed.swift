@@ -22,7 +22,7 @@ final class EventFeed: Sendable {
     }
 
     /// How long events wait for their numbers, so that many are numbered together.
-    private static let pause = Duration.milliseconds(50)
+    private static let pause = Duration.milliseconds(250)
 
     /// Whether events are being numbered, and whether more were committed meanwhile.
     private struct State {

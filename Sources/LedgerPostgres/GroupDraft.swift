@@ -12,6 +12,8 @@ struct GroupDraft {
     private(set) var changes = LedgerChanges()
     /// What the works looked at: it must not change until the commit.
     private(set) var footprint = Footprint()
+    /// The chains whose version the commit increments.
+    private(set) var touchedChains: Set<ChainKey> = []
 
     init(_ loaded: LoadedRecords) {
         (before, after) = (loaded, loaded)
@@ -19,13 +21,27 @@ struct GroupDraft {
 
     /// Adds the changes of a work.
     ///
-    /// - Parameter looked: What it looked at. If nothing was changed yet and the work changes nothing either, it saw
-    ///   one state of the database, which need not last.
-    mutating func add(_ new: LedgerChanges, lookedAt looked: Footprint) {
+    /// - Parameters:
+    ///   - touched: Its ``PurchaseLedger/LedgerChanges/touchedChains``.
+    ///   - looked: What it looked at. If nothing was changed yet and the work changes nothing either, it saw one state
+    ///     of the database, which need not last.
+    mutating func add(_ new: LedgerChanges, touching touched: Set<ChainKey> = [], lookedAt looked: Footprint) {
         guard !new.isEmpty || !changes.isEmpty else { return }
         footprint.formUnion(looked)
+        touchedChains.formUnion(touched)
         after.apply(new)
         changes.add(new)
+    }
+}
+
+extension GroupDraft {
+    /// The apps and environments of what is written.
+    var scopes: Set<LedgerScope> {
+        var scopes = Set(changes.jobs.map(\.id.scope))
+        for key in touchedChains { scopes.insert(key.scope) }
+        for document in changes.documents { scopes.insert(document.evidence.scope) }
+        for event in changes.events { scopes.insert(event.scope) }
+        return scopes
     }
 }
 

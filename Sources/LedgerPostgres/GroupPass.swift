@@ -112,7 +112,7 @@ struct GroupPass {
             isComplete = isComplete && loaded.contains(needed)
             var looked = looked(place)
             looked.formUnion(needed)
-            draft.add(changes, lookedAt: looked)
+            draft.add(changes, touching: needed.chains, lookedAt: looked)
             answers.append(answer)
         }
     }

@@ -19,14 +19,19 @@ struct LoadPlan {
     /// - Parameter homes: The homes of documents, if Citus distributes the tables.
     init(_ footprint: Footprint, _ scopes: ScopeNumbers, homes: [Provenance: String]?) {
         (self.scopes, self.homes) = (scopes, homes)
-        for (scope, keys) in together(footprint.chains, \.scope) { load(keys, in: scope) }
+        let chains = together(footprint.chains, \.scope)
+        if shares, let (scope, keys) = chains.first, chains.count == 1, !footprint.names.isEmpty {
+            load(keys, in: scope, lookingUp: Array(footprint.names))
+        } else {
+            for (scope, keys) in chains { load(keys, in: scope) }
+            look(up: Array(footprint.names))
+        }
         for key in footprint.transactions { load(key) }
         let holders = shares ? footprint.holders : []
         for (app, ids) in together(holders, \.bundleId) { loadHolders(ids, of: app) }
         let others = footprint.customers.subtracting(holders)
         for (app, ids) in together(others, \.bundleId) { load(ids, of: app) }
         for customer in footprint.numbers { load(customer) }
-        look(up: Array(footprint.names))
         for name in footprint.documents { load(name) }
         for part in footprint.parts { load(part) }
         for key in footprint.evidence { loadEvidence(for: key) }

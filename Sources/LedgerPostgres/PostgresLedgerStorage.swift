@@ -248,7 +248,7 @@ extension PostgresLedgerStorage {
     }
 
     private func commit(_ group: GroupDraft, in epoch: Int) async throws {
-        let scopes = try await addedScopes(group.changes.apps, group.changes.scopes, in: epoch)
+        let scopes = try await addedScopes(group.changes.apps, group.scopes, in: epoch)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
         let statements = try CommitPlan.statements(
             group, scopes, stamp: stamp, isDistributed: isDistributed, packs: packs)

@@ -200,6 +200,33 @@ import Testing
         #expect(damaged == (0..<10).map { $0 == 2 })
     }
 
+    @Test func `one statement loads chains and looks documents up, however many, and finds those that are there`()
+        async throws
+    {
+        let storage = try await TestPostgres.database().storage()
+        let documents = (0..<9).map { number in
+            Evidence(.transaction, [UInt8(number)], Self.scope, Timestamp(milliseconds: 1)) { _ in ([], []) }
+        }
+        // Those with odd numbers are stored, and one of the two chains.
+        let (here, missing) = (Self.key(0), Self.key(1))
+        try await storage.commit(LedgerQuery { $0.chains = [here] }) { _ in
+            var (changes, record) = (LedgerChanges(), ChainRecord(here))
+            record.lastEventAt = Timestamp(milliseconds: 1)
+            changes.chains = [record]
+            changes.documents = documents.enumerated().filter { $0.offset % 2 == 1 }
+                .map { NewDocument($0.element, for: [here], receivedAt: Timestamp(milliseconds: 1)) }
+            return .commit(changes, ())
+        }
+        for (chains, count) in [[here], [missing], [here, missing]].flatMap({ keys in (1...9).map { (keys, $0) } }) {
+            let names = documents.prefix(count).map(\.provenance)
+            let query = LedgerQuery { ($0.chains, $0.names) = (Set(chains), Set(names)) }
+            #expect(LoadPlan(Footprint(query), ScopeNumbers(), homes: nil).statements.count == 1)
+            let found = try await storage.load(query)
+            #expect(Set(found.chains.keys) == Set(chains).intersection([here]))
+            #expect(found.names == Set(names.enumerated().filter { $0.offset % 2 == 1 }.map(\.element)))
+        }
+    }
+
     private static func addCustomer(_ number: Int, to storage: PostgresLedgerStorage) async throws {
         let id = CustomerID("customer \(number)", of: scope.bundleId)
         try await storage.commit(LedgerQuery { $0.customers = [id] }) { snapshot in

@@ -11,7 +11,7 @@ import Testing
 /// Tests that PostgreSQL keeps the plans of what servers do often. It plans a prepared statement anew each time if it
 /// expects that to pay, which for these takes longer than to run them.
 @Suite(.needsPostgres) struct PlanTests {
-    @Test(arguments: [1, 3]) func `no statement of an intake is planned each time`(documents: Int) async throws {
+    @Test(arguments: [1, 3, 5]) func `no statement of an intake is planned each time`(documents: Int) async throws {
         let server = try TestPostgres(loading: "pg_stat_statements")
         try server.psql("postgres", "CREATE EXTENSION pg_stat_statements")
         try server.psql("postgres", "ALTER SYSTEM SET pg_stat_statements.track_planning = on")

@@ -4,6 +4,7 @@ import AppStoreSimulator
 import Foundation
 import NIOCore
 import NIOPosix
+import PurchaseLedger
 import Synchronization
 
 /// Stands before PostgreSQL and cuts connections at a COMMIT: before it is passed on, or when it was passed on and its
@@ -92,7 +93,8 @@ private final class PassingHandler: ChannelInboundHandler {
 private final class CommitHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    private static let commit = Array("COMMIT\0".utf8)
+    /// A message that runs the prepared statement: no name of a portal, and the name that follows from the text.
+    private static let commit = [0] + Array("q\(DocumentDigest(Array("COMMIT".utf8)))\0".utf8)
 
     private let peer: any Channel
     private let cutter: Cutter

@@ -175,10 +175,10 @@ extension PostgresConnection {
 
 extension PostgresConnection {
     private func send(_ requests: [PostgresRequest]) throws(PostgresFailure) {
-        if usesNames { try prepare(requests) }
+        var names = usesNames ? try prepare(requests)[...] : []
         for (number, request) in requests.enumerated() {
             for statement in request.statements {
-                try send(statement)
+                try send(statement, names.popFirst() ?? nil)
                 let commits = request.writes && (!request.isBlock || statement.sql == PostgresStatement.commit.sql)
                 exchange.expected.append(.statement(number, statement.sql, commits: commits))
             }
@@ -190,15 +190,24 @@ extension PostgresConnection {
     ///
     /// A name follows from the text. A pooler may pass requests to a connection on which others have prepared
     /// statements, and a name must never stand for another text than it does here.
-    private func prepare(_ requests: [PostgresRequest]) throws(PostgresFailure) {
+    ///
+    /// - Returns: The name of each statement, in order; `nil` for one that is not prepared.
+    private func prepare(_ requests: [PostgresRequest]) throws(PostgresFailure) -> [String?] {
+        var names: [String?] = []
         for statement in requests.flatMap(\.statements) {
-            guard statement.isPrepared, prepared[statement.sql] == nil else { continue }
+            let known = statement.isPrepared ? prepared[statement.sql] : nil
+            guard statement.isPrepared, known == nil else {
+                names.append(known)
+                continue
+            }
             let name = "q\(DocumentDigest(Array(statement.sql.utf8)))"
             try require(PQsendPrepare(connection, name, statement.sql, 0, nil))
             prepared[statement.sql] = name
+            names.append(name)
             exchange.expected.append(.prepared(statement.sql))
             try sync(&exchange)
         }
+        return names
     }
 
     /// Ends the transaction that an error has left open.
@@ -217,10 +226,10 @@ extension PostgresConnection {
         hasUnsent = unsent > 0
     }
 
-    private func send(_ statement: PostgresStatement) throws(PostgresFailure) {
+    private func send(_ statement: PostgresStatement, _ name: String? = nil) throws(PostgresFailure) {
         let code = Self.withBuffers(statement.parameters) { pointers, lengths, formats in
             let count = Int32(clamping: statement.parameters.count)
-            guard usesNames, let name = prepared[statement.sql] else {
+            guard let name else {
                 return PQsendQueryParams(connection, statement.sql, count, nil, pointers, lengths, formats, 1)
             }
             return PQsendQueryPrepared(connection, name, count, pointers, lengths, formats, 1)

@@ -21,7 +21,7 @@ struct PostgresStatement: Sendable {
         return statement
     }
 
-    static let commit = once("COMMIT")
+    static let commit = PostgresStatement("COMMIT")
     static let rollback = once("ROLLBACK")
 }
 

@@ -32,8 +32,13 @@ extension PostgresRow {
     /// A chain's id, version and state.
     mutating func chain(in scope: LedgerScope) throws -> (ChainKey, StoredChain) {
         let key = ChainKey(try next(), in: scope)
+        return (key, try chain(key))
+    }
+
+    /// A chain's version and state.
+    mutating func chain(_ key: ChainKey) throws -> StoredChain {
         let version = try next(Int64.self)
-        return (key, StoredChain(version: version, record: try ChainCoding.decode(try next(), key)))
+        return StoredChain(version: version, record: try ChainCoding.decode(try next(), key))
     }
 }
 
@@ -74,17 +79,19 @@ extension CommitPlan {
         "DELETE FROM chains WHERE home = $1 AND scope = $2"
     )
 
-    mutating func putChains(_ changes: LedgerChanges, _ footprint: Footprint) throws {
-        let written = changes.touchedChains
-        let records = Dictionary(changes.chains.map { ($0.key, $0) }) { $1 }
-        for key in written.union(footprint.chains).sorted() {
+    /// - Parameters:
+    ///   - changed: The changed records, of which a later one replaces an earlier one.
+    ///   - touched: The chains whose version is incremented.
+    mutating func putChains(_ changed: [ChainRecord], touched: Set<ChainKey>, _ footprint: Footprint) throws {
+        let records = Dictionary(changed.map { ($0.key, $0) }) { $1 }
+        for key in touched.union(footprint.chains).sorted() {
             let (old, name) = (
                 loaded.chains[key],
                 [
                     .text(key.originalTransactionId), .integer(scopes.scope(key.scope)),
                 ] as [PostgresValue]
             )
-            if written.contains(key) {
+            if touched.contains(key) {
                 let new = records[key] ?? old?.record ?? ChainRecord(key)
                 let (due, owner) = ((new.report?.nextChange).parameter, (new.owners.first?.customer.number).parameter)
                 let state = PostgresValue.bytes(try ChainCoding.encode(new))

@@ -9,37 +9,69 @@ import PurchaseLedger
 // MARK: - Loading
 
 extension LoadPlan {
-    /// The date is in a subquery. Otherwise PostgreSQL would plan the statement anew each time, since with the date it
-    /// can leave out the tables of other quarters. That takes as long as to run it.
-    private static let name = """
-        SELECT signed_date, digest FROM documents WHERE signed_date = (SELECT $1::bigint) AND digest = $2
-        """
-
-    /// The same for Citus, which plans subqueries in its own way.
+    /// For Citus, which plans subqueries in its own way.
     private static let plainName = "SELECT signed_date, digest FROM documents WHERE signed_date = $1 AND digest = $2"
 
-    /// A scalar subquery looks each name up by the index, however many there are. The arrays are in subqueries too, see
-    /// ``add(_:_:_:_:)``.
-    private static let names = """
-        SELECT signed_date, digest
-        FROM unnest((SELECT $1::bigint[]), (SELECT $2::bytea[])) AS wanted (signed_date, digest)
-        WHERE (SELECT true FROM documents
-               WHERE documents.signed_date = wanted.signed_date AND documents.digest = wanted.digest LIMIT 1)
-        """
+    private static let names = nameStatement(after: 0) { "SELECT signed_date, digest \($0)" }
+
+    private static let (chainAndNames, chainsAndNames) = (
+        withNames(chains: "home = $2"), withNames(chains: "home = ANY((SELECT $2::text[])::text[])")
+    )
+
+    private static func withNames(chains: String) -> RowStatement {
+        nameStatement(after: 2) {
+            """
+            SELECT home, version, state FROM chains WHERE scope = $1 AND \(chains)
+            UNION ALL SELECT NULL, signed_date, digest \($0)
+            """
+        }
+    }
+
+    /// A scalar subquery looks each name up by the index, however many there are. The names are not constants of the
+    /// plan: then PostgreSQL would plan the statement anew each time, since with a date it can leave out the tables of
+    /// other quarters. That takes as long as to run it.
+    private static func nameStatement(after parameters: Int, _ text: (String) -> String) -> RowStatement {
+        RowStatement.reading([.integer, .bytes], after: parameters) { names in
+            text(
+                """
+                FROM \(names) AS wanted (signed_date, digest)
+                WHERE (SELECT true FROM documents
+                       WHERE documents.signed_date = wanted.signed_date AND documents.digest = wanted.digest LIMIT 1)
+                """)
+        }
+    }
 
     /// Finds out which of some documents are stored.
     mutating func look(up names: [Provenance]) {
-        let keys = RowStatement(one: shares ? Self.name : Self.plainName, many: Self.names, [.integer, .bytes])
-        var statements = keys.statements(names.filter { homes?[$0] == nil }.map(\.key), shares: shares)
-        // With the home one node is asked instead of all.
-        for name in names {
-            guard let home = homes?[name] else { continue }
-            statements.append(PostgresStatement(Self.plainName + " AND home = $3", name.key + [.text(home)]))
-        }
+        guard !names.isEmpty else { return }
+        let statements =
+            shares
+            ? [Self.names.statement(names.map(\.key))]
+            : names.map { name in
+                // With the home one node is asked instead of all.
+                let home = homes?[name].map { PostgresValue.text($0) }
+                let sql = Self.plainName + (home == nil ? "" : " AND home = $3")
+                return PostgresStatement(sql, name.key + [home].compactMap(\.self))
+            }
         for statement in statements {
-            add(statement) { rows, loaded in
-                let found = try rows.map { Provenance(signedDate: try $0.next(), digest: try $0.next()) }
-                loaded.names.formUnion(found)
+            add(statement) { rows, loaded in loaded.names.formUnion(try rows.map { try $0.name() }) }
+        }
+    }
+
+    /// Loads chains of one scope, and finds out which of some documents are stored: what an intake looks at in one
+    /// statement, which needs no transaction around it.
+    mutating func load(_ keys: [ChainKey], in scope: LedgerScope, lookingUp names: [Provenance]) {
+        let ids = keys.map(\.originalTransactionId)
+        let statement = ids.count == 1 ? Self.chainAndNames : Self.chainsAndNames
+        let chains: PostgresValue = ids.count == 1 ? .text(ids[0]) : .texts(ids)
+        add(statement.statement(names.map(\.key), after: [.integer(scopes.scope(scope)), chains])) { rows, loaded in
+            _ = try rows.map { row in
+                if let id = try row.next(String?.self) {
+                    let key = ChainKey(id, in: scope)
+                    loaded.chains[key] = try row.chain(key)
+                } else {
+                    loaded.names.insert(try row.name())
+                }
             }
         }
     }
@@ -102,6 +134,11 @@ extension Provenance {
         let date = CalendarDate(milliseconds: signedDate.milliseconds)
         return date.year * 4 + (date.month - 1) / 3
     }
+}
+
+extension PostgresRow {
+    /// A document's name.
+    fileprivate mutating func name() throws -> Provenance { Provenance(signedDate: try next(), digest: try next()) }
 }
 
 extension Provenance {
@@ -281,7 +318,7 @@ enum DocumentSearch {
 
     /// The names in an answer to ``scan(after:limit:)``.
     static func names(_ rows: PostgresRows) throws -> [Provenance] {
-        try rows.map { Provenance(signedDate: try $0.next(), digest: try $0.next()) }
+        try rows.map { try $0.name() }
     }
 
     /// The last arrival of a notification among the documents that were signed last.

@@ -1,14 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is done with a row: a statement for one row, and one for many rows, each column of which is an array.
+/// What is done with a row: a statement for one row, some for a few rows, and one for many rows, each column of which is
+/// an array. To take the arrays of three rows apart takes as long as to insert one.
 struct RowStatement: Sendable {
-    private let one: String
+    /// The texts for one row, two rows and so on, in which each value is a parameter.
+    private let lists: [String]
+    /// The text for more rows.
     private let many: String
     private let columns: [ColumnType]
 
     /// - Parameter columns: The types of the parameters of `one`. Those of `many` are arrays of them.
     init(one: String, many: String, _ columns: [ColumnType]) {
-        (self.one, self.many, self.columns) = (one, many, columns)
+        self.init(lists: [one], many: many, columns)
+    }
+
+    private init(lists: [String], many: String, _ columns: [ColumnType]) {
+        (self.lists, self.many, self.columns) = (lists, many, columns)
+    }
+
+    /// The largest number of rows in a list: as many as a notification has documents. Each number has a statement of
+    /// its own, which each connection must prepare.
+    private static let longestList = 3
+
+    /// A statement that reads the rows as a table.
+    ///
+    /// - Parameters:
+    ///   - parameters: The number of its parameters before those of the rows.
+    ///   - text: Makes its text from that of the table.
+    static func reading(_ columns: [ColumnType], after parameters: Int = 0, _ text: (String) -> String) -> RowStatement
+    {
+        // In subqueries, see ``LoadPlan/add(_:_:_:_:)``. Several rows are no constants anyway.
+        func subqueries(_ suffix: String) -> String {
+            columns.enumerated().map { "(SELECT $\(parameters + $0 + 1)::\($1.rawValue)\(suffix))" }
+                .joined(separator: ", ")
+        }
+        let lists = ["(\(subqueries("")))"] + (2...longestList).map { rows($0, columns, after: parameters) }
+        return RowStatement(
+            lists: lists.map { text("(VALUES \($0))") }, many: text("unnest(\(subqueries("[]")))"), columns)
+    }
+
+    /// Rows of parameters, separated by commas.
+    private static func rows(_ count: Int, _ columns: [ColumnType], after parameters: Int = 0) -> String {
+        (0..<count).map { row in
+            let values = columns.enumerated().map { place, type in
+                "$\(parameters + row * columns.count + place + 1)::\(type.rawValue)"
+            }
+            return "(\(values.joined(separator: ", ")))"
+        }.joined(separator: ", ")
     }
 
     /// An `INSERT`.
@@ -21,19 +59,30 @@ struct RowStatement: Sendable {
         let places = columns.indices.map { "$\($0 + 1)" }
         // In the list of columns, the arrays are read in step. `FROM unnest(…)` would copy all rows first.
         let arrays = zip(places, columns).map { "unnest(\($0)::\($1.type.rawValue)[])" }
+        let types = columns.map(\.type)
         return RowStatement(
-            one: "\(start) VALUES (\(places.joined(separator: ", "))) \(conflict)",
-            many: "\(start) SELECT \(arrays.joined(separator: ", ")) \(conflict)", columns.map(\.type))
+            lists: (1...longestList).map { "\(start) VALUES \(rows($0, types)) \(conflict)" },
+            many: "\(start) SELECT \(arrays.joined(separator: ", ")) \(conflict)", types)
     }
 
-    func isSame(as other: RowStatement) -> Bool { one == other.one }
+    func isSame(as other: RowStatement) -> Bool { lists[0] == other.lists[0] }
 
     /// The statements for some rows, which keep their order.
     ///
     /// - Parameter shares: Whether all of them may share one statement.
     func statements(_ rows: [[PostgresValue]], shares: Bool) -> [PostgresStatement] {
-        guard shares, rows.count > 1 else { return rows.map { PostgresStatement(one, $0) } }
+        guard shares, rows.count > 1 else { return rows.map { statement([$0]) } }
+        return [statement(rows)]
+    }
+
+    /// The statement for some rows, at least one.
+    ///
+    /// - Parameter parameters: Those before the rows.
+    func statement(_ rows: [[PostgresValue]], after parameters: [PostgresValue] = []) -> PostgresStatement {
+        guard rows.count > lists.count else {
+            return PostgresStatement(lists[max(0, rows.count - 1)], parameters + rows.flatMap(\.self))
+        }
         let arrays = columns.enumerated().map { place, type in PostgresValue.list(type, rows.map { $0[place] }) }
-        return [PostgresStatement(many, arrays)]
+        return PostgresStatement(many, parameters + arrays)
     }
 }

@@ -45,6 +45,11 @@ public struct ChainKey: Hashable, Sendable {
     }
 }
 
+extension ChainKey {
+    /// Hashes the id alone: two apps hardly ever have one in common.
+    public func hash(into hasher: inout Hasher) { hasher.combine(originalTransactionId) }
+}
+
 extension ChainKey: Comparable {
     /// Compares app, environment and id, in this order.
     public static func < (left: ChainKey, right: ChainKey) -> Bool {
