@@ -16,15 +16,20 @@ struct LoadPlan {
     /// together with their chains.
     var shares: Bool { homes == nil }
 
-    /// - Parameter homes: The homes of documents, if Citus distributes the tables.
-    init(_ footprint: Footprint, _ scopes: ScopeNumbers, homes: [Provenance: String]?) {
+    /// - Parameters:
+    ///   - new: Documents not to look up.
+    ///   - homes: The homes of documents, if Citus distributes the tables.
+    init(
+        _ footprint: Footprint, besides new: Set<Provenance> = [], _ scopes: ScopeNumbers,
+        homes: [Provenance: String]?
+    ) {
         (self.scopes, self.homes) = (scopes, homes)
-        let chains = together(footprint.chains, \.scope)
-        if shares, let (scope, keys) = chains.first, chains.count == 1, !footprint.names.isEmpty {
-            load(keys, in: scope, lookingUp: Array(footprint.names))
+        let (chains, names) = (together(footprint.chains, \.scope), Array(footprint.names.subtracting(new)))
+        if shares, let (scope, keys) = chains.first, chains.count == 1, !names.isEmpty {
+            load(keys, in: scope, lookingUp: names)
         } else {
             for (scope, keys) in chains { load(keys, in: scope) }
-            look(up: Array(footprint.names))
+            look(up: names)
         }
         for key in footprint.transactions { load(key) }
         let holders = shares ? footprint.holders : []

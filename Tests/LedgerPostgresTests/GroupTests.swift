@@ -270,7 +270,7 @@ import Testing
 }
 
 /// Randomness that is the same in each run (SplitMix64).
-private struct Seeded: RandomNumberGenerator {
+struct Seeded: RandomNumberGenerator {
     var state: UInt64
 
     mutating func next() -> UInt64 {

@@ -193,23 +193,35 @@ extension FilledDatabase {
 
         private static func transaction(_ number: Int) -> String { "\(5_000_000_000_000 + number)" }
 
-        /// One of the renewal's documents.
-        func document(_ place: Int) -> Evidence { Self.document(place, number, of: key) }
+        /// A notification with two tokens, after the tokens.
+        var documents: [Evidence] {
+            let tokens = [token(.transaction, 0), token(.renewalInfo, 1)]
+            let sent = Evidence.Notification(uuid: transaction, type: "DID_RENEW", subtype: nil)
+            return tokens + [token(.notification, 2, parts: tokens, sent)]
+        }
 
-        private static func document(_ place: Int, _ number: Int, of key: ChainKey) -> Evidence {
-            // Nothing compresses a document of this length.
-            let word = withUnsafeBytes(of: UInt64(number * 3 + place + 1) &* 0x9E37_79B9_7F4A_7C15, Array.init)
-            let bytes = Array(repeatElement(word, count: 1100 / 8).joined())
-            return Evidence(.transaction, bytes, FilledDatabase.scope, time(number)) { name in
-                ([FilledDatabase.statement(transaction(number), of: key, FilledDatabase.periods, by: name)], [])
+        private func token(
+            _ kind: Evidence.Kind, _ place: Int, parts: [Evidence] = [], _ notification: Evidence.Notification? = nil
+        ) -> Evidence {
+            let bytes = Self.bytes(number, place)
+            return Evidence(kind, bytes, FilledDatabase.scope, time, parts: parts, notification: notification) { name in
+                let period = FilledDatabase.periods + numbers.count - 1
+                return ([FilledDatabase.statement(transaction, of: key, period, by: name)], [])
             }
+        }
+
+        /// Nothing compresses a document of this length.
+        private static func bytes(_ number: Int, _ place: Int) -> [UInt8] {
+            let word = withUnsafeBytes(of: UInt64(number * 3 + place + 1) &* 0x9E37_79B9_7F4A_7C15, Array.init)
+            return Array(repeatElement(word, count: 1100 / 8).joined())
         }
 
         /// The chain after the renewal.
         var record: ChainRecord {
             var record = FilledDatabase.record(key, of: owner)
             for (place, number) in numbers.enumerated() {
-                let name = Self.document(0, number, of: key).provenance
+                let digest = DocumentDigest(Self.bytes(number, 0), .transaction)
+                let name = Provenance(signedDate: Self.time(number), digest: digest)
                 let period = FilledDatabase.periods + place
                 record.chain.merge(
                     FilledDatabase.statement(Self.transaction(number), of: key, period, by: name))

@@ -8,14 +8,14 @@ import Synchronization
 
 /// What the storage is measured with: renewals and entitlement reads, without HTTP and verification.
 enum Work {
-    /// A renewal: three documents of 3,300 octets together, one chain, a new transaction in it, one event. It is prepared
-    /// before the measurement, since deciding is not the storage's work.
+    /// A renewal: a notification with its tokens, 3,300 octets together, one chain, a new transaction in it, one event.
+    /// It is prepared before the measurement, since deciding is not the storage's work.
     struct Intake: Sendable {
         private let query: LedgerQuery
         private let changes: LedgerChanges
 
         init(_ renewal: FilledDatabase.Renewal) {
-            let documents = (0..<3).map { renewal.document($0) }
+            let documents = renewal.documents
             let time = renewal.time
             query = LedgerQuery {
                 ($0.chains, $0.names, $0.arriving) = ([renewal.key], Set(documents.map(\.provenance)), documents)

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+import Synchronization
+
+/// Decides whether notifications are looked up before they are stored.
+///
+/// The App Store sends a notification again only if it was not answered with success. So it is taken to be new, with the
+/// tokens in it: to look three documents up takes 25 µs of a core, a tenth of what PostgreSQL does for an intake. If one
+/// of them is stored, its key refuses the commit, and the decision is made again with what is stored. From then on all
+/// are looked up, as when a whole history is sent again, until none of a group was stored.
+final class RepeatedNotifications: Sendable {
+    private let areExpected = Atomic(false)
+
+    /// The documents that are taken to be new, and must be stored if the decision is to count.
+    func newOnes(of queries: [LedgerQuery]) -> Set<Provenance> {
+        areExpected.load(ordering: .relaxed) ? [] : queries.notifications
+    }
+
+    /// Notes what was stored of those that were looked up.
+    func note(_ queries: [LedgerQuery], stored names: Set<Provenance>) {
+        guard areExpected.load(ordering: .relaxed) else { return }
+        let notifications = queries.notifications
+        guard !notifications.isEmpty else { return }
+        areExpected.store(!notifications.isDisjoint(with: names), ordering: .relaxed)
+    }
+
+    /// Notes why a commit failed.
+    func note(_ failure: PostgresFailure) {
+        if case .refused("23505", _) = failure { areExpected.store(true, ordering: .relaxed) }
+    }
+}
+
+extension [LedgerQuery] {
+    /// The arriving notifications, and those tokens in them that arrive too.
+    fileprivate var notifications: Set<Provenance> {
+        reduce(into: []) { names, query in
+            let notifications = query.arriving.filter { $0.kind == .notification }
+            guard !notifications.isEmpty else { return }
+            let parts = Set(notifications.flatMap(\.parts).map(\.provenance))
+            names.formUnion(parts.intersection(query.arriving.map(\.provenance)))
+            names.formUnion(notifications.map(\.provenance))
+        }
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+import Synchronization
+import TestPostgres
+import Testing
+
+@testable import LedgerPostgres
+
+/// Tests notifications that are sent again. They are taken to be new at first, see ``RepeatedNotifications``.
+@Suite(.needsPostgres) struct RepeatedNotificationTests {
+    /// A notification with a token in it, about one of four chains or about none.
+    private struct Sent: Sendable {
+        let number: Int
+        private let documents: [Evidence]
+
+        init(_ number: Int) {
+            let (time, scope) = (Timestamp(milliseconds: Int64(number)), TroubleTests.scope)
+            let token = Evidence(.transaction, Array("token \(number)".utf8), scope, time) { _ in ([], []) }
+            let sent = Evidence.Notification(uuid: "\(number)", type: "TEST", subtype: nil)
+            let notification = Evidence(
+                .notification, Array("notification \(number)".utf8), scope, time, parts: [token], notification: sent
+            ) { _ in ([], []) }
+            (self.number, documents) = (number, [token, notification])
+        }
+
+        private var chains: Set<ChainKey> { number % 5 == 0 ? [] : [TroubleTests.key(number % 5)] }
+
+        var query: LedgerQuery {
+            LedgerQuery { ($0.chains, $0.names, $0.arriving) = (chains, Set(documents.map(\.provenance)), documents) }
+        }
+
+        /// Stores what is not stored. The output is how many documents were.
+        @Sendable func decide(_ snapshot: LedgerSnapshot) -> LedgerDecision<Int> {
+            let new = documents.filter { !snapshot.names.contains($0.provenance) }
+            var changes = LedgerChanges()
+            changes.documents = new.map { NewDocument($0, for: chains, receivedAt: Timestamp(milliseconds: 1)) }
+            return .commit(changes, documents.count - new.count)
+        }
+    }
+
+    @Test(arguments: 0..<4 as Range<UInt64>)
+    func `each is stored once, and known from then on, by whatever server and in whatever group`(
+        seed: UInt64
+    ) async throws {
+        var random = Seeded(state: seed)
+        let database = try TestPostgres.database()
+        let storages = [try await database.storage(), try await database.storage { $0.sharesStatements = false }]
+        var stored = Set<Int>()
+        for _ in 0..<60 {
+            // Few numbers, so that most come several times, also within a group.
+            let count = Int.random(in: 1...8, using: &random)
+            let numbers = (0..<count).map { _ in Int.random(in: 0..<100, using: &random) }
+            let outcomes = Mutex([Int: Int]())
+            let works = numbers.enumerated().map { place, number in
+                let sent = Sent(number)
+                return WaitingWork(sent.query, sent.decide) { outcome in
+                    outcomes.withLock { $0[place] = try? outcome.get() }
+                }
+            }
+            await storages.randomElement(using: &random)?.run(works)
+            let expected = numbers.map { stored.insert($0).inserted ? 0 : 2 }
+            #expect(outcomes.withLock { found in numbers.indices.map { found[$0] } } == expected, "seed \(seed)")
+        }
+        #expect(try database.psql("SELECT count(*) FROM documents") == "\(2 * stored.count)")
+    }
+
+    @Test func `a decision that stores nothing, or throws, has seen what is stored`() async throws {
+        let database = try TestPostgres.database()
+        let sent = Sent(1)
+        let storage = try await database.storage()
+        #expect(try await storage.commit(sent.query, sent.decide) == 0)
+        #expect(try await storage.commit(sent.query) { .commit(LedgerChanges(), $0.names.count) } == 2)
+        try await database.storage().commit(sent.query) { snapshot in
+            guard snapshot.names.count == 2 else { throw CancellationError() }
+            return .commit(LedgerChanges(), ())
+        }
+    }
+
+    @Test func `after one that was sent again all are looked up, until none was stored`() async throws {
+        let storage = try await TestPostgres.database().storage()
+        func decisions(about number: Int) async throws -> Int {
+            let sent = Sent(number)
+            let runs = Atomic(0)
+            _ = try await storage.commit(sent.query) { snapshot in
+                runs.add(1, ordering: .relaxed)
+                return sent.decide(snapshot)
+            }
+            return runs.load(ordering: .relaxed)
+        }
+        #expect(try await decisions(about: 1) == 1)
+        // It is taken to be new, then it is looked up.
+        #expect(try await decisions(about: 1) == 2)
+        for _ in 0..<3 { #expect(try await decisions(about: 1) == 1) }
+        #expect(try await decisions(about: 2) == 1)
+        #expect(try await decisions(about: 3) == 1)
+        #expect(try await decisions(about: 1) == 2)
+    }
+}
