@@ -25,7 +25,7 @@ struct GroupDraft {
     ///   - touched: Its ``PurchaseLedger/LedgerChanges/touchedChains``.
     ///   - looked: What it looked at. If nothing was changed yet and the work changes nothing either, it saw one state
     ///     of the database, which need not last.
-    mutating func add(_ new: LedgerChanges, touching touched: Set<ChainKey> = [], lookedAt looked: Footprint) {
+    mutating func add(_ new: LedgerChanges, touching touched: Set<ChainKey>, lookedAt looked: Footprint) {
         guard !new.isEmpty || !changes.isEmpty else { return }
         footprint.formUnion(looked)
         touchedChains.formUnion(touched)

@@ -92,7 +92,7 @@ struct GroupPass {
             } catch {
                 // It may have thrown because of what works before it changed, so this too is reported after the commit.
                 let work = works[place]
-                draft.add(LedgerChanges(), lookedAt: looked(place))
+                draft.add(LedgerChanges(), touching: [], lookedAt: looked(place))
                 answers.append { work.fail(error) }
             }
         }

@@ -20,7 +20,7 @@ struct LoadPlan {
     ///   - new: Documents not to look up.
     ///   - homes: The homes of documents, if Citus distributes the tables.
     init(
-        _ footprint: Footprint, besides new: Set<Provenance> = [], _ scopes: ScopeNumbers,
+        _ footprint: Footprint, except new: Set<Provenance> = [], _ scopes: ScopeNumbers,
         homes: [Provenance: String]?
     ) {
         (self.scopes, self.homes) = (scopes, homes)

@@ -170,13 +170,12 @@ extension PostgresLedgerStorage {
         while true {
             do {
                 let isFirst = conflicts + losses == 0
-                for work in try await attempt(group, in: pool.epoch, looksUp: !isFirst) { await run([work]) }
+                for work in try await attempt(group, in: pool.epoch, looksAllUp: !isFirst) { await run([work]) }
                 return
             } catch  where group.count > 1 && Self.isOfOne(error) {
                 await run(Array(group.prefix(group.count / 2)))
                 return await run(Array(group.dropFirst(group.count / 2)))
             } catch let failure as PostgresFailure where failure.isConflict && conflicts < Self.mostConflicts {
-                repeats.note(failure)
                 conflicts += 1
                 await pause(conflicts)
             } catch PostgresFailure.outdated where conflicts < Self.mostConflicts {
@@ -203,28 +202,29 @@ extension PostgresLedgerStorage {
 
     /// Commits a group, and answers it.
     ///
-    /// - Parameter looksUp: Whether to look all documents up.
+    /// - Parameter looksAllUp: Whether to look all documents up.
     /// - Returns: Those that must be alone, without an answer.
-    private func attempt(_ group: [WaitingWork], in epoch: Int, looksUp: Bool) async throws -> [WaitingWork] {
+    private func attempt(_ group: [WaitingWork], in epoch: Int, looksAllUp: Bool) async throws -> [WaitingWork] {
         var queries = group.map(\.query)
         var footprint = queries.footprint
-        let new = looksUp ? [] : repeats.newOnes(of: queries)
+        let new = looksAllUp ? [] : repeats.presumedNew(of: queries)
         for _ in 0..<Self.mostLoads {
             let loaded: LoadedRecords
-            (footprint, loaded) = try await self.loaded(footprint, queries, besides: new, in: epoch)
+            (footprint, loaded) = try await self.loaded(footprint, queries, except: new, in: epoch)
             var pass = GroupPass(group, queries, footprint, loaded)
             pass.decide(numbers: try await numbers(for: queries, loaded, in: epoch))
             if pass.isComplete {
-                // Only a document that is stored shows that it was new.
+                // The key of a document tells whether it is there only if it is stored now.
                 guard new.isSubset(of: pass.draft.after.names) else {
-                    return try await attempt(group, in: epoch, looksUp: true)
+                    return try await attempt(group, in: epoch, looksAllUp: true)
                 }
-                if pass.draft.changes.isEmpty {
-                    try await confirm(in: epoch)
-                } else {
-                    try await commit(pass.draft, in: epoch)
+                do {
+                    try await pass.draft.changes.isEmpty ? confirm(in: epoch) : commit(pass.draft, in: epoch)
+                } catch PostgresFailure.refused("23505", _) where !new.isEmpty {
+                    repeats.noteRefusal()
+                    return try await attempt(group, in: epoch, looksAllUp: true)
                 }
-                if new.isEmpty { repeats.note(queries, stored: loaded.names) }
+                if new.isEmpty { repeats.noteLookUp(queries, stored: loaded.names) }
                 for answer in pass.answers { answer() }
                 return pass.alone
             }
@@ -240,15 +240,15 @@ extension PostgresLedgerStorage {
 
     /// Loads records, and those that they lead to, until all are of one state.
     ///
-    /// - Parameter new: Documents not to look up, since they are taken to be new.
+    /// - Parameter new: Documents not to look up, see ``RepeatedNotifications``.
     /// - Throws: Also `PostgresFailure.outdated`, as do those below that are given an epoch.
     func loaded(
-        _ wanted: Footprint, _ queries: [LedgerQuery], besides new: Set<Provenance> = [], in epoch: Int
+        _ wanted: Footprint, _ queries: [LedgerQuery], except new: Set<Provenance> = [], in epoch: Int
     ) async throws -> (Footprint, LoadedRecords) {
         var footprint = wanted
         for _ in 0..<Self.mostLoads {
             let scopes = try await scopeNumbers(footprint.apps, footprint.scopes, in: epoch)
-            let plan = LoadPlan(footprint, besides: new, scopes, homes: isDistributed ? queries.homes : nil)
+            let plan = LoadPlan(footprint, except: new, scopes, homes: isDistributed ? queries.homes : nil)
             let loaded = try plan.records(try await requests.read(plan.statements, during: epoch))
             let leads = loaded.leads(of: queries)
             footprint.chains.formUnion(loaded.chains.keys)

@@ -87,12 +87,14 @@ import Testing
             let notification = try store.signer.notification(
                 try #require(world.occurrences.last), from: world.catalogue)
             let verified = try await store.verifier().verify(notification: notification.utf8, at: world.now)
-            _ = try await ledger.record([#require(Evidence(verified))], at: world.now)
+            // The second time it is looked up.
+            for _ in 0..<2 { _ = try await ledger.record([#require(Evidence(verified))], at: world.now) }
             if round % 2 == 0 { try world.cancel(id) } else { try world.resume(id) }
         }
         // Numbering events reads the outbox of all nodes, for many intakes together.
         let statements = try Self.statements(server).filter { $0.contains("$1") && !$0.contains("outbox JOIN") }
         #expect(statements.count { $0.contains("INSERT INTO documents") } == 1)
+        #expect(statements.contains { $0.hasPrefix("SELECT signed_date, digest FROM documents") })
         for statement in statements { #expect(CitusPlan(statement).isOnOneNode, "\(statement)") }
         let page = try await ledger.events(of: app.bundleId, limit: 100)
         #expect(page.events.count >= 3)

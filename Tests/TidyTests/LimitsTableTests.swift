@@ -101,8 +101,8 @@ import Testing
         ("reads of PostgreSQL that share a request", "64", postgres, ["largestGather = 64"]),
         ("groups of reads at once", "4", postgres, ["reads = 4"]),
         (
-            "the wait of events for their numbers", "50 ms", "LedgerPostgres/EventFeed.swift",
-            ["pause = Duration.milliseconds(50)"]
+            "the wait of events for their numbers", "250 ms", "LedgerPostgres/EventFeed.swift",
+            ["pause = Duration.milliseconds(250)"]
         ),
         (
             "the pause before PostgreSQL is connected again", "0.1 s, doubled up to 2 s",

@@ -235,8 +235,9 @@ extension FilledDatabase {
     /// A prime number.
     private static let stride = 387_911
 
-    /// The next renewals. If there are not more of them than customers, each is of another chain.
+    /// The next renewals, not more than there are customers: each is of another chain.
     func renewals(_ count: Int) -> [Renewal] {
+        precondition(count <= customers, "There are too few customers")
         let first = renewals.add(count, ordering: .relaxed).oldValue
         return (first..<(first + count)).map { Renewal($0, in: self) }
     }

@@ -13,8 +13,10 @@ struct LoadPlan {
     static let fewTransactions = 50_000
     /// Clients of `pgbench`, and works at a time.
     static let width = 32
+    /// Works at a time in four groups of twenty, as where the required figures were set.
+    static let crowd = 80
     /// Works at a time that fill the groups: four of 32.
-    static let crowd = 128
+    static let multitude = 128
     /// Works at a time for each storage over the network: so few that it is the network that limits them, not the
     /// machine, on which everything runs.
     static let few = 2
@@ -67,6 +69,7 @@ struct LoadPlan {
         result.add(.intake, try await intakes(handles.single, many, Self.width))
         result.add(.groupedIntake, try await intakes(handles.grouped, many, Self.width))
         result.add(.crowdedIntake, try await intakes(handles.grouped, many, Self.crowd))
+        result.add(.fullIntake, try await intakes(handles.grouped, many, Self.multitude))
         result.add(.intakeOfFew, try await intakes(handles.groupedFew, few, Self.crowd))
     }
 

@@ -6,7 +6,7 @@ import Foundation
 struct LoadResult {
     /// What is measured: transactions, works or reads a second.
     enum Measure {
-        case insert, scripted, intake, groupedIntake, crowdedIntake, intakeOfFew
+        case insert, scripted, intake, groupedIntake, crowdedIntake, fullIntake, intakeOfFew
         case slowInsert, slowScripted, slowIntake, slowGroupedIntake, slowCrowdedIntake
         case select, read, gatheredRead, crowdedRead, readOfFew
         case literal, pipelined, oneServer, twoServers
@@ -55,7 +55,9 @@ struct LoadResult {
             share("… relative to the insert", .groupedIntake, .insert, required: 0.6, target: 0.9),
             rate("intakes in groups, \(crowd) at a time", .crowdedIntake),
             share("… relative to the insert", .crowdedIntake, .insert, required: 0.6, target: 0.9),
-            rate("… with \(LoadPlan.fewTransactions) transactions stored", .intakeOfFew),
+            rate("intakes in groups, \(LoadPlan.multitude) at a time", .fullIntake),
+            share("… relative to the insert", .fullIntake, .insert, required: 0.6, target: 0.9),
+            rate("\(crowd) at a time with \(LoadPlan.fewTransactions) transactions stored", .intakeOfFew),
             multiple("… relative to \(plan.transactions)", .intakeOfFew, .crowdedIntake, atMost: 1.5),
             rate("\(LoadPlan.flush) more for a flush: pgbench: INSERT of 3,300 octets, \(width) clients", .slowInsert),
             share("… pgbench: an intake's statements, relative to it", .slowScripted, .slowInsert),

@@ -44,13 +44,14 @@ enum Work {
         }
     }
 
-    /// Intakes a second: `count` of them, `width` at a time, spread over the storages.
+    /// Intakes a second: `count` of them, `width` at a time, spread over the storages, until their events
+    /// have numbers.
     static func intakes(
         _ count: Int, into storages: [PostgresLedgerStorage], _ database: FilledDatabase, width: Int
     ) async throws -> Double {
         let intakes = database.renewals(count).map(Intake.init)
         let next = Atomic(0)
-        return try await rate(width) { number in
+        let body: @Sendable (Int) async throws -> Int = { number in
             var done = 0
             while case let place = next.add(1, ordering: .relaxed).oldValue, place < count {
                 try await intakes[place].commit(to: storages[number % storages.count])
@@ -58,6 +59,7 @@ enum Work {
             }
             return done
         }
+        return try await rate(width, body) { for storage in storages.prefix(1) { _ = try await storage.marks() } }
     }
 
     /// Entitlement reads a second for some seconds, `width` at a time.
@@ -78,13 +80,14 @@ enum Work {
     }
 
     private static func rate(
-        _ width: Int, _ body: @escaping @Sendable (Int) async throws -> Int
+        _ width: Int, _ body: @escaping @Sendable (Int) async throws -> Int, finish: () async throws -> Void = {}
     ) async throws -> Double {
         let start = ContinuousClock.now
         let done = try await withThrowingTaskGroup(of: Int.self) { group in
             for number in 0..<width { group.addTask { try await body(number) } }
             return try await group.reduce(0, +)
         }
+        try await finish()
         return Double(done) / ((ContinuousClock.now - start) / .seconds(1))
     }
 }

@@ -124,7 +124,8 @@ extension LoadPlan {
 }
 
 extension Evidence {
-    /// The home of the document's row. It follows from the document alone.
+    /// The home of the document's row. It follows from the document alone, and must be the same in all versions: it is
+    /// part of the key, by which a document is stored once.
     var home: String { chains.first?.originalTransactionId ?? "\(id)" }
 }
 

