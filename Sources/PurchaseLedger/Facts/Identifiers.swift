@@ -45,11 +45,6 @@ public struct ChainKey: Hashable, Sendable {
     }
 }
 
-extension ChainKey {
-    /// Hashes the id alone, which is a third of the time: two apps hardly ever have one in common in the App Store.
-    public func hash(into hasher: inout Hasher) { hasher.combine(originalTransactionId) }
-}
-
 extension ChainKey: Comparable {
     /// Compares app, environment and id, in this order.
     public static func < (left: ChainKey, right: ChainKey) -> Bool {
