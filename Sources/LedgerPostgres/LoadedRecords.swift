@@ -31,17 +31,17 @@ struct Footprint: Hashable {
     }
 
     mutating func formUnion(_ other: Footprint) {
-        chains.formUnion(other.chains)
-        transactions.formUnion(other.transactions)
-        customers.formUnion(other.customers)
-        holders.formUnion(other.holders)
-        numbers.formUnion(other.numbers)
-        names.formUnion(other.names)
-        documents.formUnion(other.documents)
-        parts.formUnion(other.parts)
-        evidence.formUnion(other.evidence)
-        catalogues.formUnion(other.catalogues)
-        jobs.formUnion(other.jobs)
+        chains.add(other.chains)
+        transactions.add(other.transactions)
+        customers.add(other.customers)
+        holders.add(other.holders)
+        numbers.add(other.numbers)
+        names.add(other.names)
+        documents.add(other.documents)
+        parts.add(other.parts)
+        evidence.add(other.evidence)
+        catalogues.add(other.catalogues)
+        jobs.add(other.jobs)
     }
 
     func contains(_ other: Footprint) -> Bool {
@@ -59,6 +59,13 @@ struct Footprint: Hashable {
     /// The apps of all records that have no environment.
     var apps: Set<String> {
         Set(customers.map(\.bundleId) + numbers.map(\.bundleId)).union(catalogues)
+    }
+}
+
+extension Set {
+    /// Adds the elements of another set. Of those in a footprint, most are empty.
+    fileprivate mutating func add(_ other: Set) {
+        if isEmpty { self = other } else if !other.isEmpty { formUnion(other) }
     }
 }
 

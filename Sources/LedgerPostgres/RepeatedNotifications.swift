@@ -36,12 +36,17 @@ final class RepeatedNotifications: Sendable {
 extension [LedgerQuery] {
     /// The arriving notifications, and those tokens in them that arrive too.
     fileprivate var notifications: Set<Provenance> {
-        reduce(into: []) { names, query in
-            let notifications = query.arriving.filter { $0.kind == .notification }
-            guard !notifications.isEmpty else { return }
-            let parts = Set(notifications.flatMap(\.parts).map(\.provenance))
-            names.formUnion(parts.intersection(query.arriving.map(\.provenance)))
-            names.formUnion(notifications.map(\.provenance))
+        var names: Set<Provenance> = []
+        for query in self {
+            var parts: Set<Provenance> = []
+            for document in query.arriving where document.kind == .notification {
+                names.insert(document.provenance)
+                for part in document.parts { parts.insert(part.provenance) }
+            }
+            for document in query.arriving where parts.contains(document.provenance) {
+                names.insert(document.provenance)
+            }
         }
+        return names
     }
 }

@@ -23,10 +23,10 @@ enum ChainCoding {
             writer.append(text: owner.reason.rawValue)
         }
         for facts in [record.chain.transactions, record.chain.residue] {
-            writer.append(count: facts.values.count { $0.signed != nil } + facts.values.count { $0.receipt != nil })
-            for id in facts.keys.sorted() {
-                if let signed = facts[id]?.signed { try writer.append(signed) }
-                if let receipt = facts[id]?.receipt { try writer.append(receipt) }
+            writer.append(count: facts.values.reduce(0) { $0 + $1.statementCount })
+            for fact in facts.values.sorted(by: { $0.key.transactionId < $1.key.transactionId }) {
+                if let signed = fact.signed { try writer.append(signed) }
+                if let receipt = fact.receipt { try writer.append(receipt) }
             }
         }
         return writer.bytes

@@ -71,8 +71,7 @@ struct FieldWriter: FieldCoder {
     }
 
     /// - Throws: `LedgerStorageError` if a field has no number.
-    mutating func append<Fields: CodedFields>(_ fields: Fields) throws {
-        var fields = fields
+    mutating func append<Fields: CodedFields>(_ fields: consuming Fields) throws {
         entries = Fields.layout.entries[...]
         try fields.fields(&self)
         bytes.append(0)

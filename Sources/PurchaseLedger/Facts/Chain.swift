@@ -23,10 +23,9 @@ public struct Chain: Hashable, Sendable {
     }
 
     /// Merges a statement about one of the chain's transactions. Ignores statements about other chains.
-    public mutating func merge(_ statement: TransactionStatement) {
-        guard let statement = own(statement) else { return }
-        let key = TransactionKey(statement.transactionId, in: key.scope)
-        transactions[statement.transactionId, default: TransactionFact(key)].merge(statement)
+    public mutating func merge(_ statement: consuming TransactionStatement) {
+        guard takes(&statement) else { return }
+        Self.merge(statement, into: &transactions, of: key)
     }
 
     /// Merges renewal info. Ignores that of other subscriptions.
@@ -38,10 +37,9 @@ public struct Chain: Hashable, Sendable {
     }
 
     /// Merges into the residue a statement whose document was erased, or was signed before the chain was erased.
-    package mutating func mergeResidue(_ statement: TransactionStatement) {
-        guard let statement = own(statement) else { return }
-        let key = TransactionKey(statement.transactionId, in: key.scope)
-        residue[statement.transactionId, default: TransactionFact(key)].merge(statement.asResidue)
+    package mutating func mergeResidue(_ statement: consuming TransactionStatement) {
+        guard takes(&statement) else { return }
+        Self.merge(statement.asResidue, into: &residue, of: key)
     }
 
     /// Merges all facts of a chain that was migrated to this one.
@@ -57,12 +55,23 @@ public struct Chain: Hashable, Sendable {
         originalTransactionId == key.originalTransactionId || predecessors.contains(originalTransactionId)
     }
 
-    /// The statement with the chain's present id; `nil` if it is about another chain.
-    private func own(_ statement: TransactionStatement) -> TransactionStatement? {
-        guard isNamed(statement.originalTransactionId) else { return nil }
-        var statement = statement
+    /// Gives a statement the chain's present id.
+    ///
+    /// - Returns: False if it is about another chain.
+    private func takes(_ statement: inout TransactionStatement) -> Bool {
+        guard isNamed(statement.originalTransactionId) else { return false }
         statement.originalTransactionId = key.originalTransactionId
-        return statement
+        return true
+    }
+
+    private static func merge(
+        _ statement: consuming TransactionStatement, into facts: inout [String: TransactionFact], of key: ChainKey
+    ) {
+        let id = statement.transactionId
+        // If there is a fact, it has merged the statement.
+        if facts[id]?.merge(statement) == nil {
+            facts[id] = TransactionFact(TransactionKey(id, in: key.scope), statement)
+        }
     }
 }
 

@@ -15,6 +15,14 @@ public struct TransactionFact: Hashable, Sendable {
         content = Content(key, signed, receipt)
     }
 
+    /// What the first document says.
+    init(_ key: TransactionKey, _ statement: consuming TransactionStatement) {
+        switch statement.source {
+        case .signedTransaction: content = Content(key, statement, nil)
+        case .receipt: content = Content(key, nil, statement)
+        }
+    }
+
     /// The transaction in its scope.
     @inlinable public var key: TransactionKey { content.key }
 
@@ -42,6 +50,9 @@ public struct TransactionFact: Hashable, Sendable {
     /// ``signed`` and ``receipt``, as far as they exist.
     package var statements: [TransactionStatement] { [signed, receipt].compactMap(\.self) }
 
+    /// How many statements there are. Counting them does not copy them.
+    package var statementCount: Int { content.statementCount }
+
     /// The newer of the two statements. If that is the receipt's, the signed transaction supplies what receipts have no
     /// fields for: the group, the account, the ownership, an upgrade, the reason of a revocation.
     package var current: TransactionStatement? {
@@ -67,9 +78,15 @@ extension TransactionFact {
         @usableFromInline let key: TransactionKey
         @usableFromInline let signed: TransactionStatement?
         @usableFromInline let receipt: TransactionStatement?
+        let statementCount: Int
 
-        init(_ key: TransactionKey, _ signed: TransactionStatement?, _ receipt: TransactionStatement?) {
-            (self.key, self.signed, self.receipt) = (key, signed, receipt)
+        init(
+            _ key: TransactionKey, _ signed: consuming TransactionStatement?, _ receipt: consuming TransactionStatement?
+        ) {
+            self.key = key
+            statementCount = (signed == nil ? 0 : 1) + (receipt == nil ? 0 : 1)
+            self.signed = signed
+            self.receipt = receipt
         }
 
         @usableFromInline static func == (left: Content, right: Content) -> Bool {
