@@ -6,7 +6,7 @@ import Foundation
 struct LoadResult {
     /// What is measured: transactions, works or reads a second.
     enum Measure {
-        case insert, scripted, intake, groupedIntake, crowdedIntake, fullIntake, intakeOfFew
+        case insert, scripted, intake, queuedIntake, groupedIntake, crowdedIntake, fullIntake, intakeOfFew
         case slowInsert, slowScripted, slowIntake, slowGroupedIntake, slowCrowdedIntake
         case select, read, gatheredRead, crowdedRead, readOfFew
         case literal, pipelined, oneServer, twoServers
@@ -51,6 +51,8 @@ struct LoadResult {
             share("… relative to the insert", .scripted, .insert),
             rate("intakes one by one, \(width) at a time on \(width) connections", .intake),
             share("… relative to the insert", .intake, .insert, required: 0.25, target: 0.4),
+            rate("intakes one by one, \(LoadPlan.queue) at a time on \(width) connections", .queuedIntake),
+            share("… relative to the insert", .queuedIntake, .insert, required: 0.25, target: 0.4),
             rate("intakes in groups, \(width) at a time", .groupedIntake),
             share("… relative to the insert", .groupedIntake, .insert, required: 0.6, target: 0.9),
             rate("intakes in groups, \(crowd) at a time", .crowdedIntake),
@@ -110,7 +112,7 @@ extension LoadResult {
     private func share(
         _ what: String, _ some: Measure, _ others: Measure, required: Double? = nil, target: Double? = nil
     ) -> String {
-        func percent(_ share: Double) -> String { String(format: "%.0f %%", share * 100) }
+        func percent(_ share: Double) -> String { String(format: "%.1f %%", share * 100) }
         let found = ratio(some, others)
         func bound(_ share: Double?) -> String { share.map { "≥ \(percent($0))" } ?? "" }
         let reached = found < required ?? 0 ? "NO" : found < target ?? 0 ? "not the target" : "yes, and the target"
