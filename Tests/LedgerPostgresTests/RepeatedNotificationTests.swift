@@ -40,6 +40,18 @@ import Testing
         }
     }
 
+    /// With another home a document that is stored would be stored again. The last one is the SHA-256 of `receipt`.
+    @Test(arguments: [
+        (["2000000009", "2000000010"], "2000000009"), (["99", "100"], "100"),
+        ([], "6f32860910ca0fb2a20c7fda143666b09dbf8db5238195c90a586fb542ff0cad"),
+    ])
+    func `a document has the home that the first version gave it`(chains: [String], home: String) {
+        let document = Evidence(.receipt, Array("receipt".utf8), TroubleTests.scope, nil) { name in
+            ([], chains.map { RenewalFact(provenance: name, originalTransactionId: $0) })
+        }
+        #expect(document.home == home)
+    }
+
     @Test(arguments: 0..<4 as Range<UInt64>)
     func `each is stored once, and known from then on, by whatever server and in whatever group`(
         seed: UInt64
