@@ -63,7 +63,7 @@ struct Footprint: Hashable {
 }
 
 extension Set {
-    /// Adds the elements of another set. Of those in a footprint, most are empty.
+    /// Adds the elements of another set. Most sets of a footprint are empty.
     fileprivate mutating func add(_ other: Set) {
         if isEmpty { self = other } else if !other.isEmpty { formUnion(other) }
     }

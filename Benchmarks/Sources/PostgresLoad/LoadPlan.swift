@@ -13,7 +13,7 @@ struct LoadPlan {
     static let fewTransactions = 50_000
     /// Clients of `pgbench`, and works at a time.
     static let width = 32
-    /// Works at a time so that no connection waits for the next one.
+    /// Works at a time that keep all connections busy: for each of them, another one waits.
     static let queue = 64
     /// Works at a time in four groups of twenty, as where the required figures were set.
     static let crowd = 80
@@ -51,11 +51,7 @@ struct LoadPlan {
         _ few: FilledDatabase, _ many: FilledDatabase, _ server: DatabaseServer, _ handles: Handles,
         _ result: inout LoadResult
     ) async throws {
-        func insert() throws -> Double {
-            try server.pgbench(
-                many.name, Yardsticks(database: many).insert, clients: Self.width, count: 4000 * seconds)
-        }
-        let first = try insert()
+        let first = try insert(many, server, count: 4000 * seconds)
         let scripted = 1000 * seconds
         result.add(
             .scripted,
@@ -72,13 +68,22 @@ struct LoadPlan {
         }
         result.add(.intake, try await intakes(handles.single, many, Self.width))
         result.add(.queuedIntake, try await intakes(handles.single, many, Self.queue))
-        let second = try insert()
+        let second = try insert(many, server, count: 4000 * seconds)
         result.add(.groupedIntake, try await intakes(handles.grouped, many, Self.width))
         result.add(.crowdedIntake, try await intakes(handles.grouped, many, Self.crowd))
         result.add(.fullIntake, try await intakes(handles.grouped, many, Self.multitude))
-        // The machine's speed changes within a round too.
-        result.add(.insert, (first + second + (try insert())) / 3)
+        let third = try insert(many, server, count: 4000 * seconds)
+        result.add(.insert, (first + second + third) / 3)
         result.add(.intakeOfFew, try await intakes(handles.groupedFew, few, Self.crowd))
+    }
+
+    /// Inserts a second. They are measured before and after what is compared with them, since the machine's speed
+    /// changes within a round too.
+    private func insert(_ database: FilledDatabase, _ server: DatabaseServer, count: Int) throws -> Double {
+        let rate = try server.pgbench(
+            database.name, Yardsticks(database: database).insert, clients: Self.width, count: count)
+        PostgresLoad.say("  one insert: \(Int(rate))/s")
+        return rate
     }
 
     /// The same on a disk whose flush takes as long as on the one for which the required figures were set.
@@ -88,9 +93,8 @@ struct LoadPlan {
         try server.delayFlushes(by: Self.flush)
         defer { try? server.delayFlushes(by: .zero) }
         let yardsticks = Yardsticks(database: many)
-        let insert = try server.pgbench(many.name, yardsticks.insert, clients: Self.width, count: 2000 * seconds)
-        result.add(.slowInsert, insert)
-        let (scripted, count) = (600 * seconds, Int(insert) * seconds / 3)
+        let first = try insert(many, server, count: 2000 * seconds)
+        let (scripted, count) = (600 * seconds, Int(first) * seconds / 3)
         result.add(
             .slowScripted,
             try server.pgbench(many.name, yardsticks.scriptedIntake, clients: Self.width, count: scripted))
@@ -102,6 +106,8 @@ struct LoadPlan {
         result.add(.slowIntake, try await intakes(handles.single, Self.width))
         result.add(.slowGroupedIntake, try await intakes(handles.grouped, Self.width))
         result.add(.slowCrowdedIntake, try await intakes(handles.grouped, Self.crowd))
+        let second = try insert(many, server, count: 2000 * seconds)
+        result.add(.slowInsert, (first + second) / 2)
     }
 
     private func measureReads(

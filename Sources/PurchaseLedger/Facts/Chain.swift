@@ -24,7 +24,7 @@ public struct Chain: Hashable, Sendable {
 
     /// Merges a statement about one of the chain's transactions. Ignores statements about other chains.
     public mutating func merge(_ statement: consuming TransactionStatement) {
-        guard takes(&statement) else { return }
+        guard adopt(&statement) else { return }
         Self.merge(statement, into: &transactions, of: key)
     }
 
@@ -38,7 +38,7 @@ public struct Chain: Hashable, Sendable {
 
     /// Merges into the residue a statement whose document was erased, or was signed before the chain was erased.
     package mutating func mergeResidue(_ statement: consuming TransactionStatement) {
-        guard takes(&statement) else { return }
+        guard adopt(&statement) else { return }
         Self.merge(statement.asResidue, into: &residue, of: key)
     }
 
@@ -55,10 +55,10 @@ public struct Chain: Hashable, Sendable {
         originalTransactionId == key.originalTransactionId || predecessors.contains(originalTransactionId)
     }
 
-    /// Gives a statement the chain's present id.
+    /// Gives a statement about this chain its present id.
     ///
-    /// - Returns: False if it is about another chain.
-    private func takes(_ statement: inout TransactionStatement) -> Bool {
+    /// - Returns: False if the statement is about another chain.
+    private func adopt(_ statement: inout TransactionStatement) -> Bool {
         guard isNamed(statement.originalTransactionId) else { return false }
         statement.originalTransactionId = key.originalTransactionId
         return true
@@ -68,10 +68,11 @@ public struct Chain: Hashable, Sendable {
         _ statement: consuming TransactionStatement, into facts: inout [String: TransactionFact], of key: ChainKey
     ) {
         let id = statement.transactionId
-        // If there is a fact, it has merged the statement.
-        if facts[id]?.merge(statement) == nil {
-            facts[id] = TransactionFact(TransactionKey(id, in: key.scope), statement)
+        guard facts[id] == nil else {
+            facts[id]?.merge(statement)
+            return
         }
+        facts[id] = TransactionFact(TransactionKey(id, in: key.scope), statement)
     }
 }
 

@@ -15,7 +15,7 @@ public struct TransactionFact: Hashable, Sendable {
         content = Content(key, signed, receipt)
     }
 
-    /// What the first document says.
+    /// Makes a fact of what its first document says.
     init(_ key: TransactionKey, _ statement: consuming TransactionStatement) {
         switch statement.source {
         case .signedTransaction: content = Content(key, statement, nil)
