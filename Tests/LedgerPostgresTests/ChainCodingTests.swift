@@ -50,6 +50,7 @@ import Testing
         return record
     }()
 
+    /// Written before encoding was changed to copy less.
     private static let goldenStatements = """
         010000000000030602313009000d0a1320e52d9c508c502347344d8c07ad91cbd6068afc75ff6292f062a09ca381c89e7116\
         076d6f6e74686c7929022d00550a0006013909000d0a1320e52d9c508c502347344d8c07ad91cbd6068afc75ff6292f062a0\

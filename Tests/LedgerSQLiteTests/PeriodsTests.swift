@@ -81,7 +81,6 @@ import Testing
         for bits in 0..<192 {
             func has(_ bit: Int) -> Bool { bits >> bit & 1 == 1 }
             let key = TransactionKey("\(1000 + bits)", in: AppStore.scope)
-            var fact = TransactionFact(key)
             var signed = statement(key.transactionId, .signedTransaction, 5)
             var receipt = statement(key.transactionId, .receipt, has(0) ? 6 : 4)
             (signed.isUpgraded, signed.price, signed.currency) = (has(1), 9990, "USD")
@@ -89,9 +88,9 @@ import Testing
             if has(3) { signed.revocation = nil }
             if has(4) { receipt.revocation = nil } else { receipt.revocation?.date = Timestamp(milliseconds: 16) }
             if has(5) { (signed.offerType, receipt.type) = (Open(.promotional), signed.type) }
-            // Merges both, the receipt alone, or the signed transaction alone.
-            if bits >> 6 != 1 { fact.merge(signed) }
-            if bits >> 6 != 2 { fact.merge(receipt) }
+            // Both, the receipt alone, or the signed transaction alone.
+            var fact = TransactionFact(key, bits >> 6 == 1 ? receipt : signed)
+            if bits >> 6 == 0 { fact.merge(receipt) }
             facts.append(fact)
         }
         return facts

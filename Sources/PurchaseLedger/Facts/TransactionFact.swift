@@ -11,12 +11,8 @@ public struct TransactionFact: Hashable, Sendable {
     /// Statements are large, and records are copied at each step of a commit. A copy of this is one reference.
     @usableFromInline private(set) var content: Content
 
-    public init(_ key: TransactionKey, signed: TransactionStatement? = nil, receipt: TransactionStatement? = nil) {
-        content = Content(key, signed, receipt)
-    }
-
     /// Makes a fact of what its first document says.
-    init(_ key: TransactionKey, _ statement: consuming TransactionStatement) {
+    package init(_ key: TransactionKey, _ statement: consuming TransactionStatement) {
         switch statement.source {
         case .signedTransaction: content = Content(key, statement, nil)
         case .receipt: content = Content(key, nil, statement)
