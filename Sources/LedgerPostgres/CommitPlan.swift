@@ -104,7 +104,7 @@ extension LedgerChanges {
         for (old, new) in movedEvidence { keys.formUnion([old, new]) }
         for document in documents { keys.formUnion(document.chains) }
         for event in events where event.cursor == nil {
-            guard let id = event.originalTransactionId else { continue }
+            guard let id = event.chainName else { continue }
             keys.insert(ChainKey(id, in: event.scope))
         }
         return keys

@@ -124,7 +124,7 @@ struct StoredCustomer {
     }
 
     /// How `chains` names a chain.
-    static func name(_ key: ChainKey) -> String { "\(key.scope.environment.rawValue) \(key.originalTransactionId)" }
+    static func name(_ key: ChainKey) -> String { "\(key.scope.environment.rawValue) \(key.name)" }
 
     /// The chain that `chains` names.
     static func key(_ name: String, _ bundleId: String) -> ChainKey? {

@@ -14,6 +14,9 @@ public struct Ledger: Sendable {
     /// Called after each commit: with `nil` if it succeeded, otherwise with the storage's error.
     package var onCommit: @Sendable (LedgerStorageError?) -> Void = { _ in }
 
+    /// Called after a commit with the notices of its documents, and how many documents show each.
+    package var onNotices: @Sendable ([Notice: Int]) -> Void = { _ in }
+
     public init(storage: any LedgerStorage, rules: LedgerRules = LedgerRules()) {
         self.storage = storage
         self.rules = rules
@@ -62,7 +65,9 @@ extension Ledger {
     ) async throws -> RecordResult {
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
         let recording = Recording(documents: evidence, claimant: claimant, limitsClaims: limitsClaims)
-        return try await commit(recording.query, at: now) { $0.record(recording) }
+        let result = try await commit(recording.query(rules, at: now), at: now) { $0.record(recording) }
+        if !result.notices.isEmpty { onNotices(result.notices) }
+        return result
     }
 
     /// Publishes the changes of chains that are due because time has passed, without new documents.
@@ -112,29 +117,54 @@ extension Ledger {
     public func customer(
         _ id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> CustomerAnswer? {
-        guard let (customer, records) = try await holder(id, in: scope) else { return nil }
-        let histories = records.map { ($0.chain, $0.chain.history(at: now)) }
-        return CustomerAnswer(
-            ids: customer.ids, holdings: Holdings(histories, rules.catalogue(scope), at: now),
-            purchases: histories.flatMap(\.1.purchases),
-            transferred: zip(records, histories).reduce(into: []) { transferred, chain in
-                transferred.formUnion(chain.0.transferred(of: chain.1.1.purchases))
-            }, consentedAt: customer.consentedAt)
+        try await customer(id, of: scope.bundleId, in: [scope.environment], at: now)?[scope.environment]
+    }
+
+    /// What a customer has at `now` in each of several environments, from one load; `nil` if the customer is not known.
+    public func customer(
+        _ id: String, of bundleId: String, in environments: Set<Environment>, at now: Timestamp
+    ) async throws -> [Environment: CustomerAnswer]? {
+        guard let (customer, chains) = try await holder(id, of: bundleId, in: environments) else { return nil }
+        return chains.mapValues { CustomerAnswer(customer, $0, rules.catalogue(of: bundleId), at: now) }
+    }
+
+    /// What a customer has at `now`, without its transactions.
+    public struct CustomerHoldings: Hashable, Sendable {
+        /// The customer's ids, in the order in which they were added.
+        public var ids: [String]
+        /// What the customer owns, in each environment that was asked for.
+        public var environments: [Environment: Holdings]
     }
 
     /// What a customer has at `now`, without its ids and transactions; `nil` if the customer is not known.
     public func holdings(
         of id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Holdings? {
-        guard let (_, records) = try await holder(id, in: scope) else { return nil }
-        return Holdings(records.lazy.map(\.chain), catalogue: rules.catalogue(scope), at: now)
+        try await holdings(of: id, of: scope.bundleId, in: [scope.environment], at: now)?
+            .environments[scope.environment]
     }
 
-    /// A customer and its chains in one environment; `nil` if the customer is not known.
-    private func holder(_ id: String, in scope: LedgerScope) async throws -> (CustomerRecord, [ChainRecord])? {
-        let id = CustomerID(id, of: scope.bundleId)
-        let snapshot = try await storage.load(LedgerQuery { ($0.customers, $0.holdings) = ([id], [scope.environment]) })
-        return snapshot.customer(id).map { ($0, snapshot.chains(of: $0.customer)) }
+    /// What a customer has at `now` in each of several environments, from one load; `nil` if the customer is not known.
+    public func holdings(
+        of id: String, of bundleId: String, in environments: Set<Environment>, at now: Timestamp
+    ) async throws -> CustomerHoldings? {
+        guard let (customer, chains) = try await holder(id, of: bundleId, in: environments) else { return nil }
+        return CustomerHoldings(
+            ids: customer.ids,
+            environments: chains.mapValues { records in
+                Holdings(records.lazy.map(\.chain), catalogue: rules.catalogue(of: bundleId), at: now)
+            })
+    }
+
+    /// A customer, and its chains in each of several environments; `nil` if the customer is not known.
+    private func holder(
+        _ id: String, of bundleId: String, in environments: Set<Environment>
+    ) async throws -> (CustomerRecord, [Environment: [ChainRecord]])? {
+        let id = CustomerID(id, of: bundleId)
+        let snapshot = try await storage.load(LedgerQuery { ($0.customers, $0.holdings) = ([id], environments) })
+        guard let customer = snapshot.customer(id) else { return nil }
+        let chains = Dictionary(grouping: snapshot.chains(of: customer.customer), by: \.key.scope.environment)
+        return (customer, Dictionary(uniqueKeysWithValues: environments.map { ($0, chains[$0] ?? []) }))
     }
 
     /// Adds `alias` to the ids of a customer. If it is the id of another customer, the two are merged. From then on the
@@ -155,6 +185,20 @@ extension Ledger {
     public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> DeletionReport? {
         let id = CustomerID(id, of: scope.bundleId)
         return try await commit(.everything(of: [id]), at: now) { $0.erase(id, in: scope) }
+    }
+}
+
+extension Ledger.CustomerAnswer {
+    /// - Parameter records: The customer's chains in one environment.
+    fileprivate init(_ customer: CustomerRecord, _ records: [ChainRecord], _ catalogue: Catalogue, at now: Timestamp) {
+        let histories = records.map { ($0.chain, $0.chain.history(at: now)) }
+        ids = customer.ids
+        holdings = Holdings(histories, catalogue, at: now)
+        purchases = histories.flatMap(\.1.purchases)
+        transferred = zip(records, histories).reduce(into: []) { transferred, chain in
+            transferred.formUnion(chain.0.transferred(of: chain.1.1.purchases))
+        }
+        consentedAt = customer.consentedAt
     }
 }
 

@@ -26,5 +26,8 @@ public struct LedgerRules: Hashable, Sendable {
     }
 
     /// The catalogue of an app.
-    func catalogue(_ scope: LedgerScope) -> Catalogue { catalogues[scope.bundleId] ?? Catalogue() }
+    public func catalogue(of bundleId: String) -> Catalogue { catalogues[bundleId] ?? Catalogue() }
+
+    /// The catalogue of an app.
+    func catalogue(_ scope: LedgerScope) -> Catalogue { catalogue(of: scope.bundleId) }
 }

@@ -40,7 +40,7 @@ public struct AppStoreQuestions: Sendable {
             clients[bundleId] = client
             for environment in verifier.environments {
                 let scope = LedgerScope(bundleId: bundleId, environment: environment)
-                guard scope.hasAppStore else { continue }
+                guard environment.hasAppStore else { continue }
                 var reconciler = Reconciler(
                     ledger: ledger, verifier: verifier.only(scope), client: client, scope: scope, now: now)
                 reconciler.consumptionDefaults = apps[bundleId]?.consumption ?? [:]
@@ -58,12 +58,20 @@ public struct AppStoreQuestions: Sendable {
     /// Whether an app has a key.
     func knows(_ bundleId: String) -> Bool { clients[bundleId] != nil }
 
-    /// Asks about a customer's stale subscriptions.
+    /// Asks about a customer's stale subscriptions, in all environments at once.
     ///
+    /// - Parameter holdings: What the customer has, by environment.
     /// - Returns: Whether the customer should be read again.
-    func refresh(_ holdings: Holdings?, in scope: LedgerScope) async -> Bool {
-        guard let reconciler = reconcilers[scope], let subscriptions = holdings?.subscriptions else { return false }
-        let stale = subscriptions.filter { $0.value.status == .stale }.map { ChainKey($0.key, in: scope) }
-        return await reconciler.refresh(stale, within: Self.readLimit)
+    func refresh(_ holdings: [(environment: Environment, holdings: Holdings)], of bundleId: String) async -> Bool {
+        await withTaskGroup(of: Bool.self) { group in
+            for (environment, holdings) in holdings {
+                let scope = LedgerScope(bundleId: bundleId, environment: environment)
+                let stale = holdings.subscriptions.filter { $0.value.status == .stale }
+                guard let reconciler = reconcilers[scope], !stale.isEmpty else { continue }
+                let keys = stale.keys.map { ChainKey($0, in: scope) }
+                group.addTask { await reconciler.refresh(keys, within: Self.readLimit) }
+            }
+            return await group.reduce(false) { $0 || $1 }
+        }
     }
 }

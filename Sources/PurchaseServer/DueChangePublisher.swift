@@ -17,6 +17,17 @@ package struct DueChangePublisher: Service {
     /// How often events are erased. Retention is in days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
+    /// How often the notices of all servers are read.
+    private static let noticeInterval = Duration.seconds(60)
+
+    /// The most notices of a kind that are read for one app and environment.
+    private static let noticeLimit = 100
+
+    /// Shows what the operator should look at; `nil` for none.
+    package var board: NoticeBoard?
+    /// The configuration of the apps whose notices are read, by bundle id.
+    package var apps: [String: AppConfiguration] = [:]
+
     private let ledger: Ledger
     private let eventRetention: Duration?
     private let now: @Sendable () -> Timestamp
@@ -26,6 +37,7 @@ package struct DueChangePublisher: Service {
     private let failure: ThrottledWarning
     private let erasureFailure: ThrottledWarning
     private let damage: ThrottledWarning
+    private let noticeFailure: ThrottledWarning
 
     /// - Parameters:
     ///   - eventRetention: How long the ledger keeps events; `nil` keeps all.
@@ -43,6 +55,7 @@ package struct DueChangePublisher: Service {
         self.interval = interval
         failure = ThrottledWarning(level: .error, "Changes could not be published", clock: clock, logger)
         erasureFailure = ThrottledWarning(level: .error, "Old events could not be erased", clock: clock, logger)
+        noticeFailure = ThrottledWarning(level: .error, "Notices could not be read", clock: clock, logger)
         damage = ThrottledWarning(
             "Changes of damaged purchases are not published: run quittance check", clock: clock, logger)
     }
@@ -56,10 +69,11 @@ package struct DueChangePublisher: Service {
     }
 
     private func publishAndErase() async {
-        var (concern, nextErasure) = (String?.none, Timestamp?.none)
+        var (concern, nextErasure, nextReading) = (String?.none, Timestamp?.none, Timestamp?.none)
         while !Task.isCancelled {
             await attempt(orLog: failure) { try await publishDueChanges() }
             await attempt(orLog: erasureFailure) { try await eraseOldEvents(&nextErasure) }
+            await attempt(orLog: noticeFailure) { try await showNotices(&nextReading) }
             warn(unlessLogged: &concern)
             try? await clock.sleep(for: interval)
         }
@@ -121,6 +135,25 @@ extension DueChangePublisher {
         while !Task.isCancelled, await !attempt(orLog: failure, { try await publishCatalogueChanges() }) {
             try? await clock.sleep(for: interval)
         }
+        while !Task.isCancelled, await !attempt(orLog: failure, { try await upgrade() }) {
+            try? await clock.sleep(for: interval)
+        }
+    }
+
+    /// Does once what this version changes about a ledger of an earlier one.
+    private func upgrade() async throws {
+        let report = try await ledger.upgrade(at: now())
+        if report.droppedPurchases > 0 {
+            logger.notice(
+                "Purchases of Xcode and LocalTesting that an earlier version recorded were dropped: submit them again",
+                metadata: ["purchases": "\(report.droppedPurchases)"])
+        }
+        for (app, count) in report.sandboxCustomers.sorted(by: { $0.key < $1.key })
+        where count > 0 && apps[app]?.sandboxAccess ?? .all == .all {
+            logger.notice(
+                "Sandbox purchases count from now on, see sandboxAccess: these customers have entitlements by them",
+                metadata: ["bundleId": .string(app), "customers": "\(count)"])
+        }
     }
 
     private func publishCatalogueChanges() async throws {
@@ -134,5 +167,37 @@ extension DueChangePublisher {
                 "The catalogue changed, and damaged purchases were not evaluated: the next start retries",
                 metadata: ["error": "\(error)"])
         }
+    }
+}
+
+// MARK: - Notices
+
+extension DueChangePublisher {
+    /// Logs new notices, and once a minute reads those of all servers.
+    private func showNotices(_ nextReading: inout Timestamp?) async throws {
+        guard let board else { return }
+        let due = board.takeDue(at: now())
+        for (notice, count) in due { logger.warning(notice.message, metadata: notice.metadata(count)) }
+        guard !due.isEmpty || nextReading.map({ now() >= $0 }) ?? true else { return }
+        nextReading = now().advanced(by: Self.noticeInterval)
+        var notices: [Notice] = []
+        for bundleId in apps.keys.sorted() {
+            for environment in AppStoreModel.Environment.allCases {
+                let scope = LedgerScope(bundleId: bundleId, environment: environment)
+                try await ledger.eraseNotices(in: scope, at: now(), limit: Self.noticeLimit)
+                notices += try await current(in: scope)
+            }
+        }
+        board.show(notices)
+    }
+
+    private func current(in scope: LedgerScope) async throws -> [Notice] {
+        let catalogue = ledger.rules.catalogue(of: scope.bundleId)
+        var notices: [Notice] = []
+        for kind in Notice.Kind.allCases {
+            notices += try await ledger.notices(kind, in: scope, at: now(), limit: Self.noticeLimit)
+                .filter { $0.holds(catalogue) }
+        }
+        return notices
     }
 }

@@ -19,16 +19,20 @@ public struct LedgerService: Sendable {
     /// Asks the App Store about the apps that have keys; `nil` if the server only listens.
     public var questions: AppStoreQuestions?
 
+    /// What the operator should look at besides the storage.
+    package let board: NoticeBoard
     let readiness: Readiness
     let lastNotification = LastNotification()
     let keys = APIKeyCache()
 
     /// Creates a service without configured apps.
     public init(ledger: Ledger, verifier: AppStoreVerifier) {
-        let readiness = Readiness(ledger)
+        let (readiness, board) = (Readiness(ledger), NoticeBoard())
         self.readiness = readiness
+        self.board = board
         var ledger = ledger
         ledger.onCommit = { readiness.committed($0) }
+        ledger.onNotices = { board.note($0) }
         self.ledger = ledger
         self.verifier = verifier
     }
@@ -54,13 +58,23 @@ public struct LedgerService: Sendable {
     }
 }
 
+extension LedgerService {
+    /// What the operator should look at although the server works; `nil` for nothing.
+    var concern: String? {
+        let concerns = [ledger.concern, board.concern].compactMap(\.self)
+        return concerns.isEmpty ? nil : concerns.joined(separator: " ")
+    }
+}
+
 extension AppStoreVerifier {
-    /// This verifier restricted to one app and environment. Otherwise a customer could claim a sandbox purchase with a
-    /// request about production, whose answer does not show it.
-    func only(_ scope: LedgerScope) -> AppStoreVerifier {
+    /// This verifier restricted to one app and environment.
+    func only(_ scope: LedgerScope) -> AppStoreVerifier { only(scope.bundleId, in: [scope.environment]) }
+
+    /// This verifier restricted to one app, and to some environments.
+    func only(_ bundleId: String, in environments: Set<Environment>) -> AppStoreVerifier {
         var verifier = self
-        verifier.apps = apps.only(scope.bundleId)
-        verifier.environments.formIntersection([scope.environment])
+        verifier.apps = apps.only(bundleId)
+        verifier.environments.formIntersection(environments)
         return verifier
     }
 }

@@ -22,6 +22,9 @@ public struct ServerApplication: Sendable {
     /// Returns the current time.
     public var now: @Sendable () -> Timestamp
 
+    /// Returns the time of the machine, if ``now`` is a simulator's.
+    public var wall: (@Sendable () -> Timestamp)?
+
     /// Measures intervals and durations. Only the deadlines of connections use the clock of their event loop.
     public let clock: any Clock<Duration>
 
@@ -157,8 +160,11 @@ public struct ServerApplication: Sendable {
     private static let serverName = "quittance/\(version)"
 
     private func publisher(_ service: LedgerService) -> some Service {
-        DueChangePublisher(
+        var publisher = DueChangePublisher(
             ledger: service.ledger, eventRetention: service.eventRetention, now: now, clock: clock, logger: logger)
+        publisher.board = service.board
+        publisher.apps = service.apps
+        return publisher
     }
 
     /// All routes, for tests without a socket and for use in another application.
@@ -171,7 +177,10 @@ public struct ServerApplication: Sendable {
         }
         guard let ledger else { return router.completed(verifyReceipt: Set(endpoints.keys)) }
         NotificationRoutes(service: ledger, bodies: bodies, now: now).add(to: router)
-        let keyed = KeyedRoutes(service: ledger, bodies: bodies, now: now)
+        let leftOut = ThrottledWarning(
+            every: .seconds(86_400), "Sandbox purchases do not count for a customer: App Review reads isActive false",
+            clock: clock, logger)
+        let keyed = KeyedRoutes(service: ledger, bodies: bodies, now: now, wall: wall ?? now, leftOut: leftOut)
         CustomerRoutes(keyed: keyed).add(to: router)
         PurchaseRoutes(keyed: keyed).add(to: router)
         EventRoutes(keyed: keyed).add(to: router)

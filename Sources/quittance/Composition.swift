@@ -320,6 +320,7 @@ extension Composition {
             requestSeed: random.next(), now: now, clock: clock, logger: logger)
         server.requestLog = configuration.requestLog
         server.simulatorClock = simulatorClock
+        server.wall = SystemClock.now
         return server
     }
 }

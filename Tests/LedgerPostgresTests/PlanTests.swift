@@ -51,7 +51,7 @@ import Testing
             changes.chains = [snapshot.chains[key] ?? ChainRecord(key)]
             changes.documents = documents.map { NewDocument($0, for: [key], receivedAt: now) }
             changes.events = [
-                LedgerEvent(.purchased, in: scope, at: now, originalTransactionId: key.originalTransactionId)
+                LedgerEvent(.purchased, in: scope, at: now, chainName: key.name)
             ]
             return .commit(changes, ())
         }

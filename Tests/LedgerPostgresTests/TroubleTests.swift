@@ -32,7 +32,7 @@ import Testing
             changes.events = [
                 LedgerEvent(
                     .purchased, in: scope, at: Timestamp(milliseconds: 0),
-                    originalTransactionId: key(chain).originalTransactionId, detail: "\(place)")
+                    chainName: key(chain).name, detail: "\(place)")
             ]
             return .commit(changes, ())
         }

@@ -49,7 +49,8 @@ enum Facts {
         payload.signedDate = day(signed)
         change(&payload)
         let provenance = provenance(signed, "\(payload)")
-        guard let statement = TransactionStatement(payload, source: source, provenance: provenance) else {
+        guard let statement = TransactionStatement(payload, source: source, provenance: provenance, in: .production)
+        else {
             preconditionFailure("`change` removed the transaction id or the product")
         }
         return statement

@@ -237,7 +237,8 @@ import Testing
         for purchase in receipt.modern().value.transactions {
             let provenance = Provenance(
                 signedDate: try #require(receipt.receiptCreationDate), digest: Facts.digest(""))
-            chain.merge(try #require(TransactionStatement(purchase, source: .receipt, provenance: provenance)))
+            chain.merge(
+                try #require(TransactionStatement(purchase, source: .receipt, provenance: provenance, in: .production)))
         }
         let state = chain.subscription(at: try #require(Timestamp(iso8601: "2019-12-26T\(time)Z")))
         #expect(state?.governing.productId == "com.nutcallalert.inapp.\(product)")

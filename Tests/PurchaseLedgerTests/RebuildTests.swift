@@ -43,7 +43,7 @@ import Testing
         try await Self.removeFacts(of: Facts.key, in: ledger)
         var record = ChainRecord(invented)
         var statement = Facts.transaction("99", signed: 1)
-        statement.originalTransactionId = "99"
+        statement.chainName = "99"
         record.chain.merge(statement)
         try await ledger.put(record)
         let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(32))

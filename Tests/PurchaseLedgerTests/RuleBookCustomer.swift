@@ -223,7 +223,11 @@ extension RuleBookCustomer.Document {
         let transactions = receipt.modern().value.transactions
         let name = "\(signedDate.milliseconds) \(purchases)"
         return Evidence(.receipt, Array(name.utf8), Facts.scope, signedDate) { provenance in
-            (transactions.compactMap { TransactionStatement($0, source: .receipt, provenance: provenance) }, [])
+            (
+                transactions.compactMap {
+                    TransactionStatement($0, source: .receipt, provenance: provenance, in: .production)
+                }, []
+            )
         }
     }
 }
@@ -236,7 +240,8 @@ extension Evidence {
 
     fileprivate init(unsigned payload: JWSTransactionDecodedPayload) throws {
         self.init(.transaction, try Self.document(payload), Facts.scope, payload.signedDate) { provenance in
-            let statement = TransactionStatement(payload, source: .signedTransaction, provenance: provenance)
+            let statement = TransactionStatement(
+                payload, source: .signedTransaction, provenance: provenance, in: .production)
             return ([statement].compactMap { $0 }, [])
         }
     }

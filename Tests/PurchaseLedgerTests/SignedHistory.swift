@@ -12,9 +12,9 @@ struct SignedHistory {
     let verifier: AppStoreVerifier
     private let store: TestStore
 
-    init() throws {
+    init(in environments: Set<Environment> = [.production, .sandbox]) throws {
         store = try TestStore()
-        verifier = store.verifier(of: .only([AppIdentity(bundleId: Facts.scope.bundleId)]))
+        verifier = store.verifier(of: .only([AppIdentity(bundleId: Facts.scope.bundleId)]), in: environments)
     }
 
     func sign(_ payload: some Encodable & SignedPayload) throws -> String { try store.sign(payload) }

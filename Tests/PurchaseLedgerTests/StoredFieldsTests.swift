@@ -29,9 +29,9 @@ import Testing
     @Test func `every property of a fact is stored, each under a name of its own`() throws {
         let statement = try Self.names(of: TransactionStatement.blank)
         #expect(Set(statement).count == statement.count)
-        // The original transaction id is stored with the chain. Three properties have several fields.
+        // The name of the chain is stored with the chain. Three properties have several fields.
         #expect(
-            Self.properties(of: TransactionStatement.blank).subtracting(["originalTransactionId"])
+            Self.properties(of: TransactionStatement.blank).subtracting(["chainName"])
                 == Set(statement).subtracting(["signedDate", "evidence"])
                 .filter { !$0.hasPrefix("revocation") && !$0.hasPrefix("commitment") }
                 .union(["provenance", "revocation", "commitment"]))

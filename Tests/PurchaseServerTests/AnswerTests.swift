@@ -28,14 +28,14 @@ import Testing
         "\(start)-\(DocumentDigest(Array(token.utf8), kind))"
     }
 
-    private static let scope = #""bundleId":"com.example","environment":"Production""#
+    private static let scope = #""bundleId":"com.example","environments":["Production","Sandbox"]"#
     private static let entitlement = """
-        {"name":"pro","reason":"subscription","productId":"month","transactionId":"1","originalTransactionId":"1",\
-        "until":\(end)}
+        {"name":"pro","environment":"Production","reason":"subscription","productId":"month","transactionId":"1",\
+        "originalTransactionId":"1","until":\(end)}
         """
     private static let subscription = """
-        {"originalTransactionId":"1","status":"active","statusCode":1,"productId":"month","transactionId":"1",\
-        "expiresDate":\(end),"accessUntil":\(end),"nextChange":\(end),"willRenew":null}
+        {"originalTransactionId":"1","environment":"Production","status":"active","statusCode":1,"productId":"month",\
+        "transactionId":"1","expiresDate":\(end),"accessUntil":\(end),"nextChange":\(end),"willRenew":null}
         """
 
     private static func purchase(evidence: String?) -> String {
@@ -43,8 +43,9 @@ import Testing
             #","evidence":{"id":"\#($0)","kind":"signedTransaction","signedDate":\#(start)}"#
         }
         return """
-            {"transactionId":"1","originalTransactionId":"1","productId":"month","type":"Auto-Renewable Subscription",\
-            "purchaseDate":\(start),"expiresDate":\(end),"quantity":1,"isUpgraded":false,"revocationDate":null\(evidence ?? "")}
+            {"transactionId":"1","originalTransactionId":"1","environment":"Production","productId":"month",\
+            "type":"Auto-Renewable Subscription","purchaseDate":\(start),"expiresDate":\(end),"quantity":1,\
+            "isUpgraded":false,"revocationDate":null\(evidence ?? "")}
             """
     }
 
@@ -130,14 +131,14 @@ import Testing
         ).1["customer"]
         #expect(
             answer?["consumables"]?.compactText == """
-                [{"productId":"coins","transactionId":"2","purchaseDate":\(Self.start),"quantity":3,\
-                "revokedQuantity":3,"transferred":false}]
+                [{"productId":"coins","transactionId":"2","environment":"Production","purchaseDate":\(Self.start),\
+                "quantity":3,"revokedQuantity":3,"transferred":false}]
                 """)
         #expect(answer?["unknownProducts"]?.compactText == #"["coins"]"#)
         #expect(
             try await Self.text(world, .get, "/v1/transactions/2") == """
-                {"transactionId":"2","originalTransactionId":"2","productId":"coins","type":"Consumable",\
-                "purchaseDate":\(Self.start),"expiresDate":null,"quantity":3,"isUpgraded":false,\
+                {"transactionId":"2","originalTransactionId":"2","environment":"Production","productId":"coins",\
+                "type":"Consumable","purchaseDate":\(Self.start),"expiresDate":null,"quantity":3,"isUpgraded":false,\
                 "revocationDate":\(Self.start),"revocationReason":1,"revocationType":"REFUND_FULL",\
                 "revokedQuantity":3,"inAppOwnershipType":"FAMILY_SHARED","webOrderLineItemId":"9",\
                 "evidence":{"id":"\(Self.name(token))","kind":"signedTransaction","signedDate":\(Self.start)}}
@@ -285,12 +286,13 @@ import Testing
             #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
         }
         let times = #""recordedAt":\#(Self.start),"effectiveAt":\#(Self.start)"#
+        let scope = #""bundleId":"com.example","environment":"Production""#
         #expect(
             try await Self.text(world, .get, "/v1/events") == """
-                {"items":[{"id":"1","kind":"subscription.started",\(times),\(Self.scope),"originalTransactionId":"1",\
+                {"items":[{"id":"1","kind":"subscription.started",\(times),\(scope),"originalTransactionId":"1",\
                 "transactionId":"1","productId":"month","before":null,\
                 "after":{"status":"active","productId":"month","until":\(Self.end),"willRenew":null}},\
-                {"id":"2","kind":"notification.received",\(times),\(Self.scope),"detail":"TEST","before":null,\
+                {"id":"2","kind":"notification.received",\(times),\(scope),"detail":"TEST","before":null,\
                 "after":null}],\
                 "nextCursor":"2"}
                 """)
@@ -361,8 +363,8 @@ import Testing
     @Test func `the JSON of an error and of the health routes`() async throws {
         let world = try await World()
         #expect(
-            try await Self.text(world, .get, "/v1/customers/anna")
-                == #"{"error":{"code":"notFound","message":"The customer is not known here.","retryable":false}}"#)
+            try await Self.text(world, .get, "/v1/transactions/1")
+                == #"{"error":{"code":"notFound","message":"The transaction is not known here.","retryable":false}}"#)
         #expect(try await Self.text(world, .get, "/health/live") == #"{"status":"live"}"#)
         #expect(
             try await Self.text(world, .get, "/health/ready") == #"{"status":"ready","lastNotificationAccepted":null}"#)

@@ -58,8 +58,8 @@ import Testing
         }
     }
 
-    /// The statuses for a valid token: 404 for its customer, who is unknown here, and 403 for another customer.
-    private static let accepted = [404, 403]
+    /// The statuses for a valid token: 200 for its customer, and 403 for another customer.
+    private static let accepted = [200, 403]
 
     @Test func `the Swift example is that of the page, and its token is accepted`() async throws {
         let source = try String(

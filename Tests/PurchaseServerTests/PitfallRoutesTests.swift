@@ -301,10 +301,10 @@ import Testing
 
         let both = try await World()
         #expect(try await both.send(.post, "/v1/customers/anna/purchases?environment=sandbox", submission).0 == .ok)
-        let production = try await both.send(.get, "/v1/customers/anna").1
+        let production = try await both.send(.get, "/v1/customers/anna?environment=production").1
         #expect(production["entitlements"]?.array == [])
         #expect(production["purchases"]?.array == [])
-        #expect(try await both.send(.get, "/v1/subscriptions/1").0 == .notFound)
+        #expect(try await both.send(.get, "/v1/subscriptions/1?environment=production").0 == .notFound)
         let there = try await both.send(.get, "/v1/customers/anna/entitlements/pro?environment=sandbox").1
         #expect(there["isActive"] == .bool(true))
     }

@@ -89,10 +89,10 @@ private final class Lines: Sendable {
                 ["route": .string("none"), "status": .number("404"), "code": .string("notFound")]
             ),
             (
-                .get, "/v1/customers/anna", "", bearer,
+                .get, "/v1/customers/anna/entitlements/por", "", bearer,
                 [
-                    "route": .string("/v1/customers/{id}"), "status": .number("404"), "code": .string("notFound"),
-                    "key": id,
+                    "route": .string("/v1/customers/{id}/entitlements/{name}"), "status": .number("404"),
+                    "code": .string("unknownEntitlement"), "key": id,
                 ]
             ),
             (.get, "/v1/customers/anna", "", [:], ["status": .number("401"), "code": .string("unauthorized")]),
@@ -101,6 +101,10 @@ private final class Lines: Sendable {
             (
                 .post, "/notifications/v2", String(repeating: " ", count: 300_000), [:],
                 ["route": .string("/notifications/v2"), "status": .number("413"), "code": .string("tooLarge")]
+            ),
+            (
+                .get, "/verifyReceipt", "", [:],
+                ["route": .string("/verifyReceipt"), "status": .number("200"), "verifyReceiptStatus": .number("21000")]
             ),
             (
                 .post, "/verifyReceipt", #"{"receipt-data":"AAAA"}"#, [:],

@@ -156,8 +156,8 @@ private struct Answers: Sendable {
     init(_ ledger: Ledger, in storage: any LedgerStorage, about history: RandomHistory) async throws {
         let keys = Set(
             history.documents.flatMap { document in
-                document.statements.map { ChainKey($0.originalTransactionId, in: document.scope) }
-                    + document.renewals.map { ChainKey($0.originalTransactionId, in: document.scope) }
+                document.statements.map { ChainKey($0.chainName, in: document.scope) }
+                    + document.renewals.map { ChainKey($0.chainName, in: document.scope) }
             })
         let transactions = Set(
             history.documents.flatMap { document in

@@ -56,7 +56,7 @@ enum ChainCoding {
 extension FieldReader {
     fileprivate mutating func statement(of key: ChainKey) throws -> TransactionStatement {
         var statement = try fields(TransactionStatement.self)
-        statement.originalTransactionId = key.originalTransactionId
+        statement.chainName = key.name
         return statement
     }
 }
@@ -92,7 +92,7 @@ private struct Header: CodedFields {
         (record.erasedAt, record.lastEventAt, record.successor) = (erasedAt, lastEventAt, successor)
         record.report = report?.report
         guard var renewal else { return }
-        renewal.originalTransactionId = record.key.originalTransactionId
+        renewal.chainName = record.key.name
         record.chain.merge(renewal)
     }
 }

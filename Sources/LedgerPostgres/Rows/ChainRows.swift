@@ -9,7 +9,7 @@ extension LoadPlan {
     /// - Parameter keys: Of one scope.
     mutating func load(_ keys: [ChainKey], in scope: LedgerScope) {
         add(
-            "SELECT home, version, state FROM chains WHERE scope = $1 AND home", keys.map(\.originalTransactionId),
+            "SELECT home, version, state FROM chains WHERE scope = $1 AND home", keys.map(\.name),
             [.integer(scopes.scope(scope))]
         ) { rows, loaded in
             for (key, chain) in try rows.map({ try $0.chain(in: scope) }) { loaded.chains[key] = chain }
@@ -88,7 +88,7 @@ extension CommitPlan {
             let (old, name) = (
                 loaded.chains[key],
                 [
-                    .text(key.originalTransactionId), .integer(scopes.scope(key.scope)),
+                    .text(key.name), .integer(scopes.scope(key.scope)),
                 ] as [PostgresValue]
             )
             if touched.contains(key) {
@@ -109,7 +109,7 @@ extension CommitPlan {
 
     private mutating func putTransactions(of record: ChainRecord, _ old: ChainRecord?) {
         let (new, old) = (record.chain, old?.chain ?? Chain(record.key))
-        let (scope, chain) = (scopes.scope(record.key.scope), record.key.originalTransactionId)
+        let (scope, chain) = (scopes.scope(record.key.scope), record.key.name)
         for id in new.changes(since: old).sorted() {
             guard let statement = new.transactions[id].flatMap(new.current) else { continue }
             add(Self.putTransaction, [.text(id), .integer(scope), .text(chain)] + statement.periodValues)

@@ -61,7 +61,7 @@ extension LoadPlan {
     /// Loads chains of one scope, and finds out which of some documents are stored: what an intake looks at in one
     /// statement, which needs no transaction around it.
     mutating func load(_ keys: [ChainKey], in scope: LedgerScope, lookingUp names: [Provenance]) {
-        let ids = keys.map(\.originalTransactionId)
+        let ids = keys.map(\.name)
         let statement = ids.count == 1 ? Self.chainAndNames : Self.chainsAndNames
         let chains: PostgresValue = ids.count == 1 ? .text(ids[0]) : .texts(ids)
         add(statement.statement(names.map(\.key), after: [.integer(scopes.scope(scope)), chains])) { rows, loaded in
@@ -109,7 +109,7 @@ extension LoadPlan {
 
     mutating func loadEvidence(for key: ChainKey) {
         add(
-            Self.evidence, [.text(key.originalTransactionId), .integer(scopes.scope(key.scope))]
+            Self.evidence, [.text(key.name), .integer(scopes.scope(key.scope))]
         ) { rows, loaded in
             var chains: [Provenance: Set<ChainKey>] = [:]
             let found = try rows.map { row in
@@ -126,7 +126,7 @@ extension LoadPlan {
 extension Evidence {
     /// The home of the document's row. It follows from the document alone, and must be the same in all versions: it is
     /// part of the key, by which a document is stored once.
-    var home: String { chains.first?.originalTransactionId ?? "\(id)" }
+    var home: String { chains.first?.name ?? "\(id)" }
 }
 
 extension Provenance {
@@ -201,7 +201,7 @@ extension CommitPlan {
             for chain in document.chains.sorted() {
                 add(
                     isDistributed ? Self.plainMention : Self.mention,
-                    name.key + [.text(chain.originalTransactionId), .integer(scopes.scope(chain.scope))])
+                    name.key + [.text(chain.name), .integer(scopes.scope(chain.scope))])
             }
         }
         for (old, key) in changes.movedEvidence.sorted(by: { $0.key < $1.key }) { moveEvidence(from: old, to: key) }
@@ -245,7 +245,7 @@ extension CommitPlan {
 
     private mutating func insert(_ new: NewDocument) {
         let evidence = new.evidence
-        let only = new.chains.count == 1 ? new.chains.first?.originalTransactionId : nil
+        let only = new.chains.count == 1 ? new.chains.first?.name : nil
         add(
             Self.insert,
             evidence.provenance.key + [
@@ -258,7 +258,7 @@ extension CommitPlan {
 
     private mutating func moveEvidence(from old: ChainKey, to new: ChainKey) {
         let keys: [PostgresValue] = [
-            .text(old.originalTransactionId), .integer(scopes.scope(old.scope)), .text(new.originalTransactionId),
+            .text(old.name), .integer(scopes.scope(old.scope)), .text(new.name),
             .integer(scopes.scope(new.scope)),
         ]
         add("UPDATE documents SET chain = $3 WHERE chain = $1 AND scope = $2 AND scope = $4", keys)
@@ -280,7 +280,7 @@ extension CommitPlan {
         for name in names { add(Self.lock, name.key) }
         for key in keys.sorted() {
             let chain: [PostgresValue] = [
-                .text(key.originalTransactionId), .integer(scopes.scope(key.scope)),
+                .text(key.name), .integer(scopes.scope(key.scope)),
             ]
             add("UPDATE documents SET chain = NULL WHERE chain = $1 AND scope = $2", chain)
             add("DELETE FROM mentions WHERE home = $1 AND scope = $2", chain)

@@ -47,7 +47,7 @@ extension CommitPlan {
         add(Self.raiseCounter, [.integer(last), .integer(1)])
         for (number, event) in numbered {
             let key: [PostgresValue] = [
-                event.recordedAt.parameter, .text(event.originalTransactionId ?? ""), .integer(2),
+                event.recordedAt.parameter, .text(event.chainName ?? ""), .integer(2),
                 .integer(scopes.scope(event.scope)), .integer(number), .integer(0),
             ]
             let app = PostgresValue.integer(scopes.app(event.scope.bundleId))
@@ -68,10 +68,10 @@ extension CommitPlan {
     /// The events of a chain are ordered by its version, those of one commit by their place.
     mutating func append(_ events: [LedgerEvent]) {
         for (place, event) in events.enumerated() where event.cursor == nil {
-            let chain = event.originalTransactionId.map { ChainKey($0, in: event.scope) }
+            let chain = event.chainName.map { ChainKey($0, in: event.scope) }
             let version = chain.map { (loaded.chains[$0]?.version ?? 0) + 1 } ?? stamp
             let key: [PostgresValue] = [
-                event.recordedAt.parameter, .text(chain?.originalTransactionId ?? ""),
+                event.recordedAt.parameter, .text(chain?.name ?? ""),
                 .integer(chain == nil ? 1 : 0), .integer(scopes.scope(event.scope)), .integer(version),
                 .integer(Int64(place)),
             ]
@@ -83,7 +83,7 @@ extension CommitPlan {
 extension LedgerEvent {
     fileprivate var values: [PostgresValue] {
         [
-            kind.parameter, effectiveAt.parameter, (customer?.number).parameter, originalTransactionId.parameter,
+            kind.parameter, effectiveAt.parameter, (customer?.number).parameter, chainName.parameter,
             transactionId.parameter, productId.parameter, detail.parameter,
         ] + Self.values(of: before) + Self.values(of: after)
     }
@@ -255,7 +255,7 @@ extension PostgresRow {
         var event = LedgerEvent(try next(), in: scope, at: recordedAt)
         event.effectiveAt = try next()
         event.customer = try next(Int64?.self).map { Customer(number: $0, bundleId: scope.bundleId) }
-        (event.originalTransactionId, event.transactionId) = (try next(), try next())
+        (event.chainName, event.transactionId) = (try next(), try next())
         (event.productId, event.detail) = (try next(), try next())
         (event.before, event.after) = (try state(), try state())
         return event

@@ -44,7 +44,7 @@ extension ChainRecord: StoredFields {
         chain.predecessors = predecessors.strings
         var renewal = chain.renewal
         try coder.group(&renewal)
-        renewal?.originalTransactionId = key.originalTransactionId
+        renewal?.chainName = key.name
         if let renewal { chain.merge(renewal) }
         try coder.group(&report)
     }

@@ -33,7 +33,7 @@ extension SQLiteLedgerSession {
     func storedChain(_ key: ChainKey) throws -> StoredChain? {
         if let chain = chains[key] { return chain }
         guard let scope = try scope(key.scope) else { return nil }
-        let row = try first(Self.chainByKey, [.text(key.originalTransactionId), .integer(scope)]) {
+        let row = try first(Self.chainByKey, [.text(key.name), .integer(scope)]) {
             try StoredChain(&$0, key)
         }
         let chain = try row.map(withFacts)
@@ -149,7 +149,7 @@ extension SQLiteLedgerSession {
     private func putRow(_ record: ChainRecord) throws -> (old: ChainRecord, number: Int64) {
         let (fields, due) = (try ParameterWriter.parameters(of: record), (record.report?.nextChange).stored)
         guard let stored = try storedChain(record.key) else {
-            let key = [.text(record.key.originalTransactionId), StoredValue.integer(try addedScope(record.key.scope))]
+            let key = [.text(record.key.name), StoredValue.integer(try addedScope(record.key.scope))]
             return (ChainRecord(record.key), try insert(Self.addChain, fields + [due] + key))
         }
         let (old, number) = (stored.record, StoredValue.integer(stored.number))

@@ -23,7 +23,7 @@ extension SQLiteLedgerSession {
             """,
             [
                 .integer(app), .integer(sequence), .integer(scope), event.kind.stored, event.recordedAt.stored,
-                event.effectiveAt.stored, (event.customer?.number).stored, event.originalTransactionId.stored,
+                event.effectiveAt.stored, (event.customer?.number).stored, event.chainName.stored,
                 event.transactionId.stored, event.productId.stored, event.detail.stored,
             ] + ParameterWriter.parameters(of: event.before) + ParameterWriter.parameters(of: event.after))
         lastSequences[app] = max(last, sequence)
@@ -117,7 +117,7 @@ extension LedgerEvent {
         self.cursor = cursor
         effectiveAt = try row.next()
         customer = try row.next(Int64?.self).map { Customer(number: $0, bundleId: scope.bundleId) }
-        originalTransactionId = try row.next()
+        chainName = try row.next()
         transactionId = try row.next()
         productId = try row.next()
         detail = try row.next()

@@ -29,7 +29,7 @@ extension SQLiteLedgerSession {
     /// Merges the stored facts of a chain into it.
     func addFacts(to chain: inout Chain, _ number: Int64) throws {
         var blank = TransactionStatement.blank
-        blank.originalTransactionId = chain.key.originalTransactionId
+        blank.chainName = chain.key.name
         let facts = try all(Self.factsOfChain, [.integer(number)]) { row in
             (isResidue: try row.next(Bool.self), statement: try row.fields(of: blank))
         }
@@ -62,7 +62,7 @@ extension SQLiteLedgerSession {
         for (new, old) in [(fact.signed, old?.signed), (fact.receipt, old?.receipt)] where new != old {
             if let new {
                 let fields = try ParameterWriter.parameters(of: new)
-                let isOriginal = new.transactionId.utf8.elementsEqual(key.originalTransactionId.utf8)
+                let isOriginal = new.transactionId.utf8.elementsEqual(key.name.utf8)
                 switch table {
                 case .statements: try run(Self.putStatement, [.integer(chain), isOriginal.stored] + fields)
                 case .residue: try run(Self.putResidue, [.integer(chain)] + fields)

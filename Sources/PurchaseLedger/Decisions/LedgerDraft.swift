@@ -169,7 +169,7 @@ extension LedgerDraft {
     mutating func append(_ event: LedgerEvent, about record: inout ChainRecord) {
         var event = event
         event.recordedAt = max(now, record.lastEventAt ?? now)
-        event.originalTransactionId = record.key.originalTransactionId
+        event.chainName = record.key.name
         record.lastEventAt = event.recordedAt
         changes.events.append(event)
     }

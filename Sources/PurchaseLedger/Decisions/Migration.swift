@@ -45,10 +45,10 @@ extension LedgerDraft {
         publishMigration(&before, to: new)
         put(before)
         // All earlier records lead to the newest one directly.
-        for name in before.chain.predecessors.union([old.originalTransactionId]) {
+        for name in before.chain.predecessors.union([old.name]) {
             let known = record(ChainKey(name, in: old.scope))
             var moved = ChainRecord(known.key)
-            moved.successor = new.originalTransactionId
+            moved.successor = new.name
             (moved.erasedAt, moved.lastEventAt) = (known.erasedAt, known.lastEventAt)
             put(moved)
         }
@@ -59,7 +59,7 @@ extension LedgerDraft {
     private mutating func publishMigration(_ record: inout ChainRecord, to new: ChainKey) {
         guard let report = record.report else { return }
         var event = LedgerEvent(.subscriptionMigrated, in: new.scope, at: now)
-        (event.before, event.detail) = (report.state, new.originalTransactionId)
+        (event.before, event.detail) = (report.state, new.name)
         (event.transactionId, event.productId) = (report.transactionId, report.state.productId)
         append(toOwners: event, about: &record)
     }

@@ -11,14 +11,16 @@ struct Recording: Sendable {
     var limitsClaims = false
 
     /// The records that the documents may change.
-    var query: LedgerQuery {
+    func query(_ rules: LedgerRules, at now: Timestamp) -> LedgerQuery {
         var query = LedgerQuery()
         query.arriving = documents.flatMap { $0.parts + [$0] }
         query.names = Set(query.arriving.map(\.provenance))
         for document in documents {
             query.chains.formUnion(document.chains)
+            query.chains.formUnion(document.chains.compactMap(\.pointer))
             query.chains.formUnion(document.predecessors.values.map { ChainKey($0, in: document.scope) })
             query.customers.formUnion(document.accounts)
+            query.jobs.formUnion(Notice.unknownProducts(in: document, rules, at: now).map(\.id))
         }
         if let claimant {
             query.customers.insert(claimant)
@@ -39,6 +41,8 @@ public struct RecordResult: Hashable, Sendable {
     /// Those of ``kept`` whose owner changed too often within a day, each with the time from which the same claim may
     /// succeed.
     public var tooManyClaims: [ChainKey: Timestamp] = [:]
+    /// What the operator should look at, with the number of new documents that show it.
+    public var notices: [Notice: Int] = [:]
 }
 
 extension Evidence {
@@ -72,7 +76,10 @@ extension LedgerDraft {
             let isRecorded = isNew || claimant != nil && !isErased
             if isRecorded {
                 store(document, for: Set(keys))
-                if isNew { publish(document) }
+                if isNew {
+                    publish(document)
+                    noticeUnknownProducts(in: document, &result)
+                }
                 for account in document.accounts { _ = findOrAddCustomer(account) }
                 for key in keys { record(document, about: key, recording, claimant, &result) }
                 if isNew { wantConsumptionAnswer(to: document) }
@@ -89,7 +96,7 @@ extension LedgerDraft {
         for named in document.chains {
             var present = record(named)
             let key = resolved(present)
-            let earlier = document.predecessors[named.originalTransactionId].map {
+            let earlier = document.predecessors[named.name].map {
                 record(ChainKey($0, in: named.scope))
             }
             if !isClaimed, document.isErased(in: present) || earlier.map(document.isErased) ?? false {
@@ -142,6 +149,14 @@ extension LedgerDraft {
             publish(&record, asOf: now, effectiveAt: signed)
         }
         put(record)
+        pointToNewest(key)
+    }
+
+    private mutating func noticeUnknownProducts(in document: Evidence, _ result: inout RecordResult) {
+        for notice in Notice.unknownProducts(in: document, rules, at: now) {
+            store(notice)
+            result.notices[notice, default: 0] += 1
+        }
     }
 
     /// Publishes an event for a notification that is about no purchase or of an unknown type, so that consumers see it.

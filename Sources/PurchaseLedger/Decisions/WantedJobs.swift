@@ -28,21 +28,16 @@ extension SubscriptionState.Status {
     }
 }
 
-extension LedgerScope {
-    /// Whether the App Store has a server for the environment. Xcode and LocalTesting have none.
-    public var hasAppStore: Bool { environment == .production || environment == .sandbox }
-}
-
 extension LedgerDraft {
     private func asksAppStore(about scope: LedgerScope) -> Bool {
-        rules.asksAppStore.contains(scope.bundleId) && scope.hasAppStore
+        rules.asksAppStore.contains(scope.bundleId) && scope.environment.hasAppStore
     }
 
     /// If time alone can make a subscription's new status wrong, stores a job to ask the App Store about it.
     mutating func wantStatus(of record: ChainRecord, since instant: Timestamp) {
         let scope = record.key.scope
         guard asksAppStore(about: scope), let patience = record.report?.state.status.patience else { return }
-        let id = Job.ID(.subscriptionStatus, record.key.originalTransactionId, in: scope)
+        let id = Job.ID(.subscriptionStatus, record.key.name, in: scope)
         changes.jobs.append(Job(id, dueAt: instant.advanced(by: patience)))
     }
 
@@ -68,7 +63,7 @@ extension LedgerDraft {
     private mutating func publishConsumptionRequest(
         about statement: TransactionStatement, _ question: ConsumptionQuestion, in scope: LedgerScope
     ) {
-        var record = record(resolved(ChainKey(statement.originalTransactionId, in: scope)))
+        var record = record(resolved(ChainKey(statement.chainName, in: scope)))
         var event = LedgerEvent(.consumptionRequested, in: scope, at: now)
         event.effectiveAt = question.requestedAt
         (event.transactionId, event.productId) = (statement.transactionId, statement.productId)

@@ -11,7 +11,7 @@ public struct Chain: Hashable, Sendable {
     public private(set) var renewal: RenewalFact?
     /// What is known about each transaction, by its id.
     public private(set) var transactions: [String: TransactionFact] = [:]
-    /// The original transaction ids of the chains that were migrated to this one. Facts about them are facts about this
+    /// The names of the chains that were migrated to this one. Facts about them are facts about this
     /// chain.
     public var predecessors: Set<String> = []
     /// Facts whose documents were erased, by transaction id, without account, offer and price. Answers do not contain
@@ -30,9 +30,9 @@ public struct Chain: Hashable, Sendable {
 
     /// Merges renewal info. Ignores that of other subscriptions.
     public mutating func merge(_ fact: RenewalFact) {
-        guard isNamed(fact.originalTransactionId) else { return }
+        guard isNamed(fact.chainName) else { return }
         var fact = fact
-        fact.originalTransactionId = key.originalTransactionId
+        fact.chainName = key.name
         renewal = renewal?.merged(with: fact) ?? fact
     }
 
@@ -44,23 +44,21 @@ public struct Chain: Hashable, Sendable {
 
     /// Merges all facts of a chain that was migrated to this one.
     mutating func takeOver(_ old: Chain) {
-        predecessors.formUnion(old.predecessors.union([old.key.originalTransactionId]))
+        predecessors.formUnion(old.predecessors.union([old.key.name]))
         for statement in old.transactions.values.flatMap(\.statements) { merge(statement) }
         for statement in old.residue.values.flatMap(\.statements) { mergeResidue(statement) }
         if let renewal = old.renewal { merge(renewal) }
     }
 
-    /// Whether documents that name `originalTransactionId` are about this chain.
-    func isNamed(_ originalTransactionId: String) -> Bool {
-        originalTransactionId == key.originalTransactionId || predecessors.contains(originalTransactionId)
-    }
+    /// Whether documents about the chain with this name are about this chain.
+    func isNamed(_ name: String) -> Bool { name == key.name || predecessors.contains(name) }
 
-    /// Gives a statement about this chain its present id.
+    /// Gives a statement about this chain its present name.
     ///
     /// - Returns: False if the statement is about another chain.
     private func adopt(_ statement: inout TransactionStatement) -> Bool {
-        guard isNamed(statement.originalTransactionId) else { return false }
-        statement.originalTransactionId = key.originalTransactionId
+        guard isNamed(statement.chainName) else { return false }
+        statement.chainName = key.name
         return true
     }
 

@@ -93,8 +93,8 @@ public struct Evidence: Hashable, Sendable {
         self.notification = notification
         self.predecessors = parts.reduce(into: predecessors) { $0.merge($1.predecessors) { $1 } }
         (statements, renewals) = says(Provenance(id, signed: signedDate))
-        let ids = Set(statements.map(\.originalTransactionId) + renewals.map(\.originalTransactionId))
-        chains = ids.sorted().map { ChainKey($0, in: scope) }
+        let names = Set(statements.map(\.chainName) + renewals.map(\.chainName))
+        chains = names.sorted().map { ChainKey($0, in: scope) }
         let tokens = Set(statements.compactMap(\.appAccountToken) + renewals.compactMap(\.appAccountToken))
         accounts = tokens.sorted().map { CustomerID($0, of: scope.bundleId) }
     }
@@ -108,14 +108,16 @@ extension Evidence {
         guard let scope = transaction.scope else { return nil }
         let (payload, own) = (transaction.payload, transaction.payload.originalTransactionId)
         var predecessors: [String: String] = [:]
-        if let own, let previous = payload.previousOriginalTransactionId, !previous.isEmpty {
+        // Only the App Store migrates.
+        if scope.environment.hasAppStore, let own, let previous = payload.previousOriginalTransactionId.orNone {
             predecessors[own] = previous
         }
         self.init(
             .transaction, transaction.document, token: transaction.token, scope, transaction.signedDate,
             predecessors: predecessors
         ) { provenance in
-            let statement = TransactionStatement(payload, source: .signedTransaction, provenance: provenance)
+            let statement = TransactionStatement(
+                payload, source: .signedTransaction, provenance: provenance, in: scope.environment)
             return (statement.map { [$0] } ?? [], [])
         }
     }
@@ -132,22 +134,24 @@ extension Evidence {
             let subscription = renewalInfo.payload.originalTransactionId,
             subscription == transaction.payload.originalTransactionId
         else { return nil }
-        self.init(renewalInfo, in: scope)
+        let payload = transaction.payload
+        let chain = ChainName.name(payload, payload.transactionId ?? subscription, in: scope.environment)
+        self.init(renewalInfo, of: chain, in: scope)
     }
 
     /// Renewal info, bound to an app by evidence of any kind that states a transaction of the same subscription.
     init?(_ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>, boundBy evidence: Evidence) {
         guard let subscription = renewalInfo.payload.originalTransactionId,
             renewalInfo.environment == evidence.scope.environment,
-            evidence.statements.contains(where: { $0.originalTransactionId == subscription })
+            let statement = evidence.statements.first(where: { $0.originalTransactionId == subscription })
         else { return nil }
-        self.init(renewalInfo, in: evidence.scope)
+        self.init(renewalInfo, of: statement.chainName, in: evidence.scope)
     }
 
-    private init(_ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>, in scope: LedgerScope) {
+    private init(_ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>, of chain: String, in scope: LedgerScope) {
         self.init(.renewalInfo, renewalInfo.document, token: renewalInfo.token, scope, renewalInfo.signedDate) {
             provenance in
-            ([], RenewalFact(renewalInfo.payload, provenance: provenance).map { [$0] } ?? [])
+            ([], RenewalFact(renewalInfo.payload, provenance: provenance, chain: chain).map { [$0] } ?? [])
         }
     }
 
@@ -184,7 +188,10 @@ extension Evidence {
         guard let scope = receipt.scope else { return nil }
         let purchases = receipt.payload.modern().value.transactions
         self.init(.receipt, receipt.document, scope, receipt.signedDate) { provenance in
-            (purchases.compactMap { TransactionStatement($0, source: .receipt, provenance: provenance) }, [])
+            let statements = purchases.compactMap {
+                TransactionStatement($0, source: .receipt, provenance: provenance, in: scope.environment)
+            }
+            return (statements, [])
         }
     }
 }

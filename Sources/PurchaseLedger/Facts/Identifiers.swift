@@ -36,21 +36,72 @@ public struct TransactionKey: Hashable, Sendable {
 public struct ChainKey: Hashable, Sendable {
     /// The app and environment.
     public var scope: LedgerScope
-    /// The first purchase of the chain: a string of digits.
-    public var originalTransactionId: String
+    /// The name of the chain in its scope: the original transaction id. In environments without an App Store, the
+    /// second of the first purchase follows, since ids repeat there; see ``ChainName``.
+    public var name: String
 
-    public init(_ originalTransactionId: String, in scope: LedgerScope) {
+    public init(_ name: String, in scope: LedgerScope) {
         self.scope = scope
-        self.originalTransactionId = originalTransactionId
+        self.name = name
     }
+
+    /// The first purchase of the chain, as documents name it: a string of digits.
+    public var originalTransactionId: String { ChainName.originalTransactionId(in: name) }
+}
+
+/// The names of chains.
+///
+/// The App Store gives each purchase an id of its own. StoreKit Testing in Xcode counts from `0` on each Mac, and again
+/// after its purchases were deleted, so that `0` is a purchase of each developer. In the environments Xcode and
+/// LocalTesting a name is therefore `0@1697679936`: the original transaction id, `@`, and the second of the first
+/// purchase, if the document has it. The name follows from the document alone, so that a chain has one name however its
+/// facts are derived.
+enum ChainName {
+    /// No id has this character.
+    private static let separator = "@"
+
+    /// The name of the chain that a document's transaction belongs to.
+    ///
+    /// Xcode's receipts lack the original transaction and its date. There each transaction is a chain of its own, which
+    /// for a first purchase is the chain that a token names.
+    static func name(_ payload: JWSTransactionDecodedPayload, _ id: String, in environment: Environment) -> String {
+        let original = payload.originalTransactionId ?? id
+        guard !environment.hasAppStore else { return original }
+        let date = payload.originalPurchaseDate ?? (original == id ? payload.purchaseDate : nil)
+        return "\(original)\(separator)\(date.map { "\($0.second)" } ?? "")"
+    }
+
+    /// The original transaction id in a name.
+    static func originalTransactionId(in name: String) -> String {
+        name.lastIndex(of: Character(separator)).map { String(name[..<$0]) } ?? name
+    }
+
+    /// The second in a name; `nil` if it has none.
+    static func second(in name: String) -> Int64? {
+        name.lastIndex(of: Character(separator)).flatMap { Int64(name[name.index(after: $0)...]) }
+    }
+}
+
+extension String? {
+    /// The identifier; `nil` if its text stands for none. StoreKit Testing in Xcode writes `0` into the members
+    /// `webOrderLineItemId` and `appTransactionId` of every token, and members of other documents are empty.
+    var orNone: String? {
+        guard let self, !self.isEmpty, self != "0" else { return nil }
+        return self
+    }
+}
+
+extension Environment {
+    /// Whether the App Store has a server for the environment. Xcode and LocalTesting have none.
+    public var hasAppStore: Bool { self == .production || self == .sandbox }
 }
 
 extension ChainKey: Comparable {
     /// Compares app, environment and id, in this order.
     public static func < (left: ChainKey, right: ChainKey) -> Bool {
         let (leftScope, rightScope) = (left.scope, right.scope)
-        return (leftScope.bundleId, leftScope.environment.rawValue, left.originalTransactionId)
-            < (rightScope.bundleId, rightScope.environment.rawValue, right.originalTransactionId)
+        return (leftScope.bundleId, leftScope.environment.rawValue, left.name)
+            < (rightScope.bundleId, rightScope.environment.rawValue, right.name)
     }
 }
 

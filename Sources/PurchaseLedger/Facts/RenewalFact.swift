@@ -6,8 +6,8 @@ public import AppStoreModel
 public struct RenewalFact: Hashable, Sendable {
     /// The document, and when it was signed.
     public var provenance: Provenance
-    /// The subscription, by the transaction id of its first purchase.
-    public var originalTransactionId: String
+    /// The subscription, by the name of its chain; see ``ChainKey/name``.
+    public var chainName: String
     /// The product of the next period.
     public var autoRenewProductId: String?
     /// Whether renewal is on: `autoRenewStatus`.
@@ -32,16 +32,18 @@ public struct RenewalFact: Hashable, Sendable {
     /// Makes a fact without the optional fields.
     public init(provenance: Provenance, originalTransactionId: String) {
         self.provenance = provenance
-        self.originalTransactionId = originalTransactionId
+        chainName = originalTransactionId
         isInBillingRetry = false
     }
 
     /// Reads a fact from a payload.
     ///
+    /// - Parameter chain: The name of the chain; `nil` if it is the original transaction id. Renewal info lacks the
+    ///   date of the first purchase, so the name comes from the transaction that binds it.
     /// - Returns: `nil` if the payload names no subscription, so that nothing binds it to an app.
-    public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance) {
+    public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance, chain: String? = nil) {
         guard let originalTransactionId = payload.originalTransactionId else { return nil }
-        self.init(provenance: provenance, originalTransactionId: originalTransactionId)
+        self.init(provenance: provenance, originalTransactionId: chain ?? originalTransactionId)
         autoRenewProductId = payload.autoRenewProductId
         willRenew = payload.autoRenewStatus.map { $0 == .on }
         expirationIntent = payload.expirationIntent
@@ -63,7 +65,7 @@ public struct RenewalFact: Hashable, Sendable {
 extension RenewalFact: StoredFields {
     @usableFromInline package static let blank = RenewalFact(provenance: .blank, originalTransactionId: "")
 
-    /// All fields except `originalTransactionId`, which the chain's key contains. The names are distinct from those of
+    /// All fields except `chainName`, which the chain's key contains. The names are distinct from those of
     /// a chain's own fields, because both are stored in one row.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {

@@ -120,8 +120,8 @@ public struct TransactionStatement: Hashable, Sendable {
     public var knownSince: Timestamp?
     /// The transaction: a string of digits.
     public var transactionId: String
-    /// The chain, by the transaction id of its first purchase: a string of digits.
-    public var originalTransactionId: String
+    /// The chain, by its name in the scope; see ``ChainKey/name``.
+    public var chainName: String
     /// The product, as named in App Store Connect.
     public var productId: String
     /// The kind of product; `nil` if the document does not say.
@@ -150,7 +150,8 @@ public struct TransactionStatement: Hashable, Sendable {
     public var offerDiscountType: Open<OfferDiscountType>?
     /// The length of the offer: an ISO 8601 duration such as `P1M`; `nil` without one.
     public var offerPeriod: String?
-    /// The purchase event of a subscription: the same id on all devices.
+    /// The purchase event of a subscription: the same id on all devices. The text as documents have it, which may stand
+    /// for none; see ``lineItem``.
     public var webOrderLineItemId: String?
     /// Whether the customer bought the product or the App Store renewed it. Receipts do not say which.
     public var transactionReason: Open<TransactionReason>?
@@ -166,6 +167,9 @@ public struct TransactionStatement: Hashable, Sendable {
     /// How many seats of a multi-seat subscription were taken back; `nil` for all other purchases.
     public var revokedSeats: Int?
 
+    /// The transaction id of the chain's first purchase: a string of digits.
+    public var originalTransactionId: String { ChainName.originalTransactionId(in: chainName) }
+
     /// Makes a statement without the optional fields.
     public init(
         source: Source, provenance: Provenance, transactionId: String, originalTransactionId: String, productId: String
@@ -174,7 +178,7 @@ public struct TransactionStatement: Hashable, Sendable {
         self.provenance = provenance
         knownSince = provenance.date
         self.transactionId = transactionId
-        self.originalTransactionId = originalTransactionId
+        chainName = originalTransactionId
         self.productId = productId
         quantity = 1
         isUpgraded = false
@@ -218,6 +222,9 @@ public struct TransactionStatement: Hashable, Sendable {
         }
     }
 
+    /// The purchase event of a subscription, as ``webOrderLineItemId``; `nil` if there is none.
+    public var lineItem: String? { webOrderLineItemId.orNone }
+
     /// Whether this is a period of an auto-renewable subscription. Old receipts do not contain the product's type. In
     /// them, only such subscriptions have an expiration date.
     public var isSubscription: Bool {
@@ -231,7 +238,7 @@ extension TransactionStatement: StoredFields {
     @usableFromInline package static let blank = TransactionStatement(
         source: .signedTransaction, provenance: .blank, transactionId: "", originalTransactionId: "", productId: "")
 
-    /// All fields except `originalTransactionId`, which the chain's key contains. A field that is added here needs a
+    /// All fields except `chainName`, which the chain's key contains. A field that is added here needs a
     /// column in the storage.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
@@ -309,12 +316,16 @@ extension TransactionStatement {
     ///   - source: The kind of document that the payload is from.
     ///   - provenance: The document that the payload is from. A payload without a signing date counts as signed at the
     ///     beginning of time.
+    ///   - environment: Where the purchase was made.
     /// - Returns: `nil` if the payload names no transaction or no product.
-    public init?(_ payload: JWSTransactionDecodedPayload, source: Source, provenance: Provenance) {
+    public init?(
+        _ payload: JWSTransactionDecodedPayload, source: Source, provenance: Provenance, in environment: Environment
+    ) {
         guard let transactionId = payload.transactionId, let productId = payload.productId else { return nil }
+        let chain = ChainName.name(payload, transactionId, in: environment)
         self.init(
-            source: source, provenance: provenance, transactionId: transactionId,
-            originalTransactionId: payload.originalTransactionId ?? transactionId, productId: productId)
+            source: source, provenance: provenance, transactionId: transactionId, originalTransactionId: chain,
+            productId: productId)
         type = payload.type
         subscriptionGroup = payload.subscriptionGroupIdentifier
         purchaseDate = payload.purchaseDate
@@ -349,7 +360,7 @@ extension TransactionStatement {
         statement.ownership = ownership ?? signed.ownership
         statement.appAccountToken = appAccountToken ?? signed.appAccountToken
         statement.completeOffer(by: signed)
-        statement.webOrderLineItemId = webOrderLineItemId ?? signed.webOrderLineItemId
+        statement.webOrderLineItemId = lineItem ?? signed.webOrderLineItemId
         statement.transactionReason = transactionReason ?? signed.transactionReason
         statement.price = price ?? signed.price
         statement.currency = currency ?? signed.currency

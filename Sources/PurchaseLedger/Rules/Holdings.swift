@@ -6,7 +6,7 @@ public import AppStoreModel
 public struct Holdings: Hashable, Sendable {
     /// The entitlements, at most one of each name, ordered by name.
     public var entitlements: [Entitlement] = []
-    /// The subscriptions, by original transaction id.
+    /// The subscriptions, by the names of their chains; see ``ChainKey/name``.
     public var subscriptions: [String: SubscriptionState] = [:]
     /// All consumables, including refunded ones.
     public var consumables: [ConsumablePurchase] = []
@@ -14,23 +14,26 @@ public struct Holdings: Hashable, Sendable {
     public var unknownProducts: Set<String> = []
     /// When this answer changes if no further fact arrives; `nil` for never.
     public var nextChange: Timestamp?
+
+    /// The holdings of a customer that owns nothing.
+    public init() {}
 }
 
 extension Holdings {
     /// Computes the holdings at `now` from chains, all of one customer in one app and environment.
     public init(_ chains: some Sequence<Chain>, catalogue: Catalogue, at now: Timestamp) {
-        let chains = chains.sorted { $0.key.originalTransactionId < $1.key.originalTransactionId }
+        let chains = chains.sorted { $0.key.name < $1.key.name }
         self.init(chains.map { ($0, $0.history(at: now)) }, catalogue, at: now)
     }
 
-    /// - Parameter chains: The chains with their histories at `now`, ordered by original transaction id.
+    /// - Parameter chains: The chains with their histories at `now`, ordered by name.
     init(_ chains: [(Chain, PurchaseHistory)], _ catalogue: Catalogue, at now: Timestamp) {
         var grants = BestGrantPerGroup(catalogue)
         for (chain, history) in chains {
             let state = history.subscription(chain.renewal, at: now)
             consumables += history.consumables
             for grant in history.grants(state, catalogue, at: now) { grants.add(grant) }
-            subscriptions[chain.key.originalTransactionId] = state
+            subscriptions[chain.key.name] = state
             unknownProducts.formUnion(
                 history.purchases.elements { catalogue.products[$0.productId] == nil }.map(\.productId))
             let change = history.nextChange(chain.renewal, catalogue, after: now)
@@ -51,7 +54,7 @@ private struct BestGrantPerGroup {
     }
 
     mutating func add(_ grant: Grant) {
-        guard grant.statement.isSubscription, let group = grant.statement.subscriptionGroup else {
+        guard grant.statement.isSubscription, let group = grant.statement.subscriptionGroup, !group.isEmpty else {
             others.append(grant)
             return
         }

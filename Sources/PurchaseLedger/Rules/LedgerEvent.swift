@@ -76,8 +76,8 @@ public struct LedgerEvent: Hashable, Sendable {
     public var effectiveAt: Timestamp
     /// The customer that the event concerns.
     public var customer: Customer?
-    /// The chain that changed; `nil` if a customer changed.
-    public var originalTransactionId: String?
+    /// The name of the chain that changed, see ``ChainKey/name``; `nil` if a customer changed.
+    public var chainName: String?
     /// The transaction that the event is about.
     public var transactionId: String?
     /// The product that the event is about.
@@ -91,7 +91,7 @@ public struct LedgerEvent: Hashable, Sendable {
 
     public init(
         _ kind: Kind, in scope: LedgerScope, at recordedAt: Timestamp, customer: Customer? = nil,
-        originalTransactionId: String? = nil, transactionId: String? = nil, productId: String? = nil,
+        chainName: String? = nil, transactionId: String? = nil, productId: String? = nil,
         detail: String? = nil
     ) {
         self.kind = kind
@@ -99,11 +99,16 @@ public struct LedgerEvent: Hashable, Sendable {
         self.recordedAt = recordedAt
         effectiveAt = recordedAt
         self.customer = customer
-        self.originalTransactionId = originalTransactionId
+        self.chainName = chainName
         self.transactionId = transactionId
         self.productId = productId
         self.detail = detail
     }
+}
+
+extension LedgerEvent {
+    /// The transaction id of the chain's first purchase; `nil` if a customer changed.
+    public var originalTransactionId: String? { chainName.map { ChainName.originalTransactionId(in: $0) } }
 }
 
 /// A position in the events of one app, in the storage's own format.

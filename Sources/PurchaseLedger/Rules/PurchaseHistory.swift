@@ -138,12 +138,13 @@ private struct Timeline {
         entries.reserveCapacity(purchases.count)
         var places: [String: Int] = [:]
         for index in purchases.indices where purchases[index].isSubscription {
-            let line = purchases[index].webOrderLineItemId ?? ""
-            if !line.isEmpty, let place = places[line] {
-                entries[place].add(purchases[index])
-                continue
+            if let line = purchases[index].lineItem {
+                if let place = places[line] {
+                    entries[place].add(purchases[index])
+                    continue
+                }
+                places[line] = entries.count
             }
-            if !line.isEmpty { places[line] = entries.count }
             entries.append(Entry(period: purchases[index]))
         }
         guard entries.count < purchases.count else { return }

@@ -16,7 +16,8 @@ public struct ChainRecord: Hashable, Sendable {
     /// The tombstone: when the chain was erased; `nil` if it was not erased, or a document restored it. A document that
     /// was signed before then says nothing about the chain unless a customer presents it.
     public var erasedAt: Timestamp?
-    /// If the chain was migrated: the original transaction id of the chain that took over its facts.
+    /// The name of the chain that took over the facts of this one, if it was migrated. In environments without an App
+    /// Store, the record with the bare original transaction id has here the newest chain with that id.
     public var successor: String?
     /// When the last event about the chain was recorded. Events of one chain never go back in time.
     public var lastEventAt: Timestamp?

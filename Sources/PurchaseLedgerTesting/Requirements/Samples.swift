@@ -36,7 +36,7 @@ enum Sample {
     ) -> LedgerEvent {
         var event = LedgerEvent(
             .refunded, in: scope, at: time(milliseconds), customer: customer,
-            originalTransactionId: key(chain).originalTransactionId, transactionId: "2", productId: "product",
+            chainName: key(chain).name, transactionId: "2", productId: "product",
             detail: detail)
         (event.effectiveAt, event.before, event.after) = (time(3), state("before"), state("after"))
         return event

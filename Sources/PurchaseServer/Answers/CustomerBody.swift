@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The JSON of a customer in one environment.
+/// The JSON of a customer.
 ///
 /// All responses except those of verifyReceipt have camelCase names and times in whole milliseconds. `docs/api.md`
 /// explains each member.
@@ -12,41 +12,59 @@ struct CustomerBody: Encodable, Sendable {
     var id: String
     var ids: [String]
     var bundleId: String
-    var environment: String
+    /// The environments that count, production first.
+    var environments: [String]
     var asOf: Timestamp
     @Nullable var nextChange: Timestamp?
     var entitlements: [EntitlementBody]
+    /// The environments that do not count, and in which the customer has entitlements.
+    var activeIn: [String]?
     var subscriptions: [SubscriptionBody]
     var purchases: [PurchaseBody]
     var consumables: [ConsumableBody]
     var unknownProducts: [String]
     var consentedAt: Timestamp?
 
-    /// - Parameter role: The role of the API key. A client key gets neither the customer's other ids and consent nor
-    ///   the `evidence` of purchases.
+    /// - Parameters:
+    ///   - answers: The customer by environment; empty for a customer that the ledger does not know.
+    ///   - role: The role of the API key. A client key gets neither the customer's other ids and consent nor the
+    ///     `evidence` of purchases.
     init(
-        _ id: String, _ answer: Ledger.CustomerAnswer, in scope: LedgerScope, at now: Timestamp, for role: APIKey.Role
+        _ id: String, _ answers: [Environment: Ledger.CustomerAnswer], _ rule: EnvironmentRule, of bundleId: String,
+        at now: Timestamp, for role: APIKey.Role
     ) {
-        let (isServer, account) = (role == .server, id.normalizedCustomerID)
+        let (isServer, account, any) = (role == .server, id.normalizedCustomerID, answers.values.first)
+        let known = any?.ids ?? []
+        let holdings = CountedHoldings(answers.mapValues(\.holdings), rule, ids: known)
         self.id = id
-        ids = isServer ? answer.ids : answer.ids.filter { $0.utf8.elementsEqual(account.utf8) }
-        (bundleId, environment) = (scope.bundleId, scope.environment.rawValue)
+        ids = isServer ? known : known.filter { $0.utf8.elementsEqual(account.utf8) }
+        self.bundleId = bundleId
+        environments = holdings.counted.map(\.environment.rawValue)
         asOf = now
-        nextChange = answer.holdings.nextChange
-        entitlements = answer.holdings.entitlements.map { EntitlementBody($0) }
-        subscriptions = answer.holdings.subscriptions.sorted { $0.key < $1.key }.map { SubscriptionBody($0, $1) }
-        purchases = answer.purchases.map { PurchaseBody($0, showsEvidence: isServer) }
-        consumables = answer.holdings.consumables.map {
-            ConsumableBody($0, isTransferred: answer.transferred.contains($0.transactionId))
+        nextChange = holdings.nextChange
+        entitlements = holdings.entitlements.map { EntitlementBody($0.entitlement, in: $0.environment) }
+        activeIn = holdings.activeElsewhere()
+        subscriptions = holdings.counted.flatMap { environment, holdings in
+            holdings.subscriptions.sorted { $0.key < $1.key }.map { SubscriptionBody($0.value, in: environment) }
         }
-        unknownProducts = answer.holdings.unknownProducts.sorted()
-        consentedAt = isServer ? answer.consentedAt : nil
+        purchases = holdings.counted.flatMap { environment, _ in
+            (answers[environment]?.purchases ?? []).map { PurchaseBody($0, in: environment, showsEvidence: isServer) }
+        }
+        consumables = holdings.counted.flatMap { environment, holdings in
+            holdings.consumables.map {
+                let isTransferred = answers[environment]?.transferred.contains($0.transactionId) ?? false
+                return ConsumableBody($0, in: environment, isTransferred: isTransferred)
+            }
+        }
+        unknownProducts = holdings.unknownProducts
+        consentedAt = isServer ? any?.consentedAt : nil
     }
 }
 
 /// The JSON of an entitlement and its source.
 struct EntitlementBody: Encodable, Sendable {
     var name: String
+    var environment: String
     var reason: String
     var productId: String
     var transactionId: String
@@ -54,8 +72,9 @@ struct EntitlementBody: Encodable, Sendable {
     @Nullable var until: Timestamp?
     var inAppOwnershipType: Open<InAppOwnershipType>?
 
-    init(_ entitlement: Entitlement) {
+    init(_ entitlement: Entitlement, in environment: Environment) {
         name = entitlement.name
+        self.environment = environment.rawValue
         reason = entitlement.reason.rawValue
         productId = entitlement.productId
         transactionId = entitlement.transactionId
@@ -72,13 +91,21 @@ struct EntitlementCheckBody: Encodable, Sendable {
     var asOf: Timestamp
     @Nullable var nextChange: Timestamp?
     var entitlement: EntitlementBody?
+    /// The environments that do not count, and in which the entitlement is active.
+    var activeIn: [String]?
+    /// If the entitlement is not active: the customer's products that are not in the configuration.
+    var unknownProducts: [String]?
 
-    init(_ name: String, _ holdings: Holdings, at now: Timestamp) {
+    init(_ name: String, _ holdings: CountedHoldings, at now: Timestamp) {
         self.name = name
-        entitlement = holdings.entitlements.first { $0.name == name }.map { EntitlementBody($0) }
+        entitlement = holdings.entitlements.first { $0.entitlement.name == name }
+            .map { EntitlementBody($0.entitlement, in: $0.environment) }
         isActive = entitlement != nil
         asOf = now
         nextChange = holdings.nextChange
+        activeIn = isActive ? nil : holdings.activeElsewhere(name)
+        let unknown = holdings.unknownProducts
+        unknownProducts = isActive || unknown.isEmpty ? nil : unknown
     }
 }
 
@@ -86,6 +113,7 @@ struct EntitlementCheckBody: Encodable, Sendable {
 struct ConsumableBody: Encodable, Sendable {
     var productId: String
     var transactionId: String
+    var environment: String
     @Nullable var purchaseDate: Timestamp?
     var quantity: Int
     var revokedQuantity: Int
@@ -93,9 +121,10 @@ struct ConsumableBody: Encodable, Sendable {
 
     /// - Parameter isTransferred: Whether this customer claimed the purchase from another customer, who may have used
     ///   it already.
-    init(_ purchase: ConsumablePurchase, isTransferred: Bool) {
+    init(_ purchase: ConsumablePurchase, in environment: Environment, isTransferred: Bool) {
         productId = purchase.productId
         transactionId = purchase.transactionId
+        self.environment = environment.rawValue
         purchaseDate = purchase.purchaseDate
         quantity = purchase.quantity
         revokedQuantity = purchase.revokedQuantity

@@ -17,11 +17,14 @@ struct ErrorBody: Encodable, Sendable {
         var appStoreCode: Int64?
         /// When to repeat the request, if the App Store said it.
         var retryAt: Timestamp?
+        /// The environment of the document; only for the code `otherEnvironment`.
+        var environment: String?
     }
 
     init(_ refusal: Refusal) {
         error = Content(
-            code: refusal.code, message: refusal.message, retryable: refusal.isRetryable,
-            oldest: refusal.oldestCursor?.rawValue, appStoreCode: refusal.appStoreCode, retryAt: refusal.retryAt)
+            code: refusal.code, message: [refusal.message, refusal.cure].compactMap(\.self).joined(separator: " "),
+            retryable: refusal.isRetryable, oldest: refusal.oldestCursor?.rawValue, appStoreCode: refusal.appStoreCode,
+            retryAt: refusal.retryAt, environment: refusal.environment)
     }
 }

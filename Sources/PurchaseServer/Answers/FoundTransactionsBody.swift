@@ -21,7 +21,7 @@ package struct FoundTransactionsBody: Encodable, Sendable {
             guard let known = try await reconciler.ledger.transaction(TransactionKey(id, in: reconciler.scope)) else {
                 continue
             }
-            transactions.append(PurchaseBody(known))
+            transactions.append(PurchaseBody(known, in: reconciler.scope.environment))
         }
     }
 }

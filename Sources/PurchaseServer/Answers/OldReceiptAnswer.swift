@@ -77,7 +77,7 @@ extension TransactionReceiptInfo {
         purchaseDate = statement.purchaseDate
         expiresDate = statement.expiresDate
         cancellationDate = statement.revocation?.date
-        webOrderLineItemId = statement.webOrderLineItemId ?? webOrderLineItemId
+        webOrderLineItemId = statement.lineItem ?? webOrderLineItemId
         // `itemId` is the Apple ID of the receipt's product. That of another product is unknown.
         if statement.productId != receipt.productId { itemId = nil }
     }

@@ -6,6 +6,7 @@ import PurchaseLedger
 /// The JSON of a subscription.
 struct SubscriptionBody: Encodable, Sendable {
     var originalTransactionId: String
+    var environment: String
     var status: String
     @Nullable var statusCode: Int?
     var productId: String
@@ -21,8 +22,9 @@ struct SubscriptionBody: Encodable, Sendable {
     var seats: Int?
     var commitment: CommitmentBody?
 
-    init(_ originalTransactionId: String, _ state: SubscriptionState) {
-        self.originalTransactionId = originalTransactionId
+    init(_ state: SubscriptionState, in environment: Environment) {
+        originalTransactionId = state.governing.originalTransactionId
+        self.environment = environment.rawValue
         status = state.status.rawValue
         statusCode = state.status.number
         productId = state.governing.productId
@@ -69,8 +71,9 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     /// - Returns: `nil` if the chain is not a subscription.
     init?(_ chain: Chain, at now: Timestamp) {
         guard let state = chain.subscription(at: now) else { return nil }
-        subscription = SubscriptionBody(chain.key.originalTransactionId, state)
-        transactions = chain.purchases.map { PurchaseBody($0) }
+        let environment = chain.key.scope.environment
+        subscription = SubscriptionBody(state, in: environment)
+        transactions = chain.purchases.map { PurchaseBody($0, in: environment) }
         renewalInfo = chain.renewal.map { SourceBody($0.provenance) }
     }
 }
@@ -79,6 +82,7 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
 struct PurchaseBody: Encodable, Sendable {
     var transactionId: String
     var originalTransactionId: String
+    var environment: String
     var productId: String
     var type: Open<ProductType>?
     @Nullable var purchaseDate: Timestamp?
@@ -102,9 +106,10 @@ struct PurchaseBody: Encodable, Sendable {
     var billingPeriodNumber: Int?
     var evidence: SourceBody?
 
-    init(_ statement: TransactionStatement, showsEvidence: Bool = true) {
+    init(_ statement: TransactionStatement, in environment: Environment, showsEvidence: Bool = true) {
         transactionId = statement.transactionId
         originalTransactionId = statement.originalTransactionId
+        self.environment = environment.rawValue
         productId = statement.productId
         type = statement.type
         purchaseDate = statement.purchaseDate
@@ -117,7 +122,7 @@ struct PurchaseBody: Encodable, Sendable {
         revocationPercentage = statement.revocation?.percentage
         revokedQuantity = statement.revokedQuantity
         inAppOwnershipType = statement.ownership
-        webOrderLineItemId = statement.webOrderLineItemId
+        webOrderLineItemId = statement.lineItem
         (offerType, offerIdentifier) = (statement.offerType, statement.offerIdentifier)
         (offerDiscountType, offerPeriod) = (statement.offerDiscountType, statement.offerPeriod)
         (price, currency, storefront) = (statement.price, statement.currency, statement.storefront)

@@ -19,6 +19,10 @@ struct Refusal: Error {
     var cause: VerificationError?
     /// The cursor after which the remaining events begin, if the events after the cursor in the request were erased.
     var oldestCursor: EventCursor?
+    /// The environment of the document, if the request was refused because of it.
+    var environment: String?
+    /// What the client or the operator can do, as a sentence after ``message``.
+    var cure: String?
     /// Apple's number, if the App Store refused the request.
     var appStoreCode: Int64?
     /// The earliest time at which the same request may succeed, if the App Store said it.
@@ -97,6 +101,9 @@ extension Refusal {
             status: error.isRetryable ? .serviceUnavailable : .badRequest, code: error.code.rawValue,
             message: isSecret ? "The document is for an app that is not in the configuration." : error.message,
             isRetryable: error.isRetryable, cause: error)
+        guard error.code == .otherEnvironment, let found = error.origin?.environment else { return }
+        environment = found
+        cure = "The server records it once its configuration has this environment in environments."
     }
 
     /// The refusal of a genuine document that this version cannot read: 503, so that the sender retries and a newer
@@ -105,6 +112,14 @@ extension Refusal {
         Refusal(
             status: .serviceUnavailable, code: error.code.rawValue, message: error.message, isRetryable: true,
             cause: error)
+    }
+
+    /// - Parameter known: The names in the configuration; `nil` if the client must not learn them.
+    static func unknownEntitlement(known: Set<String>?) -> Refusal {
+        let names = known.map { $0.isEmpty ? "It has none." : "It has \($0.sorted().joined(separator: ", "))." }
+        return Refusal(
+            status: .notFound, code: "unknownEntitlement",
+            message: "The app's configuration has no entitlement of this name." + (names.map { " " + $0 } ?? ""))
     }
 
     init(_ error: EventCursorError) {

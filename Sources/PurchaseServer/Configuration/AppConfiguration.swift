@@ -3,12 +3,32 @@
 public import AppStoreTrust
 public import PurchaseLedger
 
+/// Whose sandbox purchases count in an answer that names no environment.
+///
+/// App Review and TestFlight buy in the sandbox with the app that is in the App Store, and App Review rejects an app
+/// that does not deliver. Everybody who may install the app by TestFlight may then buy there, without paying.
+public enum SandboxAccess: String, CaseIterable, Sendable {
+    /// Those of all customers.
+    case all
+    /// Those of the customers in ``AppConfiguration/sandboxCustomers``.
+    case listed
+    /// Those of no customer.
+    case none
+}
+
 /// The configuration of one app.
 public struct AppConfiguration: Sendable {
     /// The bundle id and the Apple ID that documents of the app must have.
     public var identity: AppIdentity
     /// The app's products and their entitlements.
     public var catalogue = Catalogue()
+    /// Names of entitlements that no product gives, besides those of ``catalogue``. A question for any other name is
+    /// refused.
+    public var entitlements: Set<String> = []
+    /// Whether sandbox purchases count in an answer that names no environment.
+    public var sandboxAccess = SandboxAccess.all
+    /// Ids of customers, for ``SandboxAccess/listed``.
+    public var sandboxCustomers: Set<String> = []
     /// The `password` that verifyReceipt requires for receipts with subscriptions; `nil` if it requires none.
     public var sharedSecret: String?
     /// The original transaction ids of purchases whose receipts verifyReceipt answers with 21010.

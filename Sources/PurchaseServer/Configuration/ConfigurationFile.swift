@@ -47,8 +47,8 @@ struct ConfigurationFile {
 extension AppConfiguration {
     fileprivate init(_ app: ConfigurationMember, others: [AppConfiguration]) throws(ConfigurationError) {
         try app.requireMembers(in: [
-            "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "refusedPurchases",
-            "customerProof", "inAppPurchaseKey", "retention",
+            "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "entitlements",
+            "refusedPurchases", "sandboxAccess", "sandboxCustomers", "customerProof", "inAppPurchaseKey", "retention",
         ])
         guard let bundleId = try app.string("bundleId") else { throw app.error("bundleId is missing.") }
         guard Self.isValidBundleId(bundleId) else {
@@ -67,6 +67,9 @@ extension AppConfiguration {
             consumption[product.name] = try product.object("consumption").map(ConsumptionInformation.init)
         }
         sharedSecret = try app.string("sharedSecret")
+        entitlements = try app.strings("entitlements", "Expected the name of an entitlement.")
+        sandboxAccess = try SandboxAccess(app)
+        sandboxCustomers = try app.strings("sandboxCustomers", "Expected the id of a customer.")
         refusedPurchases = try app.strings("refusedPurchases", "Expected an original transaction id as a string.")
         customerProof = try app.object("customerProof").map(CustomerProof.init)
         inAppPurchaseKey = try app.object("inAppPurchaseKey").map(InAppPurchaseKeyFile.init)
@@ -85,6 +88,21 @@ extension AppConfiguration {
         guard !hasOffer || inAppPurchaseKey != nil else {
             throw app.member("retention").error("A promotionalOffer needs the app's inAppPurchaseKey, to sign it.")
         }
+    }
+}
+
+extension SandboxAccess {
+    /// The setting of an app. A list of customers has no effect without `listed`, so it is refused there.
+    fileprivate init(_ app: ConfigurationMember) throws(ConfigurationError) {
+        let text = try app.string("sandboxAccess") ?? Self.all.rawValue
+        guard let access = SandboxAccess(rawValue: text) else {
+            let known = Self.allCases.map(\.rawValue).joined(separator: ", ")
+            throw app.member("sandboxAccess").error("Expected one of \(known).")
+        }
+        guard access == .listed || app.value["sandboxCustomers"] == nil else {
+            throw app.member("sandboxCustomers").error("It is for sandboxAccess “listed”.")
+        }
+        self = access
     }
 }
 

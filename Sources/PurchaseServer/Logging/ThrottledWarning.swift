@@ -3,16 +3,15 @@
 import Logging
 import Synchronization
 
-/// A warning that is logged at most once a minute, with the number of times it occurred since the last line.
+/// A warning that is logged at most once in an interval, with the number of times it occurred since the last line.
 final class ThrottledWarning: Sendable {
-    private static let interval = Duration.seconds(60)
-
     private struct State {
         var count = 0
         /// The time since the last line.
         var age: (@Sendable () -> Duration)?
     }
 
+    private let interval: Duration
     private let level: Logger.Level
     private let message: Logger.Message
     private let metadata: Logger.Metadata
@@ -21,9 +20,10 @@ final class ThrottledWarning: Sendable {
     private let state = Mutex(State())
 
     init(
-        level: Logger.Level = .warning, _ message: Logger.Message, _ metadata: Logger.Metadata = [:],
-        clock: any Clock<Duration>, _ logger: Logger
+        every interval: Duration = .seconds(60), level: Logger.Level = .warning, _ message: Logger.Message,
+        _ metadata: Logger.Metadata = [:], clock: any Clock<Duration>, _ logger: Logger
     ) {
+        self.interval = interval
         self.level = level
         self.message = message
         self.metadata = metadata
@@ -31,13 +31,13 @@ final class ThrottledWarning: Sendable {
         self.logger = logger
     }
 
-    /// Logs the warning, or counts it if the last line is less than a minute old.
+    /// Logs the warning, or counts it if the last line is younger than the interval.
     ///
     /// - Parameter more: Metadata of this occurrence.
     func log(_ more: Logger.Metadata = [:]) {
         let count: Int? = state.withLock { state in
             state.count += 1
-            if let age = state.age, age() < Self.interval { return nil }
+            if let age = state.age, age() < interval { return nil }
             defer { state = State(age: clock.stopwatch()) }
             return state.count
         }

@@ -13,13 +13,15 @@ struct CustomerRoutes: Sendable {
 
     func add(to router: Router<BasicRequestContext>) {
         let what = "The customer"
-        router.get("/v1/customers/{id}", use: keyed.handler(needs: .client, what) { try await customer($0) })
+        router.get(
+            "/v1/customers/{id}",
+            use: keyed.handler(needs: .client, what, spansEnvironments: true) { try await customer($0) })
         router.get(
             "/v1/customers/{id}/entitlements/{name}",
-            use: keyed.handler(needs: .client, what) { try await entitlement($0) })
+            use: keyed.handler(needs: .client, what, spansEnvironments: true) { try await entitlement($0) })
         router.post(
             "/v1/customers/{id}/purchases",
-            use: keyed.handler(needs: .client, what) { request -> SubmissionBody? in
+            use: keyed.handler(needs: .client, what, spansEnvironments: true) { request -> SubmissionBody? in
                 try await request.withBody(upTo: Submission.bodyLimit) { try await submit($1, $0) }
             })
         router.post(
@@ -30,35 +32,57 @@ struct CustomerRoutes: Sendable {
         router.delete("/v1/customers/{id}", use: keyed.handler(needs: .server, what) { try await delete($0) })
     }
 
-    /// Everything about a customer that the key may read; `nil` if the customer is unknown.
+    /// Everything about a customer that the key may read. A customer that the ledger does not know has nothing.
     private func customer(_ request: KeyedRequest) async throws -> CustomerBody? {
-        let id = try request.customerId
-        var answer = try await request.ledger.customer(id, in: request.scope, at: request.now)
-        if await request.refresh(answer?.holdings) {
-            answer = try await request.ledger.customer(id, in: request.scope, at: request.now)
+        let (id, rule) = (try request.customerId, request.environmentRule)
+        func load() async throws -> [AppStoreModel.Environment: Ledger.CustomerAnswer] {
+            try await request.ledger.customer(
+                id, of: request.scope.bundleId, in: rule.loaded, at: request.now) ?? [:]
         }
-        return answer.map { CustomerBody(id, $0, in: request.scope, at: request.now, for: request.role) }
+        var answers = try await load()
+        let ids = answers.values.first?.ids ?? []
+        if await request.refresh(CountedHoldings(answers.mapValues(\.holdings), rule, ids: ids).counted) {
+            answers = try await load()
+        }
+        let body = CustomerBody(
+            id, answers, rule, of: request.scope.bundleId, at: request.now, for: request.role)
+        request.noteLeftOut(body.activeIn)
+        return body
     }
 
-    /// One entitlement of a customer, active or not; `nil` if the customer is unknown.
+    /// One entitlement of a customer, active or not. A customer that the ledger does not know has none.
     private func entitlement(_ request: KeyedRequest) async throws -> EntitlementCheckBody? {
-        let (id, name) = (try request.customerId, try request.parameter("name"))
-        var holdings = try await request.ledger.holdings(of: id, in: request.scope, at: request.now)
-        if await request.refresh(holdings) {
-            holdings = try await request.ledger.holdings(of: id, in: request.scope, at: request.now)
+        let (id, name, rule) = (try request.customerId, try request.parameter("name"), request.environmentRule)
+        try request.requireEntitlement(name)
+        func load() async throws -> CountedHoldings {
+            let found = try await request.ledger.holdings(
+                of: id, of: request.scope.bundleId, in: rule.loaded, at: request.now)
+            return CountedHoldings(found?.environments ?? [:], rule, ids: found?.ids ?? [])
         }
-        return holdings.map { EntitlementCheckBody(name, $0, at: request.now) }
+        var holdings = try await load()
+        if await request.refresh(holdings.counted) { holdings = try await load() }
+        let body = EntitlementCheckBody(name, holdings, at: request.now)
+        request.noteLeftOut(body.activeIn)
+        return body
     }
 
     /// Records the documents that a customer presents.
     private func submit(_ body: [UInt8], _ request: KeyedRequest) async throws -> SubmissionBody? {
         let id = try request.customerId
         let submission = try Submission(parsing: body, role: request.role)
-        let evidence = try await submission.verified(by: request.verifier, at: request.now)
+        let evidence = try await verified(submission, request)
         // A server key may change owners without limit, to correct claims made with client keys.
         let recorded = try await request.ledger.record(
             evidence, claimedBy: id, limitsClaims: request.role == .client, at: request.now)
         return try await customer(request).map { SubmissionBody(recorded, $0) }
+    }
+
+    private func verified(_ submission: Submission, _ request: KeyedRequest) async throws -> [Evidence] {
+        do {
+            return try await submission.verified(by: request.verifier, at: request.now)
+        } catch let refusal as Refusal {
+            throw request.explained(refusal)
+        }
     }
 
     /// Adds another id of the same customer. The body is `{"alias": …}`.

@@ -22,7 +22,7 @@ struct HealthRoutes: Sendable {
         if let fault = await service.readiness.fault(at: now()) { throw fault }
         let last = try await service.lastNotification.time(in: service.ledger)
         return HealthBody(
-            lastNotificationAccepted: Nullable(wrappedValue: last), concern: service.ledger.concern,
+            lastNotificationAccepted: Nullable(wrappedValue: last), concern: service.concern,
             simulatorClock: simulator)
     }
 }

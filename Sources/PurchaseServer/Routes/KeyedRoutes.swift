@@ -5,6 +5,7 @@ import AppStoreTrust
 import Foundation
 import HTTPTypes
 import Hummingbird
+import Logging
 import PurchaseLedger
 import Reconciliation
 
@@ -14,6 +15,10 @@ struct KeyedRoutes: Sendable {
     let service: LedgerService
     let bodies: BodyIntake
     let now: @Sendable () -> Timestamp
+    /// Returns the time of the machine, by which customer tokens are valid: backends sign them by their own clocks.
+    let wall: @Sendable () -> Timestamp
+    /// Logged if an answer leaves out entitlements of the sandbox.
+    let leftOut: ThrottledWarning
 
     /// A handler that authenticates a request, then encodes the result of `answer`.
     ///
@@ -21,11 +26,13 @@ struct KeyedRoutes: Sendable {
     ///   - role: The role that the key must have. A server key may do all that a client key may.
     ///   - what: The subject of the error message for status 404, which is sent if `answer` returns `nil`.
     ///   - parameters: The names of the query parameters that the route accepts.
+    ///   - spansEnvironments: Whether the route can answer about several environments.
     func handler(
         needs role: APIKey.Role, _ what: String, parameters: [String] = ["environment"],
+        spansEnvironments: Bool = false,
         _ answer: @escaping @Sendable (KeyedRequest) async throws -> (some Encodable & Sendable)?
     ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
-        handler(needs: role, parameters: parameters) { keyed in
+        handler(needs: role, parameters: parameters, spansEnvironments: spansEnvironments) { keyed in
             guard let body = try await answer(keyed) else { throw Refusal.notFound(what) }
             return try Response(body)
         }
@@ -33,14 +40,17 @@ struct KeyedRoutes: Sendable {
 
     /// A handler that authenticates a request, then answers it.
     func handler(
-        needs role: APIKey.Role, parameters: [String] = ["environment"],
+        needs role: APIKey.Role, parameters: [String] = ["environment"], spansEnvironments: Bool = false,
         _ answer: @escaping @Sendable (KeyedRequest) async throws -> Response
     ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
-        { request, context in try await answer(admit(request, context, needs: role, parameters)) }
+        { request, context in
+            try await answer(admit(request, context, needs: role, parameters, spansEnvironments: spansEnvironments))
+        }
     }
 
     private func admit(
-        _ request: Request, _ context: BasicRequestContext, needs role: APIKey.Role, _ parameters: [String]
+        _ request: Request, _ context: BasicRequestContext, needs role: APIKey.Role, _ parameters: [String],
+        spansEnvironments: Bool
     ) async throws -> KeyedRequest {
         let now = now()
         let key = try await key(of: request, at: now)
@@ -48,7 +58,7 @@ struct KeyedRoutes: Sendable {
         let query = try QueryParameters(request.uri.query, allowed: parameters)
         let keyed = KeyedRequest(
             routes: self, request: request, parameters: context.parameters, query: query, role: key.role,
-            scope: LedgerScope(bundleId: key.bundleId, environment: try query.environment), now: now)
+            environment: try query.environment(spanning: spansEnvironments), bundleId: key.bundleId, now: now)
         // Checked here, for all routes, so that no route can omit it.
         if key.role == .client { try keyed.requireProof() }
         return keyed
@@ -67,7 +77,7 @@ struct KeyedRoutes: Sendable {
     }
 }
 
-/// An authenticated request.
+/// An authenticated request. ``scope`` is for routes that are about one environment.
 struct KeyedRequest: Sendable {
     fileprivate let routes: KeyedRoutes
     let request: Request
@@ -75,8 +85,10 @@ struct KeyedRequest: Sendable {
     let query: QueryParameters
     /// The role of the key.
     let role: APIKey.Role
-    /// The app of the key, and the environment of the request.
-    let scope: LedgerScope
+    /// The environments that the request is about.
+    let environment: RequestedEnvironment
+    /// The app of the key.
+    fileprivate let bundleId: String
     /// When the request arrived: its head, or in ``withBody(upTo:_:)`` its whole body.
     private(set) var now: Timestamp
 
@@ -84,9 +96,10 @@ struct KeyedRequest: Sendable {
 
     /// Asks the App Store about a customer's stale subscriptions, if the app has a key.
     ///
+    /// - Parameter holdings: What the customer has in each environment that counts.
     /// - Returns: Whether the customer should be read again.
-    func refresh(_ holdings: Holdings?) async -> Bool {
-        await routes.service.questions?.refresh(holdings, in: scope) ?? false
+    func refresh(_ holdings: [(environment: AppStoreModel.Environment, holdings: Holdings)]) async -> Bool {
+        await routes.service.questions?.refresh(holdings, of: bundleId) ?? false
     }
 
     /// Asks the App Store about the app of the key in the request's environment.
@@ -100,8 +113,16 @@ struct KeyedRequest: Sendable {
         return reconciler
     }
 
-    /// Accepts documents of the request's scope only.
-    var verifier: AppStoreVerifier { routes.service.verifier.only(scope) }
+    /// Accepts documents of the key's app only, in the environments that the request is about. A request that names
+    /// none takes documents of all environments in the configuration: the document says where it is from.
+    var verifier: AppStoreVerifier {
+        let verifier = routes.service.verifier
+        switch environment {
+        case .unnamed: return verifier.only(bundleId, in: verifier.environments)
+        case .any: return verifier.only(bundleId, in: RequestedEnvironment.appStore)
+        case .one(let environment): return verifier.only(bundleId, in: [environment])
+        }
+    }
 
     /// Reads the body, then handles the request as of the time at which the whole body arrived.
     func withBody<Answer: Sendable>(
@@ -139,22 +160,67 @@ struct KeyedRequest: Sendable {
     /// Checks the customer token of a request with a client key, if the app requires one.
     fileprivate func requireProof() throws {
         let customer = try customerId
-        try routes.service.apps[scope.bundleId]?.customerProof?.check(
-            HTTPField.Name(Refusal.tokenHeader).flatMap { request.headers[$0] }, for: customer, of: scope.bundleId,
-            at: now)
+        try routes.service.apps[bundleId]?.customerProof?.check(
+            HTTPField.Name(Refusal.tokenHeader).flatMap { request.headers[$0] }, for: customer, of: bundleId,
+            at: routes.wall())
     }
 }
 
-extension QueryParameters {
-    /// The environment; production if there is none.
-    fileprivate var environment: AppStoreModel.Environment {
-        get throws(Refusal) {
-            guard let name = self["environment"] else { return .production }
-            guard let environment = AppStoreModel.Environment(named: name) else {
-                throw .invalid("environment must be production, sandbox, xcode or localTesting.")
-            }
-            return environment
+// MARK: - Environments
+
+extension KeyedRequest {
+    /// The app of the key in the environment of the request: production if the request names none.
+    var scope: LedgerScope {
+        guard case .one(let environment) = environment else {
+            return LedgerScope(bundleId: bundleId, environment: .production)
         }
+        return LedgerScope(bundleId: bundleId, environment: environment)
+    }
+
+    private var app: AppConfiguration {
+        routes.service.apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))
+    }
+
+    /// Which environments count in the answer.
+    var environmentRule: EnvironmentRule {
+        EnvironmentRule(
+            requested: environment, configured: routes.service.verifier.environments, sandboxAccess: app.sandboxAccess,
+            sandboxCustomers: app.sandboxCustomers)
+    }
+
+    /// The app of the key in each environment in which to look for an id, in order. The sandbox counts if it counts for
+    /// every customer.
+    var scopes: [LedgerScope] {
+        environmentRule.counted(for: []).map { LedgerScope(bundleId: bundleId, environment: $0) }
+    }
+
+    /// Notes that an answer leaves out entitlements of the sandbox.
+    ///
+    /// - Parameter environments: Where the customer has what does not count; `nil` for nowhere.
+    func noteLeftOut(_ environments: [String]?) {
+        guard environments?.contains(AppStoreModel.Environment.sandbox.rawValue) == true else { return }
+        routes.leftOut.log(["bundleId": .string(bundleId), "sandboxAccess": .string(app.sandboxAccess.rawValue)])
+    }
+
+    /// Completes the refusal of a document from an environment that the request is not about. Nothing is wrong with the
+    /// configuration, so the log has no warning.
+    func explained(_ refusal: Refusal) -> Refusal {
+        guard let found = refusal.environment.flatMap(AppStoreModel.Environment.init(rawValue:)),
+            routes.service.verifier.environments.contains(found)
+        else { return refusal }
+        var explained = refusal
+        explained.cause = nil
+        explained.cure = "Omit the parameter environment: the document says where it is from."
+        return explained
+    }
+
+    /// Checks that a product of the app, or its list of entitlements, has an entitlement. A misspelt name would
+    /// otherwise be an entitlement that nobody has.
+    func requireEntitlement(_ name: String) throws(Refusal) {
+        let products = ledger.rules.catalogue(of: bundleId).products.values
+        let known = products.reduce(into: app.entitlements) { $0.formUnion($1.entitlements) }
+        guard !known.contains(name) else { return }
+        throw .unknownEntitlement(known: role == .server ? known : nil)
     }
 }
 

@@ -24,7 +24,7 @@ extension Router<BasicRequestContext> {
             for method in Self.methods where !own.contains(method) && !(method == .head && own.contains(.get)) {
                 let isApples = verifyReceipt.contains(path) && method != .options && method != .trace
                 on(RouterPath(path), method: method) { _, _ in
-                    if isApples { return VerifyReceiptRoutes.notPost }
+                    if isApples { return VerifyReceiptRoutes.notPost() }
                     guard method == .options else { throw Refusal.methodNotAllowed(allowed) }
                     return Response(status: .noContent, headers: [.allow: allowed])
                 }

@@ -10,21 +10,31 @@ struct PurchaseRoutes: Sendable {
     func add(to router: Router<BasicRequestContext>) {
         router.get(
             "/v1/subscriptions/{id}",
-            use: keyed.handler(needs: .server, "The subscription") { try await subscription($0) })
+            use: keyed.handler(needs: .server, "The subscription", spansEnvironments: true) {
+                try await subscription($0)
+            })
         router.get(
             "/v1/transactions/{id}",
-            use: keyed.handler(needs: .server, "The transaction") { try await transaction($0) })
+            use: keyed.handler(needs: .server, "The transaction", spansEnvironments: true) {
+                try await transaction($0)
+            })
         router.get("/v1/evidence/{id}", use: keyed.handler(needs: .server, "The document") { try await evidence($0) })
     }
 
     private func subscription(_ request: KeyedRequest) async throws -> SubscriptionHistoryBody? {
-        let chain = try await request.ledger.chain(ChainKey(request.parameter("id"), in: request.scope))
-        return chain.flatMap { SubscriptionHistoryBody($0, at: request.now) }
+        for scope in request.scopes {
+            let chain = try await request.ledger.chain(ChainKey(request.parameter("id"), in: scope))
+            if let body = chain.flatMap({ SubscriptionHistoryBody($0, at: request.now) }) { return body }
+        }
+        return nil
     }
 
     private func transaction(_ request: KeyedRequest) async throws -> PurchaseBody? {
-        try await request.ledger.transaction(TransactionKey(request.parameter("id"), in: request.scope))
-            .map { PurchaseBody($0) }
+        for scope in request.scopes {
+            let found = try await request.ledger.transaction(TransactionKey(request.parameter("id"), in: scope))
+            if let found { return PurchaseBody(found, in: scope.environment) }
+        }
+        return nil
     }
 
     /// A document by the name in `evidence` of an answer; `nil` if it is unknown, or another app's.

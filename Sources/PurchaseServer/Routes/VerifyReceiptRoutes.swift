@@ -15,7 +15,11 @@ struct VerifyReceiptRoutes: Sendable {
     }
 
     /// The response to a request with another method, which the App Store answers in the body instead of with 405.
-    static var notPost: Response { Response(json: VerifyReceiptResponse(status: .unreadableRequest).json) }
+    static func notPost() -> Response {
+        let status = VerifyReceiptStatus.unreadableRequest
+        RequestNotes.add { $0.verifyReceiptStatus = status.rawValue }
+        return Response(json: VerifyReceiptResponse(status: status).json)
+    }
 
     private func post(_ request: Request) async throws -> Response {
         do {

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What this version changes about a ledger that an earlier one wrote, once.
+
+public import AppStoreModel
+
+/// What the first start of this version changed and found.
+public struct UpgradeReport: Hashable, Sendable {
+    /// The purchases of Xcode and LocalTesting that were dropped: an earlier version took all with one id for one.
+    public var droppedPurchases = 0
+    /// How many customers have an entitlement in the sandbox that they lack in production, by bundle id.
+    public var sandboxCustomers: [String: Int] = [:]
+}
+
+extension Job.Kind {
+    /// Not work: notes that ``Ledger/upgrade(at:)`` ran for an app. It is never due.
+    static let upgrade = Job.Kind(rawValue: "upgrade")
+}
+
+extension Ledger {
+    /// How many chains are read at once.
+    private static let upgradePage = 200
+
+    /// Drops test purchases that an earlier version recorded under ids alone, and counts the customers whom sandbox
+    /// purchases entitle. Runs once for each app of the rules; if it is interrupted, the next call begins again.
+    ///
+    /// - Throws: ``LedgerStorageError``.
+    public func upgrade(at now: Timestamp) async throws -> UpgradeReport {
+        let ids = Set(rules.catalogues.keys.map(Self.upgradeID))
+        let known = try await storage.load(LedgerQuery { $0.jobs = ids }).jobs
+        let apps = Set(rules.catalogues.keys.filter { known[Self.upgradeID(of: $0)] == nil })
+        guard !apps.isEmpty else { return UpgradeReport() }
+        var (report, testers, cursor) = (UpgradeReport(), Set<CustomerID>(), ScanCursor?.none)
+        repeat {
+            let page = try await storage.scanChains(after: cursor, limit: Self.upgradePage)
+            let keys = page.items.filter { apps.contains($0.scope.bundleId) }
+            report.droppedPurchases += try await drop(keys.filter(\.isNamedByIdAlone), at: now)
+            testers.formUnion(try await owners(of: keys.filter { $0.scope.environment == .sandbox }, at: now))
+            cursor = page.next
+        } while cursor != nil
+        for tester in testers where try await gains(tester, at: now) {
+            report.sandboxCustomers[tester.bundleId, default: 0] += 1
+        }
+        try await commit(LedgerQuery(), at: now) { draft in
+            draft.changes.jobs = apps.map { Job(Self.upgradeID(of: $0), dueAt: .distantFuture) }
+        }
+        return report
+    }
+
+    private static func upgradeID(of bundleId: String) -> Job.ID {
+        Job.ID(.upgrade, "1", in: LedgerScope(bundleId: bundleId, environment: .production))
+    }
+
+    private func drop(_ keys: [ChainKey], at now: Timestamp) async throws -> Int {
+        var count = 0
+        _ = try await Self.skippingDamaged(keys) { keys in
+            count += try await commit(LedgerQuery { $0.chains = Set(keys) }, at: now) { draft in
+                keys.count { draft.drop($0) }
+            }
+        }
+        return count
+    }
+
+    /// The customers that own entitling chains, each by one of its ids.
+    private func owners(of keys: [ChainKey], at now: Timestamp) async throws -> Set<CustomerID> {
+        var owners: Set<CustomerID> = []
+        _ = try await Self.skippingDamaged(keys) { keys in
+            let snapshot = try await storage.load(LedgerQuery { ($0.chains, $0.owners) = (Set(keys), true) })
+            for record in snapshot.chains.values {
+                guard record.chain.isEntitling(rules.catalogue(record.key.scope), at: now) else { continue }
+                let ids = record.owners.compactMap { snapshot.customers[$0.customer]?.ids.first }
+                owners.formUnion(ids.map { CustomerID($0, of: record.key.scope.bundleId) })
+            }
+        }
+        return owners
+    }
+
+    /// Whether a customer has an entitlement in the sandbox that it lacks in production.
+    private func gains(_ id: CustomerID, at now: Timestamp) async throws -> Bool {
+        let found = try await holdings(of: id.id, of: id.bundleId, in: [.production, .sandbox], at: now)
+        let names = (found?.environments ?? [:]).mapValues { Set($0.entitlements.map(\.name)) }
+        return !(names[.sandbox] ?? []).isSubset(of: names[.production] ?? [])
+    }
+}

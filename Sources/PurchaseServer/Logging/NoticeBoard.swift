@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Logging
+import PurchaseLedger
+import Synchronization
+
+/// What the operator should look at: notices of arriving documents, for the log, and all notices of the last 30 days,
+/// as one sentence for `/health/ready`.
+package final class NoticeBoard: Sendable {
+    /// How often a notice is logged. Its first occurrence is logged at once.
+    private static let interval = Duration.seconds(3600)
+
+    /// The most notices that wait for their line or its repetition: many times the products of an app.
+    private static let limit = 1000
+
+    /// The most subjects that a sentence names.
+    private static let named = 5
+
+    private struct Entry {
+        var count = 0
+        var nextLine: Timestamp?
+    }
+
+    private struct State {
+        var entries: [Notice: Entry] = [:]
+        var concern: String?
+    }
+
+    private let state = Mutex(State())
+
+    package init() {}
+
+    /// Notes what arriving documents show.
+    func note(_ notices: [Notice: Int]) {
+        state.withLock { state in
+            for (notice, count) in notices where state.entries.count < Self.limit || state.entries[notice] != nil {
+                state.entries[notice, default: Entry()].count += count
+            }
+        }
+    }
+
+    /// Takes the notices whose line is due, and how many documents showed each since the last line.
+    func takeDue(at now: Timestamp) -> [(notice: Notice, count: Int)] {
+        state.withLock { state in
+            var due: [(Notice, Int)] = []
+            for (notice, entry) in state.entries where entry.count > 0 && entry.nextLine ?? now <= now {
+                due.append((notice, entry.count))
+                state.entries[notice] = Entry(nextLine: now.advanced(by: Self.interval))
+            }
+            return due.sorted { $0.0.subject < $1.0.subject }
+        }
+    }
+
+    /// What the operator should look at; `nil` for nothing.
+    var concern: String? { state.withLock { $0.concern } }
+
+    /// Replaces the sentence.
+    ///
+    /// - Parameter notices: All notices of the last 30 days that still hold.
+    func show(_ notices: [Notice]) {
+        let concern = notices.isEmpty ? nil : Self.sentence(notices)
+        state.withLock { $0.concern = concern }
+    }
+
+    private static func sentence(_ notices: [Notice]) -> String {
+        let names = Set(notices.map { "\($0.subject) (\($0.scope.environment.rawValue))" }).sorted()
+        let more = names.count > named ? " and \(names.count - named) more" : ""
+        return """
+            Purchases of the last 30 days are of products that the configuration lacks, so they give no entitlement: \
+            \(names.prefix(named).joined(separator: ", "))\(more). Add them to products, with "entitlements": [] if \
+            they give none.
+            """
+    }
+}
+
+extension Notice {
+    /// The message of the log line.
+    var message: Logger.Message {
+        switch kind {
+        case .unknownProduct: "A purchase is of a product that the configuration lacks: it gives no entitlement"
+        }
+    }
+
+    /// The fields of the log line.
+    ///
+    /// - Parameter count: How many documents showed the notice since the last line.
+    func metadata(_ count: Int) -> Logger.Metadata {
+        [
+            "productId": .string(subject), "bundleId": .string(scope.bundleId),
+            "environment": .string(scope.environment.rawValue), "times": .stringConvertible(count),
+        ]
+    }
+
+    /// Whether the notice still holds with the present catalogue.
+    func holds(_ catalogue: Catalogue) -> Bool {
+        switch kind {
+        case .unknownProduct: catalogue.products[subject] == nil
+        }
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// The environments that a request is about: its query parameter `environment`.
+enum RequestedEnvironment: Hashable, Sendable {
+    /// The request names no environment. It is about production, and about the sandbox as the app's `sandboxAccess`
+    /// says.
+    case unnamed
+    /// `any`: production and the sandbox.
+    case any
+    /// One environment by its name.
+    case one(Environment)
+
+    /// The environments of the App Store.
+    static let appStore: Set<Environment> = [.production, .sandbox]
+}
+
+extension QueryParameters {
+    /// - Parameter spanning: Whether the route can answer about several environments.
+    /// - Throws: ``Refusal`` 400 if there is no such environment.
+    func environment(spanning: Bool) throws(Refusal) -> RequestedEnvironment {
+        guard let name = self["environment"] else { return .unnamed }
+        if spanning, name == "any" { return .any }
+        guard let environment = Environment(named: name) else {
+            throw .invalid("environment must be production, sandbox, \(spanning ? "any, " : "")xcode or localTesting.")
+        }
+        return .one(environment)
+    }
+}
+
+/// Which environments count in an answer about a customer. Facts of two environments are never combined; their answers
+/// are.
+struct EnvironmentRule: Sendable {
+    let requested: RequestedEnvironment
+    /// The environments whose documents the ledger records.
+    let configured: Set<Environment>
+    let sandboxAccess: SandboxAccess
+    /// The ids of customers whose sandbox purchases count if access is listed.
+    let sandboxCustomers: Set<String>
+
+    /// The environments to load: those that may count, and those in which the customer may have what does not count.
+    var loaded: Set<Environment> {
+        switch requested {
+        case .unnamed: configured.union(RequestedEnvironment.appStore)
+        case .any: RequestedEnvironment.appStore
+        case .one(let environment): [environment]
+        }
+    }
+
+    /// The environments that count for a customer, production first.
+    ///
+    /// - Parameter ids: All ids of the customer.
+    func counted(for ids: [String]) -> [Environment] {
+        switch requested {
+        case .unnamed: [.production] + (isTester(ids) ? [.sandbox] : [])
+        case .any: [.production, .sandbox]
+        case .one(let environment): [environment]
+        }
+    }
+
+    private func isTester(_ ids: [String]) -> Bool {
+        switch sandboxAccess {
+        case .all: true
+        case .listed: ids.contains { id in sandboxCustomers.contains { $0.normalizedCustomerID == id } }
+        case .none: false
+        }
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import HTTPTypes
+import Logging
+import PurchaseLedger
+import PurchaseServer
+import TestWorld
+import Testing
+
+/// Tests what the operator learns of purchases whose products the configuration lacks.
+@Suite struct NoticeTests {
+    private typealias World = LedgerRoutesTests.World
+
+    private static let warning = "A purchase is of a product that the configuration lacks"
+
+    private static func buy(_ product: String, _ id: String, from: Double = 0, in world: World) async throws {
+        let token = try world.transaction {
+            ($0.transactionId, $0.originalTransactionId, $0.productId) = (id, id, product)
+            $0.purchaseDate = TestStore.day(from)
+        }
+        _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#)
+    }
+
+    /// Runs one round of what the server does each second.
+    private static func round(
+        _ world: World, _ lines: LogLines, at now: Timestamp, products: [String] = []
+    ) async throws {
+        let service = try #require(world.server.ledger)
+        var ledger = service.ledger
+        for product in products { ledger.rules.catalogues["com.example"]?.products[product] = .init(entitlements: []) }
+        var publisher = DueChangePublisher(
+            ledger: ledger, now: { now }, clock: VirtualClock(cancelsSleepingTasks: true),
+            logger: Logger(label: "test") { _ in lines })
+        publisher.board = service.board
+        publisher.apps = service.apps
+        let task = Task { [publisher] in try await publisher.run() }
+        _ = await task.result
+    }
+
+    private static func concern(_ world: World) async throws -> String? {
+        try await world.send(.get, "/health/ready", key: nil).1["concern"]?.string
+    }
+
+    private static func warnings(_ lines: LogLines) -> [String] { lines.text.filter { $0.hasPrefix(warning) } }
+
+    @Test func `an unknown product is a warning, a concern, and named in the answer`() async throws {
+        let (world, lines) = (try await World(), LogLines())
+        try await Self.buy("mnoth", "1", in: world)
+        try await Self.round(world, lines, at: TestStore.day(0))
+        #expect(Self.warnings(lines).count == 1)
+        #expect(Self.warnings(lines)[0].contains("mnoth"))
+        #expect(try await Self.concern(world)?.contains("mnoth (Production)") == true)
+        let answer = try await world.send(.get, "/v1/customers/anna/entitlements/pro", key: .client).1
+        #expect(answer["isActive"] == .bool(false) && answer["unknownProducts"]?.compactText == #"["mnoth"]"#)
+    }
+
+    @Test func `an answer that is active names no unknown product`() async throws {
+        let world = try await World()
+        try await Self.buy("mnoth", "1", in: world)
+        try await Self.buy("month", "2", in: world)
+        let answer = try await world.send(.get, "/v1/customers/anna/entitlements/pro", key: .client).1
+        #expect(answer["isActive"] == .bool(true) && answer["unknownProducts"] == nil)
+    }
+
+    @Test func `the warning comes once, then hourly with a count`() async throws {
+        let (world, lines) = (try await World(), LogLines())
+        for id in 1...3 { try await Self.buy("mnoth", "\(id)", in: world) }
+        try await Self.round(world, lines, at: TestStore.day(0))
+        for id in 4...5 { try await Self.buy("mnoth", "\(id)", in: world) }
+        try await Self.round(world, lines, at: TestStore.day(0).advanced(by: .seconds(3599)))
+        #expect(Self.warnings(lines).count == 1 && Self.warnings(lines)[0].contains(#""times": 3"#))
+        try await Self.round(world, lines, at: TestStore.day(0).advanced(by: .seconds(3600)))
+        #expect(Self.warnings(lines).count == 2 && Self.warnings(lines)[1].contains(#""times": 2"#))
+    }
+
+    @Test func `a product that is listed without entitlements is known, and never named`() async throws {
+        let (world, lines) = (try await World(), LogLines())
+        try await Self.buy("coins", "1", in: world)
+        try await Self.round(world, lines, at: TestStore.day(0), products: ["coins"])
+        #expect(try await Self.concern(world) == nil)
+    }
+
+    @Test func `the concern outlives a restart, and ends after 30 days without such a purchase`() async throws {
+        let storage = MemoryLedgerStorage()
+        let (world, lines) = (try await World(storage: storage), LogLines())
+        try await Self.buy("mnoth", "1", in: world)
+        let restarted = try await World(storage: storage)
+        try await Self.round(restarted, lines, at: TestStore.day(29))
+        #expect(try await Self.concern(restarted) != nil)
+        #expect(Self.warnings(lines).isEmpty, "nothing new arrived")
+        try await Self.round(restarted, lines, at: TestStore.day(30))
+        #expect(try await Self.concern(restarted) == nil)
+        let jobs = try await storage.scanJobs(after: nil, limit: 10).items
+        #expect(!jobs.contains { $0.id.kind.rawValue == "unknownProduct" })
+    }
+
+    @Test func `old purchases that a backfill brings are no concern`() async throws {
+        let (world, lines) = (try await World(), LogLines())
+        try await Self.buy("retired", "1", from: -31, in: world)
+        try await Self.round(world, lines, at: TestStore.day(0))
+        #expect(try await Self.concern(world) == nil && Self.warnings(lines).isEmpty)
+    }
+
+    @Test func `the first start of this version counts the customers who gain by sandbox purchases`() async throws {
+        let world = try await World()
+        for (id, customer, environment) in [
+            ("1", "anna", "Sandbox"), ("2", "bert", "Sandbox"), ("3", "bert", "Production"),
+            ("4", "cleo", "Production"),
+        ] {
+            let token = try world.transaction {
+                ($0.transactionId, $0.originalTransactionId) = (id, id)
+                $0.environment = Open(rawValue: environment)
+            }
+            _ = try await world.send(.post, "/v1/customers/\(customer)/purchases", #"{"document":"\#(token)"}"#)
+        }
+        #expect(try await world.ledger.upgrade(at: TestStore.day(1)).sandboxCustomers == ["com.example": 1])
+        #expect(try await world.ledger.upgrade(at: TestStore.day(1)).sandboxCustomers.isEmpty, "once")
+    }
+}
