@@ -13,8 +13,8 @@ struct Watch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print what a customer may use, and each change of it.",
         discussion: """
-            Asks a running server twice a second, and prints a line when the answer is another one. A customer that \
-            the server does not know yet has no entitlements. Ends with Ctrl-C, or after the first answer with --once.
+            Asks a running server twice a second, and prints a line when the answer changes. Counts the environments \
+            that the server counts for your app. Ends with Ctrl-C, or after the first answer with --once.
 
               quittance watch anna --key qt_…
               QUITTANCE_KEY=qt_… quittance watch anna --server https://purchases.example.com --json
@@ -32,8 +32,9 @@ struct Watch: AsyncParsableCommand {
     var key: String?
 
     @Option(
-        help: "production or sandbox.", transform: { try Environment.option($0, allowed: [.production, .sandbox]) })
-    var environment = Environment.production
+        help: "Ask about this environment alone: production, sandbox, xcode or localTesting.",
+        transform: { try Environment.option($0, allowed: Environment.allCases) })
+    var environment: Environment?
 
     @Flag(help: "Print each answer as a JSON document on one line.")
     var json = false
@@ -74,13 +75,12 @@ struct Watch: AsyncParsableCommand {
         var allowed = CharacterSet.urlPathAllowed
         allowed.remove(charactersIn: "/;")
         let id = customer.addingPercentEncoding(withAllowedCharacters: allowed) ?? customer
-        var request = HTTPClientRequest(
-            url: "\(server)/v1/customers/\(id)?environment=\(environment.rawValue.lowercased())")
+        let query = environment.map { "?environment=\($0.rawValue.lowercased())" } ?? ""
+        var request = HTTPClientRequest(url: "\(server)/v1/customers/\(id)\(query)")
         request.headers.add(name: "Authorization", value: "Bearer \(key)")
         let (status, body) = try await response(to: request)
         let json = try? JSONValue(parsing: body.readableBytesView)
         if status == .ok, let json { return WatchedCustomer(json) }
-        if json?["error"]?["code"]?.string == "notFound" { return WatchedCustomer(nil) }
         let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
         Terminal.printError("quittance: \(server) answers \(status.code). \(message.printable)")
         throw ExitCode(1)
@@ -102,10 +102,10 @@ struct WatchedCustomer: Equatable {
     private let entitlements: [JSONValue]
     private let asOf: Int64?
 
-    /// - Parameter answer: Of `GET /v1/customers/{id}`; `nil` for a customer that the server does not know.
-    init(_ answer: JSONValue?) {
-        entitlements = answer?["entitlements"]?.array ?? []
-        asOf = answer?["asOf"]?.integer
+    /// - Parameter answer: Of `GET /v1/customers/{id}`.
+    init(_ answer: JSONValue) {
+        entitlements = answer["entitlements"]?.array ?? []
+        asOf = answer["asOf"]?.integer
     }
 
     static func == (one: Self, other: Self) -> Bool { one.entitlements == other.entitlements }
