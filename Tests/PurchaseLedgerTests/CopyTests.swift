@@ -70,7 +70,8 @@ import Testing
         #expect(report.compared.purchases == content.chains.count)
         #expect(report.compared.customers == content.customers.count)
         #expect(report.compared.events == content.events.values.joined().count)
-        #expect((report.compared.jobs, report.compared.apiKeys) == (content.jobs.count, content.apiKeys.count))
+        let jobs = content.jobs.count { $0.id.kind.rawValue != "trustAnchors" }
+        #expect((report.compared.jobs, report.compared.apiKeys) == (jobs, content.apiKeys.count))
         let again = try await copy(source, to: target)
         #expect(again.copied.documents + again.copied.purchases + again.copied.customers + again.copied.events == 0)
     }
