@@ -59,8 +59,8 @@ extension Ledger {
     ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
     ///     ``RecordResult/tooManyClaims``.
     ///   - now: When the documents arrived.
-    /// - Throws: ``LedgerStorageError``: `otherRoots` if roots anchor these documents that are not to be mixed with those
-    ///   of the documents in the ledger.
+    /// - Throws: ``LedgerStorageError``: `otherRoots` if the roots of these documents are not to be mixed with those of
+    ///   the documents in the ledger.
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
     ) async throws -> RecordResult {

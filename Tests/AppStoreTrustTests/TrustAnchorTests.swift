@@ -38,7 +38,7 @@ import Testing
         let receipt = try await verifier.verify(receipt: store.sign(TestStore.receipt()), at: TestStore.start)
         #expect([token.anchor?.name, receipt.anchor?.name] == names.map(String.init))
         #expect(names.allSatisfy { $0.count == 64 })
-        #expect([token.anchor, receipt.anchor].allSatisfy { $0?.isSimulated == true && $0?.origin == .simulator })
+        #expect([token.anchor, receipt.anchor].allSatisfy { $0?.isSimulated == true && $0?.family == .simulator })
         #expect(store.roots.anchors == Set([token.anchor, receipt.anchor].compactMap(\.self)))
         // From the cache of known signers too.
         let again = try await verifier.verify(

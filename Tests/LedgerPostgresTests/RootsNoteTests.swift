@@ -19,7 +19,9 @@ import Testing
     }
 
     /// The documents of an origin that were recorded.
-    private static func record(_ count: Int, of anchor: TrustAnchor, in storage: any LedgerStorage) async throws -> Int {
+    private static func record(
+        _ count: Int, of anchor: TrustAnchor, in storage: any LedgerStorage
+    ) async throws -> Int {
         // Each has a ledger of its own, as if it were the first document of its process.
         try await withThrowingTaskGroup(of: Int.self) { group in
             for number in 0..<count {

@@ -13,7 +13,8 @@ import Testing
 
 /// Tests what a ledger notes about the roots of its documents, and what it refuses for it.
 @Suite struct RootsNoteTests {
-    private static let (production, sandbox) = (Facts.scope, LedgerScope(bundleId: "com.example", environment: .sandbox))
+    private static let production = Facts.scope
+    private static let sandbox = LedgerScope(bundleId: "com.example", environment: .sandbox)
     private static let other = LedgerScope(bundleId: "com.example.other", environment: .production)
     private static let now = TestStore.start
 
@@ -219,7 +220,9 @@ import Testing
     private let storage = MemoryLedgerStorage()
     private static let now = TestStore.start
     /// Another simulator, and its verifier.
-    private static let replaced = Result { try TestStore(StoreAuthority(CertificateAuthority(from: TestStore.day(-9)))) }
+    private static let replaced = Result {
+        try TestStore(StoreAuthority(CertificateAuthority(from: TestStore.day(-9))))
+    }
 
     init() throws {
         store = try TestStore()
@@ -267,7 +270,9 @@ import Testing
 
     // MARK: - Notes
 
-    @Test func `a ledger of a simulator is refused with Apple's roots, and both are named with the cure`() async throws {
+    @Test func `a ledger of a simulator is refused with Apple's roots, and both are named with the cure`()
+        async throws
+    {
         try await record("1", of: store)
         let message = try #require(await refusal(Self.apple))
         let root = try #require(store.roots.anchors.first { message.contains($0.name) }).name

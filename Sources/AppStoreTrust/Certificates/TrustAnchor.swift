@@ -34,15 +34,15 @@ package struct TrustAnchor: Hashable, Sendable {
 }
 
 extension TrustAnchor {
-    /// Who makes the documents of a root. A simulator has several roots, and so has Apple.
-    package enum Origin: Sendable {
+    /// Who has a root. A simulator has several, and so has Apple.
+    package enum Family: Sendable {
         case apple
         case simulator
         case other
     }
 
-    /// Who makes the documents of this root.
-    package var origin: Origin {
+    /// Who has this root.
+    package var family: Family {
         if self == .apple { return .apple }
         return isSimulated ? .simulator : .other
     }
@@ -51,7 +51,7 @@ extension TrustAnchor {
 extension TrustAnchor: CustomStringConvertible {
     /// The root for people, such as `Apple's roots` or `the simulator's root 5f3c…`.
     package var description: String {
-        switch origin {
+        switch family {
         case .apple: "Apple's roots"
         case .simulator: "the simulator's root \(name)"
         case .other: "the root \(name)"

@@ -78,7 +78,7 @@ struct RootsNote {
 extension Set<TrustAnchor> {
     /// Whether documents of these roots must not be in one ledger. A simulator has a root for tokens and another one
     /// for receipts; what it signs is not mixed with what others sign.
-    var areMixed: Bool { Set<TrustAnchor.Origin>(map(\.origin)).count > 1 }
+    var areMixed: Bool { Set<TrustAnchor.Family>(map(\.family)).count > 1 }
 
     /// The roots for people, such as `Apple's roots and the root 5f3c…`.
     package var sentence: String { map(\.description).sorted().joined(separator: " and ") }

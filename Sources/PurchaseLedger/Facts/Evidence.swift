@@ -35,8 +35,8 @@ public struct Evidence: Hashable, Sendable {
     public let renewals: [RenewalFact]
     /// The signed documents inside a notification. Each is verified separately, and is evidence of its own.
     public let parts: [Evidence]
-    /// The root that anchored the document when it was verified, if it is of production or the sandbox. Those of Xcode and
-    /// LocalTesting are tests, whoever signed them.
+    /// The root that anchored the document when it was verified, if it is of production or the sandbox. Those of Xcode
+    /// and LocalTesting are tests, whoever signed them.
     package let anchor: TrustAnchor?
     /// The UUID, type and subtype of a notification; `nil` for other documents.
     public let notification: Notification?

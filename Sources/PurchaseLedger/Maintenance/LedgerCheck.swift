@@ -62,11 +62,7 @@ extension Ledger {
             notes += page.items.filter(\.isNote)
             cursor = page.next
         } while cursor != nil
-        do {
-            try RequiredRoots(notes).check(roots)
-        } catch {
-            faults.append(Fault(error: error.message))
-        }
+        if let refusal = Self.refusal(of: roots, by: notes) { faults.append(Fault(error: refusal.message)) }
         return faults
     }
 

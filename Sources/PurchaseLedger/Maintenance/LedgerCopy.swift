@@ -44,7 +44,7 @@ public struct LedgerCopy: Sendable {
     /// Copies what the target lacks, and then compares everything in both directions.
     ///
     /// - Parameter onDocuments: Called with the number of documents copied or compared so far.
-    /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if one of the ledgers has documents of roots
+    /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if either ledger has documents of roots
     ///   that the verifier does not trust. What was copied before stays.
     public func run(onDocuments: (_ stage: Stage, _ count: Int) -> Void = { _, _ in }) async throws -> Report {
         guard try await source.keepsAllDocuments() else {

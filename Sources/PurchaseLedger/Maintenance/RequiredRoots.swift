@@ -82,6 +82,16 @@ extension Ledger {
         knownRoots.insert(found.anchors)
     }
 
+    /// Why a ledger with these notes is not used with some roots; `nil` if it is.
+    static func refusal(of roots: TrustRoots, by notes: [Job]) -> LedgerStorageError? {
+        do {
+            try RequiredRoots(notes).check(roots)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
     /// Checks the roots that are noted.
     ///
     /// - Throws: As ``requireRoots(of:at:)``.
@@ -93,8 +103,8 @@ extension Ledger {
         return notes
     }
 
-    /// Forgets the roots that anchored documents in this ledger and that are not trusted, since roots were replaced. The
-    /// documents stay, and so does what they say.
+    /// Forgets the roots that anchored documents in this ledger and that are not trusted, since roots were replaced.
+    /// The documents stay, and so does what they say.
     ///
     /// - Returns: The forgotten roots. If there were no notes, nobody knows which these are.
     package func forgetRoots(besides roots: TrustRoots, at now: Timestamp) async throws -> Set<TrustAnchor> {

@@ -54,7 +54,7 @@ struct AppStoreCommand: AsyncParsableCommand {
             defer { try? storage.close() }
             var service = composition.service(storage, try composition.verifier())
             service.signing = signing
-            try await composition.requireRoots(of: service, trust, composition.logger())
+            try await composition.requireRoots(of: service, trustsOthers: trust.trustsOtherRoots, composition.logger())
             guard let reconciler = composition.questions(service).reconcilers[scope] else {
                 throw ValidationError(
                     "The configuration has no inAppPurchaseKey for \(scope.bundleId), or not this environment.")

@@ -68,7 +68,7 @@ struct BackfillCommand: AsyncParsableCommand {
         let storage = try await composition.openStorage()
         var service = composition.service(storage, try composition.verifier())
         service.signing = signing
-        try await composition.requireRoots(of: service, trust, composition.logger())
+        try await composition.requireRoots(of: service, trustsOthers: trust.trustsOtherRoots, composition.logger())
         let reconcilers = composition.questions(service, share: share).reconcilers
         let backfill = Backfill(
             reconcilers.values.filter { $0.scope.bundleId == app }, wall: SystemClock.now,

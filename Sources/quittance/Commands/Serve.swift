@@ -114,7 +114,7 @@ struct Serve: AsyncParsableCommand {
         try Self.warn(ofSimulatedRoots: verifier.roots, logger)
         // Closing merges SQLite's write-ahead log into the file, so the ledger is closed after an error too.
         do {
-            try await composition.requireRoots(of: service, trust, logger)
+            try await composition.requireRoots(of: service, trustsOthers: trust.trustsOtherRoots, logger)
             try await serve(composition, service, logger)
         } catch {
             try? storage.close()
