@@ -28,12 +28,15 @@ public struct Verified<Payload: Sendable>: Sendable {
     /// date, and the instant was the caller's `now`.
     public let signedDate: Timestamp?
 
+    /// The root that anchors the signer's chain; `nil` if the signer is self-signed, as Xcode's are.
+    package let anchor: TrustAnchor?
+
     /// Tokens only: the parts, and the SHA-256 of the signing input, so that callers need not compute it again.
     package let token: (jws: JWS, digest: SHA256Digest)?
 
     init(
         _ payload: Payload, _ kind: SignedKind, from document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil,
-        environment: Environment, bundleId: String?, signedDate: Timestamp?
+        environment: Environment, bundleId: String?, signedDate: Timestamp?, anchor: TrustAnchor?
     ) {
         self.payload = payload
         self.kind = kind
@@ -42,6 +45,7 @@ public struct Verified<Payload: Sendable>: Sendable {
         self.environment = environment
         self.bundleId = bundleId
         self.signedDate = signedDate
+        self.anchor = anchor
     }
 
     /// The same document with its payload as another type.
@@ -50,6 +54,6 @@ public struct Verified<Payload: Sendable>: Sendable {
     ) throws(VerificationError) -> Verified<Other> {
         Verified<Other>(
             try transform(payload), kind, from: document, token: token, environment: environment,
-            bundleId: bundleId, signedDate: signedDate)
+            bundleId: bundleId, signedDate: signedDate, anchor: anchor)
     }
 }

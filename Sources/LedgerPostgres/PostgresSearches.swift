@@ -16,16 +16,21 @@ extension PostgresLedgerStorage {
         try await translated {
             let names = try DocumentSearch.names(
                 try await self.requests.read(DocumentSearch.scan(after: cursor, limit: limit)))
-            var footprint = Footprint()
-            footprint.documents = Set(names)
-            let (_, loaded) = try await self.inOneEpoch { try await self.loaded(footprint, [LedgerQuery()], in: $0) }
-            // One that is not there any more was erased after its name was read.
-            let found = names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
+            let found = try await self.documents(names)
             let next = names.count < max(1, limit) ? nil : names.last.map { ScanCursor(rawValue: "\($0)") }
             return ScanPage(
                 items: found.compactMap { $0.1 },
                 damage: found.filter { $0.1 == nil }.map { "Document \($0.0) is not what was stored" }, next: next)
         }
+    }
+
+    /// Documents by name, those left out that were erased after their names were read; `nil` for one that cannot be
+    /// read.
+    private func documents(_ names: [Provenance]) async throws -> [(Provenance, StoredDocument?)] {
+        var footprint = Footprint()
+        footprint.documents = Set(names)
+        let (_, loaded) = try await inOneEpoch { try await self.loaded(footprint, [LedgerQuery()], in: $0) }
+        return names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
     }
 
     public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
@@ -69,6 +74,16 @@ extension PostgresLedgerStorage {
         try await translated {
             let rows = try await self.requests.read(DocumentSearch.lastNotification(among: count))
             return try rows.map { try $0.next(Timestamp?.self) }.first ?? nil
+        }
+    }
+
+    public func newestDocuments(
+        in environment: Environment, limit: Int, among count: Int
+    ) async throws -> [StoredDocument] {
+        try await translated {
+            let search = DocumentSearch.newest(in: environment, limit: limit, among: count)
+            return try await self.documents(try DocumentSearch.names(try await self.requests.read(search)))
+                .compactMap(\.1)
         }
     }
 

@@ -221,6 +221,12 @@ extension SQLiteLedgerStorage {
         try await read { try $0.lastNotification(among: count) }
     }
 
+    public func newestDocuments(
+        in environment: Environment, limit: Int, among count: Int
+    ) async throws -> [StoredDocument] {
+        try await read { try $0.newestDocuments(in: environment, limit: limit, among: count) }
+    }
+
     public func apiKeys() async throws -> [APIKey] { try await read { try $0.apiKeys() } }
 
     public func marks() async throws -> LedgerMarks { try await read { try $0.marks() } }

@@ -10,6 +10,8 @@ public struct Ledger: Sendable {
     package let storage: any LedgerStorage
     /// The catalogues and policies by which the ledger decides.
     public var rules: LedgerRules
+    /// The roots that this ledger and its copies need not note again.
+    let knownRoots = KnownRoots()
 
     /// Called after each commit: with `nil` if it succeeded, otherwise with the storage's error.
     package var onCommit: @Sendable (LedgerStorageError?) -> Void = { _ in }
@@ -36,12 +38,13 @@ extension Ledger {
             let output = try await storage.commit(query) { snapshot in
                 var draft = LedgerDraft(snapshot, rules, at: now)
                 let output = decide(&draft)
-                return draft.decision(output)
+                return try draft.decision(output)
             }
             onCommit(nil)
             return output
         } catch let error as LedgerStorageError {
-            onCommit(error)
+            // A refusal says nothing about the storage.
+            if error.code != .otherRoots { onCommit(error) }
             throw error
         }
     }
@@ -59,13 +62,17 @@ extension Ledger {
     ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
     ///     ``RecordResult/tooManyClaims``.
     ///   - now: When the documents arrived.
-    /// - Throws: ``LedgerStorageError``.
+    /// - Throws: ``LedgerStorageError``: `otherRoots` if the roots of these documents are not to be mixed with those of
+    ///   the documents in the ledger.
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
     ) async throws -> RecordResult {
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
-        let recording = Recording(documents: evidence, claimant: claimant, limitsClaims: limitsClaims)
+        let recording = Recording(
+            documents: evidence, claimant: claimant, limitsClaims: limitsClaims,
+            unnoted: knownRoots.unnoted(in: evidence))
         let result = try await commit(recording.query(rules, at: now), at: now) { $0.record(recording) }
+        if let noted = recording.unnoted?.anchors { knownRoots.insert(noted) }
         if !result.notices.isEmpty { onNotices(result.notices) }
         return result
     }

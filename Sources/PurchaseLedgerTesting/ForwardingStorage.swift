@@ -70,6 +70,12 @@ extension ForwardingStorage {
         try await target.lastNotification(among: count)
     }
 
+    public func newestDocuments(
+        in environment: Environment, limit: Int, among count: Int
+    ) async throws -> [StoredDocument] {
+        try await target.newestDocuments(in: environment, limit: limit, among: count)
+    }
+
     public func apiKeys() async throws -> [APIKey] { try await target.apiKeys() }
 
     public func marks() async throws -> LedgerMarks { try await target.marks() }

@@ -277,6 +277,29 @@ extension Composition {
         return logger
     }
 
+    /// Refuses a ledger with documents of roots that are not configured now.
+    ///
+    /// - Parameter trustsOthers: Whether the operator says that such documents count all the same.
+    /// - Throws: Exit status 1 if the ledger is refused, or cannot be read.
+    func requireRoots(of service: LedgerService, trustsOthers: Bool, _ logger: Logger) async throws {
+        do {
+            if trustsOthers {
+                let forgotten = try await service.ledger.forgetRoots(besides: service.verifier.roots, at: now())
+                // What a simulator signed may be anything.
+                logger.log(
+                    level: forgotten.contains(where: \.isSimulated) ? .critical : .warning,
+                    """
+                    The ledger may have documents of other roots than are trusted now (--trust-other-roots): they \
+                    stay, and what they say counts. Omit the option from the next start on
+                    """, metadata: ["forgotten": .string(forgotten.sentence)])
+            }
+            try await service.ledger.requireRoots(of: service.verifier, at: now())
+        } catch let error as LedgerStorageError {
+            Terminal.printError("quittance: \(error)")
+            throw ExitCode(1)
+        }
+    }
+
     /// The ledger with the configured rules and apps, and its verifier.
     func service(_ storage: any LedgerStorage, _ verifier: AppStoreVerifier) -> LedgerService {
         LedgerService(configuration, storage: storage, verifier: verifier)

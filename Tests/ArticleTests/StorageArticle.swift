@@ -99,6 +99,12 @@ private struct SharedStorage: LedgerStorage {
         try await database.memory.lastNotification(among: count)
     }
 
+    func newestDocuments(
+        in environment: Environment, limit: Int, among count: Int
+    ) async throws -> [StoredDocument] {
+        try await database.memory.newestDocuments(in: environment, limit: limit, among: count)
+    }
+
     func apiKeys() async throws -> [APIKey] { try await database.memory.apiKeys() }
     func marks() async throws -> LedgerMarks { try await database.memory.marks() }
     func proveWritable() async throws { try await database.memory.proveWritable() }

@@ -190,6 +190,31 @@ private final class Log: LogHandler, Sendable {
         }
     }
 
+    @Test func `documents of other roots than the ledger's are 503 and logged, and the server stays ready`()
+        async throws
+    {
+        let server = try await TroubledServer()
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        let note = Job(
+            Job.ID(Job.Kind(rawValue: "trustAnchors"), "", in: scope), dueAt: Timestamp(milliseconds: .max),
+            payload: Array(#"[{"root":"apple"}]"#.utf8))
+        let ledger = try #require(server.service?.ledger)
+        try await ledger.add(note, at: TroubledServer.start)
+        let answer = try await server.send(.post, "/notifications/v2", server.notification("1"))
+        #expect(answer.status == 503)
+        #expect(answer.json["error"]?["code"]?.string == "otherRoots")
+        #expect(answer.json["error"]?["retryable"] == .bool(true))
+        let log = server.log.text
+        #expect(log.contains("error Documents of other roots are not recorded"), "\(log)")
+        for part in ["of the simulator's root ", "with documents of Apple's roots", "a database of its own"] {
+            #expect(log.contains(part), "\(log)")
+        }
+        #expect(try await ledger.check(by: #require(server.service).verifier).documents == 0)
+        #expect(try await server.send(.get, "/v1/transactions/1").status == 404)
+        server.pass(1000)
+        #expect(try await server.send(.get, "/health/ready").status == 200)
+    }
+
     @Test func `changes that cannot be published are logged as an error once a minute, not at each attempt`()
         async throws
     {

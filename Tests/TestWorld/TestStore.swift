@@ -16,9 +16,12 @@ package struct TestStore: Sendable {
     /// The roots of the signers.
     package let roots: TrustRoots
 
-    package init() throws {
-        signer = WorldSigner(try Self.authority.get())
-        roots = try TrustRoots(signer.authority.roots)
+    package init() throws { try self.init(Self.authority.get()) }
+
+    /// Another App Store, whose keys are new.
+    package init(_ authority: StoreAuthority) throws {
+        signer = WorldSigner(authority)
+        roots = try TrustRoots(authority.roots)
     }
 
     /// A verifier that trusts this App Store.

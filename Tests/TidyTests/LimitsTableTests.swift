@@ -78,6 +78,11 @@ import Testing
             ["searchLimit = 100_000"]
         ),
         (
+            "documents that show the roots of a ledger without notes",
+            "100 of production and of the sandbox, among 100,000", "PurchaseLedger/RequiredRoots.swift",
+            ["newestDocuments = 100", "searchLimit = 100_000"]
+        ),
+        (
             "a request to PostgreSQL", "10 s", "LedgerPostgres/PostgresStatement.swift",
             ["limit = Duration.seconds(10)"]
         ),

@@ -14,6 +14,9 @@ package final class SignerChain: Sendable {
     /// The intermediate and the root; empty if the leaf is self-signed.
     let issuers: [Certificate]
 
+    /// What anchors the chain; `nil` if the leaf is self-signed. Computed once for all documents of this signer.
+    let anchor: TrustAnchor?
+
     /// The dates of `presented`, in their order. Read once for all documents of this signer.
     private let validity: [CertificateValidity]
 
@@ -59,6 +62,7 @@ package final class SignerChain: Sendable {
         }
         self.leaf = leaf
         issuers = [intermediate, root]
+        anchor = TrustAnchor(root)
         encodedCertificates = [leaf, intermediate, root].map(\.der)
         validity = [leaf.validity, intermediate.validity]
     }
@@ -77,6 +81,7 @@ package final class SignerChain: Sendable {
         }
         self.leaf = leaf
         issuers = []
+        anchor = nil
         encodedCertificates = [leaf.der]
         validity = [leaf.validity]
     }

@@ -86,7 +86,7 @@ extension AppStoreVerifier {
         let environment = try requireAccepted(claims, kind, from: genuine.chain)
         return Verified(
             token.payload, kind, from: token.jws.text, token: (token.jws, genuine.digest), environment: environment,
-            bundleId: claims.bundleId, signedDate: token.signedDate)
+            bundleId: claims.bundleId, signedDate: token.signedDate, anchor: genuine.chain.anchor)
     }
 }
 

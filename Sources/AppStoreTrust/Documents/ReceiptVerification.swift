@@ -108,7 +108,7 @@ extension AppStoreVerifier {
         let environment = try requireAccepted(claims, .receipt, from: chain)
         return Verified(
             receipt, .receipt, from: document, environment: environment, bundleId: claims.bundleId,
-            signedDate: genuine.creationDate)
+            signedDate: genuine.creationDate, anchor: chain.anchor)
     }
 }
 

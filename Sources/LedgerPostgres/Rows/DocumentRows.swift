@@ -331,4 +331,15 @@ enum DocumentSearch {
             WHERE kind = $2
             """, [max(0, count).parameter, Evidence.Kind.notification.parameter])
     }
+
+    /// The names of the documents of an environment that were signed last.
+    static func newest(in environment: Environment, limit: Int, among count: Int) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT signed_date, digest FROM (
+                SELECT signed_date, digest, scope FROM documents ORDER BY signed_date DESC, digest DESC LIMIT $1
+            ) AS newest JOIN scopes ON scopes.id = newest.scope
+            WHERE environment = $2 ORDER BY signed_date DESC, digest DESC LIMIT $3
+            """, [max(0, count).parameter, .text(environment.rawValue), max(0, limit).parameter])
+    }
 }

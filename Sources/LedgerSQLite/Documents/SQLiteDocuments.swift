@@ -92,6 +92,22 @@ extension SQLiteLedgerSession {
             """, [max(0, count).stored, Evidence.Kind.notification.stored]
         ) { try $0.next(Timestamp.self) }
     }
+
+    /// Reads the table from its end, as ``lastNotification(among:)`` does.
+    func newestDocuments(in environment: Environment, limit: Int, among count: Int) throws -> [StoredDocument] {
+        let numbers = try all(
+            """
+            SELECT number FROM (SELECT number, scope FROM documents ORDER BY number DESC LIMIT ?)
+            WHERE scope IN (SELECT id FROM scopes WHERE environment = ?) LIMIT ?
+            """, [max(0, count).stored, environment.stored, max(0, limit).stored]
+        ) { try $0.next(Int64.self) }
+        return try numbers.compactMap { number in
+            try Self.unlessDamaged {
+                try first(Self.rows + " WHERE number = ?", [.integer(number)]) { try DocumentRow(&$0) }
+                    .map { try stored($0) }
+            }
+        }
+    }
 }
 
 // MARK: - Evidence for chains

@@ -56,11 +56,13 @@ extension Ledger {
         try await storage.load(LedgerQuery { $0.jobs = [id] }).jobs[id]
     }
 
-    /// A page of all jobs, in any order.
+    /// A page of all jobs, in any order. Records among them that are no work are left out.
     ///
     /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
     public func jobs(after cursor: ScanCursor? = nil, limit: Int = 500) async throws -> ScanPage<Job> {
-        try await storage.scanJobs(after: cursor, limit: limit)
+        var page = try await storage.scanJobs(after: cursor, limit: limit)
+        page.items.removeAll(where: \.isNote)
+        return page
     }
 
     /// Makes a change if a job is still stored as it was leased.

@@ -15,6 +15,8 @@ struct LedgerDraft {
     private var state: LedgerSnapshot
     /// What was decided, except changed records: ``decision(_:)`` adds those that differ from the loaded ones.
     var changes = LedgerChanges()
+    /// Why nothing of the decision is committed; `nil` if it is.
+    var refusal: (any Error)?
     private var missing = LedgerQuery()
 
     init(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) {
@@ -24,8 +26,11 @@ struct LedgerDraft {
     }
 
     /// The decision: what to commit, or what to load first.
-    func decision<Output: Sendable>(_ output: Output) -> LedgerDecision<Output> {
+    ///
+    /// - Throws: ``refusal``.
+    func decision<Output: Sendable>(_ output: Output) throws -> LedgerDecision<Output> {
         guard missing == LedgerQuery() else { return .load(missing) }
+        if let refusal { throw refusal }
         var changes = changes
         changes.chains = state.chains.values.filter { $0 != loaded.chains[$0.key] }
         changes.customers = state.customers.values.filter { $0 != loaded.customers[$0.customer] }

@@ -9,6 +9,8 @@ struct Recording: Sendable {
     var claimant: CustomerID?
     /// Whether claims may change the owner of a chain only a few times a day.
     var limitsClaims = false
+    /// The roots of the documents that are to be noted; `nil` if all are.
+    var unnoted: UnnotedRoots?
 
     /// The records that the documents may change.
     func query(_ rules: LedgerRules, at now: Timestamp) -> LedgerQuery {
@@ -26,6 +28,7 @@ struct Recording: Sendable {
             query.customers.insert(claimant)
             query.owners = true
         }
+        if let unnoted { query.jobs.formUnion(unnoted.jobs) }
         return query
     }
 }
@@ -63,6 +66,7 @@ extension LedgerDraft {
     /// Records documents: the documents, their facts, the owners of their chains and the events.
     mutating func record(_ recording: Recording) -> RecordResult {
         var result = RecordResult()
+        if let unnoted = recording.unnoted { note(unnoted) }
         let claimant = recording.claimant.flatMap { findOrAddCustomer($0) }
         if let claimant { establish(claimant) }
         for document in recording.documents {

@@ -35,6 +35,9 @@ public struct Evidence: Hashable, Sendable {
     public let renewals: [RenewalFact]
     /// The signed documents inside a notification. Each is verified separately, and is evidence of its own.
     public let parts: [Evidence]
+    /// The root that anchored the document when it was verified, if it is of production or the sandbox. Those of Xcode
+    /// and LocalTesting are tests, whoever signed them.
+    package let anchor: TrustAnchor?
     /// The UUID, type and subtype of a notification; `nil` for other documents.
     public let notification: Notification?
 
@@ -77,8 +80,8 @@ public struct Evidence: Hashable, Sendable {
     ///   - says: Returns the facts in the document, given its name.
     package init(
         _ kind: Kind, _ document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil, _ scope: LedgerScope,
-        _ signedDate: Timestamp?, parts: [Evidence] = [], notification: Notification? = nil,
-        predecessors: [String: String] = [:],
+        _ signedDate: Timestamp?, anchor: TrustAnchor? = nil, parts: [Evidence] = [],
+        notification: Notification? = nil, predecessors: [String: String] = [:],
         says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
         let id = token.map { DocumentDigest(digest: $0.digest) } ?? DocumentDigest(document, kind)
@@ -88,6 +91,7 @@ public struct Evidence: Hashable, Sendable {
         // `distantPast` stands for an unknown date, see ``Provenance``.
         self.signedDate = signedDate == .distantPast ? nil : signedDate
         self.document = document
+        self.anchor = scope.environment.hasAppStore ? anchor : nil
         jws = token?.jws
         self.parts = parts
         self.notification = notification
@@ -114,7 +118,7 @@ extension Evidence {
         }
         self.init(
             .transaction, transaction.document, token: transaction.token, scope, transaction.signedDate,
-            predecessors: predecessors
+            anchor: transaction.anchor, predecessors: predecessors
         ) { provenance in
             let statement = TransactionStatement(
                 payload, source: .signedTransaction, provenance: provenance, in: scope.environment)
@@ -149,8 +153,10 @@ extension Evidence {
     }
 
     private init(_ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>, of chain: String, in scope: LedgerScope) {
-        self.init(.renewalInfo, renewalInfo.document, token: renewalInfo.token, scope, renewalInfo.signedDate) {
-            provenance in
+        self.init(
+            .renewalInfo, renewalInfo.document, token: renewalInfo.token, scope, renewalInfo.signedDate,
+            anchor: renewalInfo.anchor
+        ) { provenance in
             ([], RenewalFact(renewalInfo.payload, provenance: provenance, chain: chain).map { [$0] } ?? [])
         }
     }
@@ -159,7 +165,8 @@ extension Evidence {
     public init?(_ appTransaction: Verified<AppTransaction>) {
         guard let scope = appTransaction.scope else { return nil }
         self.init(
-            .appTransaction, appTransaction.document, token: appTransaction.token, scope, appTransaction.signedDate
+            .appTransaction, appTransaction.document, token: appTransaction.token, scope, appTransaction.signedDate,
+            anchor: appTransaction.anchor
         ) { _ in ([], []) }
     }
 
@@ -178,8 +185,8 @@ extension Evidence {
             notification.appTransaction.flatMap(Evidence.init),
         ].compactMap { $0 }
         self.init(
-            .notification, envelope.document, token: envelope.token, scope, envelope.signedDate, parts: parts,
-            notification: about
+            .notification, envelope.document, token: envelope.token, scope, envelope.signedDate,
+            anchor: envelope.anchor, parts: parts, notification: about
         ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
     }
 
@@ -187,7 +194,7 @@ extension Evidence {
     public init?(_ receipt: Verified<AppReceipt>) {
         guard let scope = receipt.scope else { return nil }
         let purchases = receipt.payload.modern().value.transactions
-        self.init(.receipt, receipt.document, scope, receipt.signedDate) { provenance in
+        self.init(.receipt, receipt.document, scope, receipt.signedDate, anchor: receipt.anchor) { provenance in
             let statements = purchases.compactMap {
                 TransactionStatement($0, source: .receipt, provenance: provenance, in: scope.environment)
             }

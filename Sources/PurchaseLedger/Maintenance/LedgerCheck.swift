@@ -50,7 +50,20 @@ extension Ledger {
             onDocuments(count)
             cursor = page.next
         } while cursor != nil
-        return (count, faults + (try await unreadableChains()))
+        return (count, faults + (try await unreadableChains()) + (try await rootFaults(verifier.roots)))
+    }
+
+    /// What the notes of roots say about these roots, and what of the notes cannot be read.
+    private func rootFaults(_ roots: TrustRoots) async throws -> [Fault] {
+        var (cursor, faults, notes) = (ScanCursor?.none, [Fault](), [Job]())
+        repeat {
+            let page = try await storage.scanJobs(after: cursor, limit: Self.page)
+            faults += page.damage.map { Fault(error: $0) }
+            notes += page.items.filter { $0.id.kind == .trustAnchors }
+            cursor = page.next
+        } while cursor != nil
+        if let refusal = Self.refusal(of: roots, by: notes) { faults.append(Fault(error: refusal.message)) }
+        return faults
     }
 
     private func unreadableChains() async throws -> [Fault] {

@@ -44,12 +44,14 @@ public struct LedgerCopy: Sendable {
     /// Copies what the target lacks, and then compares everything in both directions.
     ///
     /// - Parameter onDocuments: Called with the number of documents copied or compared so far.
-    /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`. What was copied before stays.
+    /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if either ledger has documents of roots
+    ///   that the verifier does not trust. What was copied before stays.
     public func run(onDocuments: (_ stage: Stage, _ count: Int) -> Void = { _, _ in }) async throws -> Report {
         guard try await source.keepsAllDocuments() else {
             throw LedgerCopyError(
                 .incompleteSource, "Documents were taken from the ledger: put them back, and run it again")
         }
+        for ledger in [source, target] { try await Ledger(storage: ledger).requireNotedRoots(verifier.roots) }
         try await requireNothingElse {
             LedgerCopyError(
                 .targetInUse, "The target has \($0), which the ledger has not, or not with the same content: empty it")
@@ -209,7 +211,7 @@ private struct CopyWriter {
         counts.customers += changes.customers.count
         counts.purchases += changes.chains.count
         counts.documents += changes.documents.count
-        counts.jobs += changes.jobs.count
+        counts.jobs += changes.jobs.count { !$0.isNote }
         counts.apiKeys += changes.apiKeys.count
         counts.events += changes.events.count
     }
@@ -263,7 +265,7 @@ extension Evidence {
         guard provenance == stored.name, kind == stored.kind, scope == stored.scope else { return nil }
         guard document != stored.document || notification != stored.notification else { return self }
         return Evidence(
-            kind, stored.document, scope, signedDate, parts: parts, notification: stored.notification,
+            kind, stored.document, scope, signedDate, anchor: anchor, parts: parts, notification: stored.notification,
             predecessors: predecessors
         ) { _ in (statements, renewals) }
     }

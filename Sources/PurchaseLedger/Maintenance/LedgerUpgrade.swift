@@ -12,11 +12,6 @@ public struct UpgradeReport: Hashable, Sendable {
     public var sandboxCustomers: [String: Int] = [:]
 }
 
-extension Job.Kind {
-    /// Not work: notes that ``Ledger/upgrade(at:)`` ran for an app. It is never due.
-    static let upgrade = Job.Kind(rawValue: "upgrade")
-}
-
 extension Ledger {
     /// How many chains are read at once.
     private static let upgradePage = 200

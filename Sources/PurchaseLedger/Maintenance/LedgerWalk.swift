@@ -92,7 +92,7 @@ struct LedgerWalk {
             onDocuments(counts.documents)
         }
         try await pages(ledger.scanJobs) { jobs in
-            counts.jobs += jobs.count
+            counts.jobs += jobs.count { !$0.isNote }
             let found = try await other.load(LedgerQuery { $0.jobs = Set(jobs.map(\.id)) }).jobs
             let missing = try Self.missing(jobs, in: found, by: \.id, \.subject)
             if !missing.isEmpty { try await lacks(.jobs(missing)) }
@@ -268,7 +268,11 @@ extension StoredDocument {
 }
 
 extension Job {
-    fileprivate var subject: String { "the job \(id.kind.rawValue) \(id.name) of \(id.scope.bundleId)" }
+    fileprivate var subject: String {
+        id.kind == .trustAnchors
+            ? "the note of the roots of \(id.scope.bundleId) in \(id.scope.environment.rawValue)"
+            : "the job \(id.kind.rawValue) \(id.name) of \(id.scope.bundleId)"
+    }
 }
 
 extension LedgerEvent {

@@ -68,6 +68,12 @@ public protocol LedgerStorage: Sendable {
     /// their arrival or in that of their signing.
     func lastNotification(among count: Int) async throws -> Timestamp?
 
+    /// The newest documents of an environment, at most `limit`, in any order. They are searched among the last `count`
+    /// documents, in the order of their arrival or in that of their signing. Those that cannot be read are left out.
+    func newestDocuments(
+        in environment: Environment, limit: Int, among count: Int
+    ) async throws -> [StoredDocument]
+
     /// All API keys, in the order in which they were stored. Storing a key again moves it to the end.
     func apiKeys() async throws -> [APIKey]
 
@@ -141,6 +147,9 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
         case readOnly
         /// The storage was damaged, or written by a newer version.
         case damaged
+        /// Documents in the ledger come from other roots than those that are trusted, or than those of new documents.
+        /// Until the operator decides which of them count, a retry fails too.
+        case otherRoots
         /// Anything else, such as a database that does not respond. It may have stored what it was sent.
         case unavailable
     }

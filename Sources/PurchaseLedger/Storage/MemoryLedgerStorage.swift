@@ -83,6 +83,13 @@ public final class MemoryLedgerStorage: LedgerStorage {
         return last.last { $0.kind == .notification }?.receivedAt
     }
 
+    public func newestDocuments(
+        in environment: Environment, limit: Int, among count: Int
+    ) async throws -> [StoredDocument] {
+        let last = state.withLock { $0.documents.lazy.compactMap { $0?.stored }.suffix(max(0, count)) }
+        return Array(last.filter { $0.scope.environment == environment }.suffix(max(0, limit)))
+    }
+
     public func apiKeys() async throws -> [APIKey] { state.withLock { $0.apiKeys } }
 
     public func marks() async throws -> LedgerMarks { state.withLock { $0.marks } }

@@ -150,6 +150,27 @@ extension LedgerStorageContract {
                 try trial.expect(found, is: time.map(Sample.time), "The newest among the last \(count)")
             }
         },
+        Requirement("The newest documents of an environment are those of all apps among the last documents") { trial in
+            let scopes = [Sample.production, Sample.sandbox, Sample.otherApp, Sample.sandbox, Sample.production]
+            for (number, scope) in scopes.enumerated() {
+                let evidence = Sample.evidence(
+                    Sample.token("\(number)"), .transaction, in: scope, signed: Sample.time(Int64(number)))
+                try await trial.commit { $0.documents = [Sample.newDocument(evidence, for: [], at: Int64(number))] }
+            }
+            for (environment, limit, count, numbers) in [
+                (.production, 9, 9, [0, 2, 4]), (.production, 2, 9, [2, 4]), (.production, 9, 3, [2, 4]),
+                (.sandbox, 9, 9, [1, 3]), (.sandbox, 9, 1, []), (.xcode, 9, 9, []), (.production, 0, 9, []),
+                (.production, 9, 0, []),
+            ] as [(Environment, Int, Int, [Int])] {
+                let found = try await trial.second.newestDocuments(in: environment, limit: limit, among: count)
+                let documents = Set(numbers.map { Sample.token("\($0)") })
+                try trial.expect(
+                    Set(found.map(\.document)), is: documents, "The newest \(limit) of \(environment) among \(count)")
+                try trial.expect(found.count, is: documents.count, "Documents, each once")
+                try trial.expect(
+                    found.allSatisfy { $0.scope.environment == environment }, "A document is of another environment")
+            }
+        },
     ]
 }
 

@@ -50,7 +50,12 @@ struct ErrorResponder {
 
     /// Logs a failure of the server, whether or not the response is an error.
     func log(_ error: any Error, of notes: RequestNotes, route: String) {
-        log(error is LedgerStorageError ? "Storage failed" : "Request failed", "error", "\(error)", notes, route)
+        log(Self.message(of: error), "error", "\(error)", notes, route)
+    }
+
+    private static func message(of error: any Error) -> Logger.Message {
+        guard let error = error as? LedgerStorageError else { return "Request failed" }
+        return error.code == .otherRoots ? "Documents of other roots are not recorded" : "Storage failed"
     }
 
     private func log(

@@ -137,6 +137,13 @@ extension Refusal {
     }
 
     init(_ error: LedgerStorageError) {
+        guard error.code != .otherRoots else {
+            self.init(
+                status: .serviceUnavailable, code: error.code.rawValue,
+                message: "The ledger does not mix these documents with those of other roots. Nothing was recorded.",
+                isRetryable: true)
+            return
+        }
         // A database that does not answer may have committed.
         let outcome = error.code == .unavailable ? "may or may not have recorded this" : "has recorded nothing"
         self.init(

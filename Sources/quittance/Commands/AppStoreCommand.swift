@@ -26,6 +26,7 @@ struct AppStoreCommand: AsyncParsableCommand {
     /// The options of all these commands.
     struct Options: ParsableArguments {
         @OptionGroup var server: ServerOptions
+        @OptionGroup var trust: TrustOptions
 
         @Option(help: "The app. May be omitted if the configuration has only one.")
         var bundleId: String?
@@ -53,6 +54,7 @@ struct AppStoreCommand: AsyncParsableCommand {
             defer { try? storage.close() }
             var service = composition.service(storage, try composition.verifier())
             service.signing = signing
+            try await composition.requireRoots(of: service, trustsOthers: trust.trustsOtherRoots, composition.logger())
             guard let reconciler = composition.questions(service).reconcilers[scope] else {
                 throw ValidationError(
                     "The configuration has no inAppPurchaseKey for \(scope.bundleId), or not this environment.")

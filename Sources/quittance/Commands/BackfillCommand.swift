@@ -34,6 +34,7 @@ struct BackfillCommand: AsyncParsableCommand {
     var file: String?
 
     @OptionGroup var options: ServerOptions
+    @OptionGroup var trust: TrustOptions
 
     @Option(help: "The app. May be omitted if the configuration has only one.")
     var bundleId: String?
@@ -67,6 +68,7 @@ struct BackfillCommand: AsyncParsableCommand {
         let storage = try await composition.openStorage()
         var service = composition.service(storage, try composition.verifier())
         service.signing = signing
+        try await composition.requireRoots(of: service, trustsOthers: trust.trustsOtherRoots, composition.logger())
         let reconcilers = composition.questions(service, share: share).reconcilers
         let backfill = Backfill(
             reconcilers.values.filter { $0.scope.bundleId == app }, wall: SystemClock.now,

@@ -39,6 +39,7 @@ struct Serve: AsyncParsableCommand {
             """)
 
     @OptionGroup var options: ServerOptions
+    @OptionGroup var trust: TrustOptions
 
     @Option(help: "The port to listen on; 0 takes any free port. Default: 8080.")
     var port: Int?
@@ -113,6 +114,7 @@ struct Serve: AsyncParsableCommand {
         try Self.warn(ofSimulatedRoots: verifier.roots, logger)
         // Closing merges SQLite's write-ahead log into the file, so the ledger is closed after an error too.
         do {
+            try await composition.requireRoots(of: service, trustsOthers: trust.trustsOtherRoots, logger)
             try await serve(composition, service, logger)
         } catch {
             try? storage.close()

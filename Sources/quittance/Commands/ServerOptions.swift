@@ -67,6 +67,17 @@ struct ServerOptions: ParsableArguments {
     }
 }
 
+/// The option of the commands that record documents.
+struct TrustOptions: ParsableArguments {
+    @Flag(
+        name: .customLong("trust-other-roots"),
+        help: """
+            Use a ledger with documents of other roots than are trusted now, whose purchases then count. Pass it once, \
+            after roots were replaced.
+            """)
+    var trustsOtherRoots = false
+}
+
 // The cases of these enumerations are values of options.
 extension APIKey.Role: ExpressibleByArgument {}
 extension ServerConfiguration.Revocation: ExpressibleByArgument {}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a start does about the roots of earlier starts: it refuses a ledger with documents of roots that are not trusted
+// now, and notes the roots of a ledger that was written before roots were noted.
+
+package import AppStoreModel
+package import AppStoreTrust
+
+/// The roots that anchored documents of a ledger, which a verifier must therefore trust.
+struct RequiredRoots {
+    /// The roots, by the app and environment of their documents: empty for one whose note is empty.
+    private(set) var anchors: [LedgerScope: Set<TrustAnchor>] = [:]
+
+    /// The roots of documents without notes.
+    init(_ roots: UnnotedRoots) {
+        anchors = roots.anchors
+    }
+
+    /// Reads notes.
+    ///
+    /// - Throws: `LedgerStorageError.damaged`.
+    @inline(never)
+    init(_ notes: some Collection<Job>) throws(LedgerStorageError) {
+        for job in notes { anchors[job.id.scope] = try RootsNote(job).anchors }
+    }
+
+    /// Checks that all of these roots are trusted, and that their documents may be in one ledger.
+    ///
+    /// - Throws: `LedgerStorageError.otherRoots`.
+    @inline(never)
+    func check(_ roots: TrustRoots) throws(LedgerStorageError) {
+        let (all, trusted) = (Set(anchors.values.joined()), roots.anchors)
+        let lacking = all.subtracting(trusted)
+        guard lacking.isEmpty else { throw .otherRoots("The ledger has documents of \(lacking.sentence)", trusted) }
+        guard !all.areMixed else {
+            throw .otherRoots("The ledger has documents of \(all.sentence), which are not to be mixed", trusted)
+        }
+    }
+}
+
+extension LedgerStorageError {
+    /// - Parameter found: What is in the ledger, as the beginning of a sentence.
+    fileprivate static func otherRoots(_ found: String, _ trusted: Set<TrustAnchor>) -> LedgerStorageError {
+        LedgerStorageError(
+            .otherRoots,
+            """
+            \(found), and the configuration trusts \(trusted.sentence): choose another database, or, if roots were \
+            replaced, pass --trust-other-roots to quittance serve once
+            """)
+    }
+}
+
+extension Ledger {
+    /// How many of the newest documents of an environment show which roots anchored those of a ledger without notes.
+    private static let newestDocuments = 100
+
+    /// Among how many documents these are searched: a moment's work, once.
+    private static let searchLimit = 100_000
+
+    /// The environments whose documents count for what was bought.
+    private static let environments: [Environment] = [.production, .sandbox]
+
+    /// Checks that the roots of a verifier have all roots that anchored documents in this ledger.
+    ///
+    /// A ledger without notes, which an earlier version wrote, gets them from its newest documents.
+    ///
+    /// - Throws: ``LedgerStorageError``: `otherRoots` if the verifier lacks some of these roots, or a document does not
+    ///   verify.
+    package func requireRoots(of verifier: AppStoreVerifier, at now: Timestamp) async throws {
+        let notes = try await requireNotedRoots(verifier.roots)
+        knownRoots.insert(notes.anchors)
+        guard notes.anchors.isEmpty else { return }
+        let found = try await newestRoots(verifier)
+        guard !found.anchors.isEmpty else { return }
+        try RequiredRoots(found).check(verifier.roots)
+        do {
+            try await commit(LedgerQuery { $0.jobs = found.jobs }, at: now) { $0.note(found) }
+        } catch let error as LedgerStorageError where error.code == .readOnly || error.code == .full {
+            // Such a ledger is served as far as that is possible. The next start notes the roots.
+            return
+        }
+        knownRoots.insert(found.anchors)
+    }
+
+    /// Why a ledger with these notes is not used with some roots; `nil` if it is.
+    static func refusal(of roots: TrustRoots, by notes: [Job]) -> LedgerStorageError? {
+        do {
+            try RequiredRoots(notes).check(roots)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Checks the roots that are noted.
+    ///
+    /// - Throws: As ``requireRoots(of:at:)``.
+    @discardableResult
+    func requireNotedRoots(_ roots: TrustRoots) async throws -> RequiredRoots {
+        let jobs = Set(try await notableScopes().map(RootsNote.id))
+        let notes = try RequiredRoots(try await storage.load(LedgerQuery { $0.jobs = jobs }).jobs.values)
+        try notes.check(roots)
+        return notes
+    }
+
+    /// Forgets the roots that anchored documents in this ledger and that are not trusted, since roots were replaced.
+    /// The documents stay, and so does what they say.
+    ///
+    /// - Returns: The forgotten roots. If there were no notes, nobody knows which these are.
+    package func forgetRoots(besides roots: TrustRoots, at now: Timestamp) async throws -> Set<TrustAnchor> {
+        let (scopes, trusted) = (try await notableScopes(), roots.anchors)
+        let jobs = Set(scopes.map(RootsNote.id))
+        return try await commit(LedgerQuery { $0.jobs = jobs }, at: now) { draft in
+            draft.forgetRoots(besides: trusted, in: scopes)
+        }
+    }
+
+    /// All apps and environments that may have a note.
+    private func notableScopes() async throws -> [LedgerScope] {
+        try await storage.marks().erasedEvents.keys.sorted().flatMap { app in
+            Self.environments.map { LedgerScope(bundleId: app, environment: $0) }
+        }
+    }
+
+    /// The roots of the newest documents, of whatever app.
+    private func newestRoots(_ verifier: AppStoreVerifier) async throws -> UnnotedRoots {
+        var verifier = verifier
+        (verifier.apps, verifier.environments) = (.any, Set(Self.environments))
+        (verifier.revocation, verifier.onCheck) = (.notChecked, nil)
+        var found = UnnotedRoots()
+        for environment in Self.environments {
+            let documents = try await storage.newestDocuments(
+                in: environment, limit: Self.newestDocuments, among: Self.searchLimit)
+            let results = await Evidence.verify(documents, by: verifier)
+            for (document, result) in zip(documents, results) {
+                try found.add(document, result, trusted: verifier.roots)
+            }
+        }
+        return found
+    }
+}
+
+extension UnnotedRoots {
+    /// Adds the roots of a stored document.
+    ///
+    /// - Throws: `LedgerStorageError.otherRoots` if it does not verify.
+    @inline(never)
+    fileprivate mutating func add(
+        _ document: StoredDocument, _ result: Result<VerifiedAgain, DocumentFault>, trusted: TrustRoots
+    ) throws(LedgerStorageError) {
+        switch result {
+        case .success(.evidence(let evidence)):
+            guard let evidence else { return }
+            for part in evidence.parts + [evidence] { add(part, unlessIn: [:]) }
+        case .success(.renewalInfo(let renewalInfo)):
+            if let anchor = renewalInfo.anchor { anchors[document.scope, default: []].insert(anchor) }
+        case .failure(let fault):
+            throw .otherRoots(
+                "The document \(document.name) in the ledger does not verify (\(fault.message))", trusted.anchors)
+        }
+    }
+}
