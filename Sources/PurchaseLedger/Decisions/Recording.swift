@@ -39,6 +39,12 @@ public struct RecordResult: Hashable, Sendable {
     /// Those of ``kept`` whose owner changed too often within a day, each with the time from which the same claim may
     /// succeed.
     public var tooManyClaims: [ChainKey: Timestamp] = [:]
+    /// How many customers presented the purchases that the claimant presents, if more than one did: the first one, and
+    /// those of the last 30 days, up to 16.
+    public var claimants: [ChainKey: Int] = [:]
+
+    /// Those of ``claimants`` that more than three customers presented: probably a document that went round.
+    public var contested: [ChainKey: Int] { claimants.filter { $0.value > Claimants.mostUsual } }
 }
 
 extension Evidence {
@@ -179,7 +185,11 @@ extension LedgerDraft {
         let claim = Claim(
             policy: rules.claimPolicy, claimant: claimant, owners: record.owners.map { party($0.customer) },
             account: chain.account.flatMap { customer($0) }.map { party($0.customer) },
-            isEntitling: chain.isEntitling(rules.catalogue(key.scope), at: now))
+            isEntitling: chain.isEntitling(rules.catalogue(key.scope), at: now),
+            isFirst: record.claimants.first == claimant.number)
+        record.claimants.note(claimant.number, besides: claim.holder?.number, at: now)
+        let count = record.claimants.count(at: now)
+        if count > 1 { result.claimants[key] = count }
         switch claim.outcome {
         case .unchanged: return
         case .refused: result.kept.insert(key)
