@@ -26,5 +26,5 @@ public struct LedgerRules: Hashable, Sendable {
     }
 
     /// The catalogue of an app.
-    func catalogue(_ scope: LedgerScope) -> Catalogue { catalogues[scope.bundleId] ?? Catalogue() }
+    package func catalogue(_ scope: LedgerScope) -> Catalogue { catalogues[scope.bundleId] ?? Catalogue() }
 }

@@ -30,7 +30,7 @@ extension Reconciler {
 
     /// Whether time alone may have made the state of a subscription wrong.
     private func isUncertain(_ key: ChainKey) async throws -> Bool {
-        try await ledger.chain(key)?.subscription(at: now())?.status.patience != nil
+        try await ledger.chain(key)?.subscription(ledger.rules.catalogue(scope), at: now())?.status.patience != nil
     }
 
     /// Asks for the state of all subscriptions of the customer of a chain, and records the answer.

@@ -34,10 +34,15 @@ struct CustomerBody: Encodable, Sendable {
         asOf = now
         nextChange = answer.holdings.nextChange
         entitlements = answer.holdings.entitlements.map { EntitlementBody($0) }
-        subscriptions = answer.holdings.subscriptions.sorted { $0.key < $1.key }.map { SubscriptionBody($0, $1) }
-        purchases = answer.purchases.map { PurchaseBody($0, showsEvidence: isServer) }
+        func standing(_ id: String) -> PurchaseStanding { PurchaseStanding(of: id, answer, for: role) }
+        subscriptions = answer.holdings.subscriptions.sorted { $0.key < $1.key }
+            .map { SubscriptionBody($0, $1, standing($0)) }
+        purchases = answer.purchases.map {
+            PurchaseBody($0, standing($0.originalTransactionId), showsEvidence: isServer)
+        }
         consumables = answer.holdings.consumables.map {
-            ConsumableBody($0, isTransferred: answer.transferred.contains($0.transactionId))
+            let isTransferred = answer.transferred.contains($0.transactionId)
+            return ConsumableBody($0, standing($0.originalTransactionId), isTransferred: isTransferred)
         }
         unknownProducts = answer.holdings.unknownProducts.sorted()
         consentedAt = isServer ? answer.consentedAt : nil
@@ -90,16 +95,20 @@ struct ConsumableBody: Encodable, Sendable {
     var quantity: Int
     var revokedQuantity: Int
     var transferred: Bool
+    var refused: Bool?
+    var claimants: Int?
 
     /// - Parameter isTransferred: Whether this customer claimed the purchase from another customer, who may have used
     ///   it already.
-    init(_ purchase: ConsumablePurchase, isTransferred: Bool) {
+    init(_ purchase: ConsumablePurchase, _ standing: PurchaseStanding, isTransferred: Bool) {
         productId = purchase.productId
         transactionId = purchase.transactionId
         purchaseDate = purchase.purchaseDate
         quantity = purchase.quantity
         revokedQuantity = purchase.revokedQuantity
         transferred = isTransferred
+        refused = standing.refused
+        claimants = standing.claimants
     }
 }
 
@@ -109,6 +118,8 @@ struct SubmissionBody: Encodable, Sendable {
     var alreadyKnown: Int
     var keptByOthers: [String]
     var tooManyClaims: [RefusedClaim]
+    /// Of the submitted purchase that most customers presented: how many did.
+    var claimants: Int?
     var customer: CustomerBody
 
     struct RefusedClaim: Encodable, Sendable {
@@ -116,13 +127,15 @@ struct SubmissionBody: Encodable, Sendable {
         var retryAt: Timestamp
     }
 
-    init(_ recorded: RecordResult, _ customer: CustomerBody) {
+    /// - Parameter role: The role of the API key. A client key does not see `claimants`.
+    init(_ recorded: RecordResult, _ customer: CustomerBody, for role: APIKey.Role) {
         self.recorded = recorded.new
         alreadyKnown = recorded.known
         keptByOthers = recorded.kept.map(\.originalTransactionId).sorted()
         tooManyClaims = recorded.tooManyClaims
             .map { RefusedClaim(originalTransactionId: $0.originalTransactionId, retryAt: $1) }
             .sorted { $0.originalTransactionId < $1.originalTransactionId }
+        claimants = role == .server ? recorded.claimants.values.max() : nil
         self.customer = customer
     }
 }

@@ -3,6 +3,24 @@
 import AppStoreModel
 import PurchaseLedger
 
+/// What answers say about a purchase that the App Store did not sign.
+struct PurchaseStanding: Sendable {
+    /// True if the configuration refuses the purchase, otherwise `nil`.
+    var refused: Bool?
+    /// How many customers presented the purchase; `nil` if at most one did, or the answer does not say it.
+    var claimants: Int?
+
+    init(isRefused: Bool) {
+        refused = isRefused ? true : nil
+    }
+
+    /// - Parameter role: The role of the API key. A client key does not see `claimants`.
+    init(of originalTransactionId: String, _ answer: Ledger.CustomerAnswer, for role: APIKey.Role) {
+        self.init(isRefused: answer.holdings.refused.contains(originalTransactionId))
+        claimants = role == .server ? answer.claimants[originalTransactionId] : nil
+    }
+}
+
 /// The JSON of a subscription.
 struct SubscriptionBody: Encodable, Sendable {
     var originalTransactionId: String
@@ -20,8 +38,10 @@ struct SubscriptionBody: Encodable, Sendable {
     var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     var seats: Int?
     var commitment: CommitmentBody?
+    var refused: Bool?
+    var claimants: Int?
 
-    init(_ originalTransactionId: String, _ state: SubscriptionState) {
+    init(_ originalTransactionId: String, _ state: SubscriptionState, _ standing: PurchaseStanding) {
         self.originalTransactionId = originalTransactionId
         status = state.status.rawValue
         statusCode = state.status.number
@@ -37,6 +57,8 @@ struct SubscriptionBody: Encodable, Sendable {
         priceIncreaseStatus = state.priceIncreaseStatus
         seats = state.seats
         commitment = state.governing.commitment.map { CommitmentBody($0, state) }
+        refused = standing.refused
+        claimants = standing.claimants
     }
 }
 
@@ -67,10 +89,11 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     @Nullable var renewalInfo: SourceBody?
 
     /// - Returns: `nil` if the chain is not a subscription.
-    init?(_ chain: Chain, at now: Timestamp) {
-        guard let state = chain.subscription(at: now) else { return nil }
-        subscription = SubscriptionBody(chain.key.originalTransactionId, state)
-        transactions = chain.purchases.map { PurchaseBody($0) }
+    init?(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
+        guard let state = chain.subscription(catalogue, at: now) else { return nil }
+        let standing = PurchaseStanding(isRefused: catalogue.refuses(chain))
+        subscription = SubscriptionBody(chain.key.originalTransactionId, state, standing)
+        transactions = chain.purchases.map { PurchaseBody($0, standing) }
         renewalInfo = chain.renewal.map { SourceBody($0.provenance) }
     }
 }
@@ -100,9 +123,17 @@ struct PurchaseBody: Encodable, Sendable {
     var currency: String?
     var storefront: String?
     var billingPeriodNumber: Int?
+    var refused: Bool?
+    var claimants: Int?
     var evidence: SourceBody?
 
-    init(_ statement: TransactionStatement, showsEvidence: Bool = true) {
+    /// A transaction of a chain; `nil` if the chain has none with this id.
+    init?(_ transactionId: String, of chain: Chain, _ catalogue: Catalogue) {
+        guard let statement = chain.transactions[transactionId].flatMap(chain.current) else { return nil }
+        self.init(statement, PurchaseStanding(isRefused: catalogue.refuses(chain)))
+    }
+
+    init(_ statement: TransactionStatement, _ standing: PurchaseStanding, showsEvidence: Bool = true) {
         transactionId = statement.transactionId
         originalTransactionId = statement.originalTransactionId
         productId = statement.productId
@@ -115,13 +146,14 @@ struct PurchaseBody: Encodable, Sendable {
         revocationReason = statement.revocation?.reason
         revocationType = statement.revocation?.type
         revocationPercentage = statement.revocation?.percentage
-        revokedQuantity = statement.revokedQuantity
+        revokedQuantity = statement.revokedQuantity(isRefused: standing.refused ?? false)
         inAppOwnershipType = statement.ownership
         webOrderLineItemId = statement.webOrderLineItemId
         (offerType, offerIdentifier) = (statement.offerType, statement.offerIdentifier)
         (offerDiscountType, offerPeriod) = (statement.offerDiscountType, statement.offerPeriod)
         (price, currency, storefront) = (statement.price, statement.currency, statement.storefront)
         billingPeriodNumber = statement.commitment?.billingPeriodNumber
+        (refused, claimants) = (standing.refused, standing.claimants)
         guard showsEvidence else { return }
         evidence = SourceBody(
             statement.provenance, kind: statement.source == .receipt ? "receipt" : "signedTransaction")

@@ -58,7 +58,7 @@ struct CustomerRoutes: Sendable {
         // A server key may change owners without limit, to correct claims made with client keys.
         let recorded = try await request.ledger.record(
             evidence, claimedBy: id, limitsClaims: request.role == .client, at: request.now)
-        return try await customer(request).map { SubmissionBody(recorded, $0) }
+        return try await customer(request).map { SubmissionBody(recorded, $0, for: request.role) }
     }
 
     /// Adds another id of the same customer. The body is `{"alias": …}`.

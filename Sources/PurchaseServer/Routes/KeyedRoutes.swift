@@ -82,6 +82,9 @@ struct KeyedRequest: Sendable {
 
     var ledger: Ledger { routes.service.ledger }
 
+    /// The catalogue of the app.
+    var catalogue: Catalogue { ledger.rules.catalogue(scope) }
+
     /// Asks the App Store about a customer's stale subscriptions, if the app has a key.
     ///
     /// - Returns: Whether the customer should be read again.

@@ -19,12 +19,13 @@ struct PurchaseRoutes: Sendable {
 
     private func subscription(_ request: KeyedRequest) async throws -> SubscriptionHistoryBody? {
         let chain = try await request.ledger.chain(ChainKey(request.parameter("id"), in: request.scope))
-        return chain.flatMap { SubscriptionHistoryBody($0, at: request.now) }
+        return chain.flatMap { SubscriptionHistoryBody($0, request.catalogue, at: request.now) }
     }
 
     private func transaction(_ request: KeyedRequest) async throws -> PurchaseBody? {
-        try await request.ledger.transaction(TransactionKey(request.parameter("id"), in: request.scope))
-            .map { PurchaseBody($0) }
+        let id = try request.parameter("id")
+        return try await request.ledger.chain(of: TransactionKey(id, in: request.scope))
+            .flatMap { PurchaseBody(id, of: $0, request.catalogue) }
     }
 
     /// A document by the name in `evidence` of an answer; `nil` if it is unknown, or another app's.
