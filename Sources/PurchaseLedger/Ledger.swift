@@ -116,6 +116,9 @@ extension Ledger {
         /// The transaction ids of consumables that may have been credited to another customer before: a claim moved
         /// them from that customer, or that customer was erased.
         public var transferred: Set<String>
+        /// By original transaction id: how many customers presented the purchase, if more than one did; see
+        /// ``RecordResult/claimants``.
+        public var claimants: [String: Int]
         /// Since when the customer consents to information about consumption being sent to Apple; `nil` if it does not.
         public var consentedAt: Timestamp?
     }
@@ -198,13 +201,15 @@ extension Ledger {
 extension Ledger.CustomerAnswer {
     /// - Parameter records: The customer's chains in one environment.
     fileprivate init(_ customer: CustomerRecord, _ records: [ChainRecord], _ catalogue: Catalogue, at now: Timestamp) {
-        let histories = records.map { ($0.chain, $0.chain.history(at: now)) }
+        let histories = records.map { ($0.chain, $0.chain.history(catalogue, at: now)) }
+        let claimants = records.map { ($0.key.name, $0.claimants.count(at: now)) }
         ids = customer.ids
         holdings = Holdings(histories, catalogue, at: now)
         purchases = histories.flatMap(\.1.purchases)
         transferred = zip(records, histories).reduce(into: []) { transferred, chain in
             transferred.formUnion(chain.0.transferred(of: chain.1.1.purchases))
         }
+        self.claimants = Dictionary(claimants.filter { $0.1 > 1 }) { $1 }
         consentedAt = customer.consentedAt
     }
 }
@@ -240,11 +245,16 @@ extension Ledger {
     /// The facts of a chain, or of the chain that it was migrated to; `nil` if there are none.
     public func chain(_ key: ChainKey) async throws -> Chain? { try await chains([key]).values.first }
 
+    /// The facts of the chain that has a transaction; `nil` if the transaction is not known.
+    public func chain(of key: TransactionKey) async throws -> Chain? {
+        let snapshot = try await storage.load(LedgerQuery { $0.transactions = [key] })
+        return snapshot.transactions[key].flatMap { snapshot.chains[$0]?.chain }
+    }
+
     /// The present statement about a transaction; `nil` if the transaction is not known.
     public func transaction(_ key: TransactionKey) async throws -> TransactionStatement? {
-        let snapshot = try await storage.load(LedgerQuery { $0.transactions = [key] })
-        guard let record = snapshot.transactions[key].flatMap({ snapshot.chains[$0] }) else { return nil }
-        return record.chain.transactions[key.transactionId].flatMap(record.chain.current)
+        let chain = try await chain(of: key)
+        return chain?.transactions[key.transactionId].flatMap { chain?.current($0) }
     }
 
     /// Documents by name. Those that are not stored are left out.

@@ -29,5 +29,5 @@ public struct LedgerRules: Hashable, Sendable {
     public func catalogue(of bundleId: String) -> Catalogue { catalogues[bundleId] ?? Catalogue() }
 
     /// The catalogue of an app.
-    func catalogue(_ scope: LedgerScope) -> Catalogue { catalogue(of: scope.bundleId) }
+    package func catalogue(_ scope: LedgerScope) -> Catalogue { catalogue(of: scope.bundleId) }
 }

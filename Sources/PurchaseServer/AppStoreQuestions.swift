@@ -8,8 +8,8 @@ package import Reconciliation
 
 /// Asks the App Store about the apps of a ledger that have In-App Purchase keys.
 public struct AppStoreQuestions: Sendable {
-    /// The longest time that a read of a customer waits for the App Store: long enough for one answer, and hardly
-    /// longer than a person notices.
+    /// The longest time that a read of a customer, or an answer about a receipt, waits for the App Store: long enough
+    /// for one answer, and hardly longer than a person notices.
     private static let readLimit = Duration.seconds(1)
 
     /// One for each app and environment.
@@ -73,5 +73,12 @@ public struct AppStoreQuestions: Sendable {
             }
             return await group.reduce(false) { $0 || $1 }
         }
+    }
+
+    /// Asks about the subscriptions of a receipt that the ledger sees first, of which it knows no renewal info.
+    ///
+    /// - Parameter chains: All purchases of the receipt.
+    func ask(about chains: Set<ChainKey>, in scope: LedgerScope) async {
+        await reconcilers[scope]?.askAboutReceipt(chains, within: Self.readLimit)
     }
 }

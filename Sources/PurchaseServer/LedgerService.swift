@@ -49,7 +49,7 @@ public struct LedgerService: Sendable {
         verifier.apps = .only(configuration.apps.map(\.identity))
         verifier.environments = configuration.environments
         let rules = LedgerRules(
-            catalogues: apps.mapValues(\.catalogue), claimPolicy: configuration.claimPolicy,
+            catalogues: apps.mapValues(\.ledgerCatalogue), claimPolicy: configuration.claimPolicy,
             keepsEvidence: configuration.keepEvidence,
             asksAppStore: Set(apps.filter { $0.value.inAppPurchaseKey != nil }.keys))
         self.init(ledger: Ledger(storage: storage, rules: rules), verifier: verifier)

@@ -13,15 +13,27 @@ final class RecentQuestions: Sendable {
 
     private let times = Mutex<[ChainKey: Timestamp]>([:])
 
-    func note(_ key: ChainKey, at now: Timestamp) {
+    /// Notes a question about some subscriptions of one customer.
+    func note(_ keys: some Sequence<ChainKey>, at now: Timestamp) {
+        times.withLock { Self.note(keys, in: &$0, at: now) }
+    }
+
+    /// Notes a question unless one about any of the subscriptions is recent. Of concurrent callers one asks.
+    ///
+    /// - Returns: Whether to ask.
+    func begin(_ keys: some Sequence<ChainKey>, at now: Timestamp) -> Bool {
         times.withLock { times in
-            if times.count >= Self.capacity { times = times.filter { $0.value > now } }
-            if times.count >= Self.capacity { times.removeAll() }
-            times[key] = now.advanced(by: Self.lifetime)
+            guard !keys.contains(where: { times[$0].map { $0 > now } ?? false }) else { return false }
+            Self.note(keys, in: &times, at: now)
+            return true
         }
     }
 
-    func contains(_ key: ChainKey, at now: Timestamp) -> Bool {
-        times.withLock { times in times[key].map { $0 > now } ?? false }
+    private static func note(
+        _ keys: some Sequence<ChainKey>, in times: inout [ChainKey: Timestamp], at now: Timestamp
+    ) {
+        if times.count >= capacity { times = times.filter { $0.value > now } }
+        if times.count >= capacity { times.removeAll() }
+        for key in keys { times[key] = now.advanced(by: lifetime) }
     }
 }

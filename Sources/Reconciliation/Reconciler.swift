@@ -33,6 +33,7 @@ public struct Reconciler: Sendable {
     package let client: AppStoreClient
     let now: @Sendable () -> Timestamp
     let recent = RecentQuestions()
+    let receiptBudget: ReceiptBudget
 
     /// - Parameters:
     ///   - verifier: Must accept the documents of the app in this environment. What Apple's servers answer is verified
@@ -47,6 +48,7 @@ public struct Reconciler: Sendable {
         self.client = client
         self.scope = scope
         self.now = now
+        receiptBudget = ReceiptBudget(in: scope.environment)
     }
 
     /// How long a worker has for a job: longer than `AppStoreClient.deadline`. Reading the history takes

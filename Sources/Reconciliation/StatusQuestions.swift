@@ -14,10 +14,12 @@ extension Reconciler {
     /// A subscription whose state stays uncertain is asked about so often.
     private static let questionInterval = Duration.seconds(86_400)
 
-    /// Does a job to ask about a subscription. If its state has become certain meanwhile, nothing is asked.
+    /// Does a job to ask about a subscription. If its state is certain by now, and its renewal info known, nothing is
+    /// asked.
     func askStatus(_ job: Job) async throws -> JobOutcome {
         let key = ChainKey(job.id.name, in: scope)
-        guard try await isUncertain(key) else { return .done }
+        let isUnknown = try await !unknownRenewals(of: [key]).isEmpty
+        if !isUnknown, try await !isUncertain(key) { return .done }
         do {
             try await ask(about: key, within: AppStoreClient.deadline)
         } catch let error as AppStoreAPIError where !error.isRetryable && error.code == .refused {
@@ -30,14 +32,14 @@ extension Reconciler {
 
     /// Whether time alone may have made the state of a subscription wrong.
     private func isUncertain(_ key: ChainKey) async throws -> Bool {
-        try await ledger.chain(key)?.subscription(at: now())?.status.patience != nil
+        try await ledger.chain(key)?.subscription(ledger.rules.catalogue(scope), at: now())?.status.patience != nil
     }
 
     /// Asks for the state of all subscriptions of the customer of a chain, and records the answer.
     ///
     /// - Returns: `nil` if the customer has no subscription.
     @discardableResult func ask(about key: ChainKey, within limit: Duration) async throws -> RecordResult? {
-        recent.note(key, at: now())
+        recent.note([key], at: now())
         let answer = try await client.send(
             .subscriptionStatuses(key.originalTransactionId), to: scope.environment, within: limit)
         var (evidence, refusal) = ([Evidence](), VerificationError?.none)
@@ -69,7 +71,7 @@ extension Reconciler {
     ///   - limit: The longest time.
     /// - Returns: Whether something may have changed.
     public func refresh(_ chains: some Sequence<ChainKey>, within limit: Duration) async -> Bool {
-        guard let key = chains.min(), key.scope == scope, !recent.contains(key, at: now()) else { return false }
+        guard let key = chains.min(), key.scope == scope, recent.begin(chains, at: now()) else { return false }
         return (try? await ask(about: key, within: limit)) != nil
     }
 }

@@ -31,7 +31,7 @@ import Testing
             }
             let scope = LedgerScope(bundleId: "com.example", environment: occurrence.environment)
             let chain = try #require(try await ledger.chain(ChainKey(id, in: scope)))
-            let answer = chain.subscription(at: occurrence.date)?.status
+            let answer = chain.subscription(Catalogue(), at: occurrence.date)?.status
             #expect(
                 answer?.number == status.rawValue,
                 "Seed \(seed), \(id), \(occurrence.notice) of \(occurrence.date.iso8601): \(String(describing: answer))"

@@ -81,9 +81,21 @@ import Testing
         }
     }
 
+    @Test func `who presented a purchase is a field that an earlier version passes over`() throws {
+        var record = Self.record
+        record.claimants = Claimants([
+            .init(7, at: Timestamp(milliseconds: 5)), .init(9, at: Timestamp(milliseconds: 6)),
+        ])
+        let bytes = try ChainCoding.encode(record)
+        #expect(try ChainCoding.decode(bytes, Self.key) == record)
+        let field: [UInt8] = [0xea, 0x01, 7] + Array("7 5,9 6".utf8)
+        #expect(bytes.count == Self.golden.count / 2 + field.count && bytes.starts(with: [1] + field))
+    }
+
     @Test func `names of fields keep their numbers, and none has two`() {
         #expect(Set(FieldNumbers.names).count == FieldNumbers.names.count)
         #expect(FieldNumbers.names.firstIndex(of: "revokedSeats") == 31)
         #expect(FieldNumbers.names.firstIndex(of: "nextChange") == 56)
+        #expect(FieldNumbers.names.firstIndex(of: "claimants") == 57)
     }
 }

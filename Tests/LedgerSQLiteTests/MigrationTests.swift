@@ -79,7 +79,7 @@ import Testing
             VALUES (1, '1', 0, 1, \(end + 60_000), \(Self.digest), 'p', 1, 0, \(start), \(end));
             """)
         let chain = try await Ledger(storage: storage).chain(Self.key("1"))
-        let state = chain?.subscription(at: Timestamp(milliseconds: Int64(end + 3_600_000)))
+        let state = chain?.subscription(Catalogue(), at: Timestamp(milliseconds: Int64(end + 3_600_000)))
         #expect(state?.status == .billingRetry)
     }
 
@@ -252,7 +252,9 @@ import Testing
     /// By table, what "017 offers and commitments" and later steps added.
     private static let newColumns = [
         "statements": ofStatements, "residue": ofStatements,
-        "chains": ["commitmentAutoRenewStatus", "commitmentAutoRenewProductId", "publishedCommitmentWillRenew"],
+        "chains": [
+            "commitmentAutoRenewStatus", "commitmentAutoRenewProductId", "publishedCommitmentWillRenew", "claimants",
+        ],
         "events": ["beforeCommitmentWillRenew", "afterCommitmentWillRenew"],
         "customers": ["consentedAt"],
     ]

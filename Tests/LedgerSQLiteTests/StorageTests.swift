@@ -197,6 +197,8 @@ import Testing
         "UPDATE chains SET publishedStatus = 'happy'",
         "UPDATE chains SET publishedRevoked = '['", "UPDATE residue SET source = 9",
         "UPDATE ownerChanges SET times = '['", "UPDATE links SET reason = 'luck'", "UPDATE documents SET kind = 'poem'",
+        "UPDATE chains SET claimants = ''", "UPDATE chains SET claimants = '1 2,'",
+        "UPDATE chains SET claimants = '1 x'",
     ])
     func `rows that this software never writes are reported as damage, and other decisions succeed`(
         damage: String

@@ -58,6 +58,8 @@ import Testing
             var owners: [(person: Int, byClaim: Bool)] = []
             var isErased = false
             var changes: [Timestamp] = []
+            /// Who had it before all others, once there was a dispute.
+            var first: Int?
         }
 
         let policy: ClaimPolicy
@@ -124,18 +126,24 @@ import Testing
         ) -> Bool {
             guard var purchase = purchases[chain] else { return true }
             let owners = purchase.owners.map(\.person)
+            let isReturn = purchase.first == claimant
+            // The first dispute: another established customer has it, or one that does not yield.
+            if purchase.first == nil {
+                let yields = [.accountTokenWins, .transfer, .share].contains(policy)
+                let isOver = policy == .transferIfInactive && !isActive(purchase, at: now)
+                let holder = owners.first(where: established.contains) ?? (yields || isOver ? nil : owners.first)
+                if holder != claimant { purchase.first = holder }
+                purchases[chain] = purchase
+            }
             if owners.contains(claimant) { return true }
             let named = account(chain).map { person($0) }
-            let lastDay = purchase.known.map { documents[$0].day + 30 }.max() ?? 0
-            // A subscription whose renewal has not arrived counts as active for another hour.
-            let isActive = now < Facts.day(Double(lastDay) + 1.0 / 24)
             switch policy {
             case .accountTokenWins: if let named, named != claimant, established.contains(named) { return false }
-            case .transferIfInactive: if isActive, !owners.isEmpty { return false }
+            case .transferIfInactive: if isActive(purchase, at: now), !owners.isEmpty { return false }
             case .keep: if !owners.isEmpty { return false }
             case .transfer, .share: break
             }
-            if owners.contains(where: established.contains) {
+            if owners.contains(where: established.contains), !isReturn {
                 purchase.changes.removeAll { $0 <= Timestamp(milliseconds: now.milliseconds - 86_400_000) }
                 let isExempt = !limits || policy == .accountTokenWins && named == claimant
                 if !isExempt, purchase.changes.count >= 10 { return false }
@@ -147,6 +155,12 @@ import Testing
             return true
         }
 
+        /// A subscription whose renewal has not arrived counts as active for another hour.
+        private func isActive(_ purchase: Purchase, at now: Timestamp) -> Bool {
+            let lastDay = purchase.known.map { documents[$0].day + 30 }.max() ?? 0
+            return now < Facts.day(Double(lastDay) + 1.0 / 24)
+        }
+
         /// Adds an id to a customer. If the id belonged to another customer, the two become one.
         mutating func alias(_ alias: String, of id: String) {
             let (one, other) = (person(id), persons[alias])
@@ -154,6 +168,11 @@ import Testing
             persons[alias] = one
             guard let other, other != one else { return }
             for (name, person) in persons where person == other { persons[name] = one }
+            for (chain, purchase) in purchases where purchase.first == other {
+                // The customer that had it first is known by a number, which is found where one of the two owns it.
+                let isFound = purchase.owners.contains { [one, other].contains($0.person) }
+                if isFound { purchases[chain]?.first = one }
+            }
             for (chain, var purchase) in purchases {
                 guard let place = purchase.owners.firstIndex(where: { $0.person == other }) else { continue }
                 let byClaim = purchase.owners.remove(at: place).byClaim
@@ -171,6 +190,7 @@ import Testing
             persons = persons.filter { $0.value != person }
             for (chain, var purchase) in purchases where purchase.owners.contains(where: { $0.person == person }) {
                 purchase.owners.removeAll { $0.person == person }
+                if purchase.first == person { purchase.first = nil }
                 if purchase.owners.isEmpty {
                     purchase = Purchase()
                     purchase.isErased = true

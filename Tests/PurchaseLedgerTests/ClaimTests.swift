@@ -89,6 +89,10 @@ import Testing
             #expect(claim.outcome == expected, "\(policy)")
             let isAccepted = word == .taken || word == .both
             #expect(claim.changesOwner == (isAccepted && each.owners.contains(where: \.isEstablished)), "\(policy)")
+            // A return to the customer that had the purchase first is accepted like any claim, and does not count.
+            var returning = claim
+            returning.isFirst = true
+            #expect(returning.outcome == expected && !returning.changesOwner, "\(policy)")
             #expect(
                 claim.isLimited == !(policy == .accountTokenWins && each.account?.customer == Self.bert.customer),
                 "\(policy)")

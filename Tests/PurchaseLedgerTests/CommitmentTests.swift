@@ -59,7 +59,7 @@ import Testing
         #expect(events.map(\.after?.willRenew) == [true, true, true, true, true])
         #expect(events.map(\.after?.commitmentWillRenew) == [true, false, false, true, true])
         #expect(events.last?.after?.until == nil)
-        let state = try await ledger.chain(Facts.key)?.subscription(at: Facts.day(61))
+        let state = try await ledger.chain(Facts.key)?.subscription(Catalogue(), at: Facts.day(61))
         #expect(state?.governing.commitment?.billingPeriodNumber == 2)
         #expect(state?.governing.commitment?.expiresDate == Facts.day(360))
         #expect(state?.nextCommitmentProductId == "month")
@@ -70,8 +70,8 @@ import Testing
         (renewal.commitmentWillRenew, renewal.renewalDate) = (true, Facts.day(30))
         let chain = Facts.chain(
             [Facts.transaction(), Facts.transaction("2", signed: 30, from: 30, until: 60)], [renewal])
-        #expect(chain.subscription(at: Facts.day(10))?.commitmentWillRenew == true)
-        #expect(chain.subscription(at: Facts.day(31))?.commitmentWillRenew == nil)
+        #expect(chain.subscription(Catalogue(), at: Facts.day(10))?.commitmentWillRenew == true)
+        #expect(chain.subscription(Catalogue(), at: Facts.day(31))?.commitmentWillRenew == nil)
     }
 
     // MARK: - Seats
@@ -95,7 +95,7 @@ import Testing
     func `the seats in force are those bought without those taken back, if that is known`(
         statements: [TransactionStatement], expected: Int?
     ) {
-        #expect(Facts.chain(statements).subscription(at: Facts.day(1))?.seats == expected)
+        #expect(Facts.chain(statements).subscription(Catalogue(), at: Facts.day(1))?.seats == expected)
     }
 
     @Test(

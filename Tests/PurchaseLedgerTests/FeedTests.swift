@@ -24,12 +24,19 @@ import Testing
     @Test(arguments: Seeds.first(10, soak: 500))
     func `a consumer of events has the same state as the ledger's answers`(seed: UInt64) async throws {
         var history = RandomHistory(seed)
-        let ledger = history.ledger()
+        var ledger = history.ledger()
         var consumer = Consumer()
         var cursor: EventCursor?
-        for _ in 0..<60 {
+        for number in 0..<60 {
             let step = history.next()
             try await history.take(step, ledger)
+            // In every second history the operator refuses some purchases now and then.
+            if seed.isMultiple(of: 2), number % 10 == 9 {
+                let refused = RandomHistory.keys.sorted().map(\.originalTransactionId).enumerated()
+                    .filter { $0.offset % 3 == number / 10 % 3 }.map(\.element)
+                ledger.rules.catalogues[Facts.scope.bundleId]?.refusedPurchases = Set(refused)
+                _ = try await ledger.publishCatalogueChanges(at: history.now)
+            }
             while try await ledger.publishDueChanges(at: history.now, limit: 2) > 0 {}
             let page = try await ledger.events(of: Facts.scope.bundleId, after: cursor, limit: 10_000)
             cursor = page.next
@@ -101,7 +108,8 @@ private struct Consumer {
         var states: [String: ChainState] = [:]
         for (key, chain) in chains where !chain.transactions.isEmpty {
             let id = key.originalTransactionId
-            states[id] = ChainState(answering: chain, at: now)
+            let catalogue = ledger.rules.catalogues[Facts.scope.bundleId] ?? Catalogue()
+            states[id] = ChainState(answering: chain, catalogue, at: now)
             if changes[id]?.after != states[id] {
                 faults.append("\(id) is \(states[id] as Any), and published as \(changes[id]?.after as Any)")
             }
@@ -122,15 +130,16 @@ private struct Consumer {
 
 extension ChainState {
     /// The ledger's answer about a chain.
-    fileprivate init(answering chain: Chain, at now: Timestamp) {
-        if let state = chain.subscription(at: now) {
+    fileprivate init(answering chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
+        if let state = chain.subscription(catalogue, at: now) {
             self.init(
                 status: state.status, productId: state.governing.productId, until: state.accessUntil,
                 willRenew: state.willRenew, commitmentWillRenew: state.commitmentWillRenew)
             return
         }
-        let standing = Set(chain.purchases.lazy.filter { $0.revocation == nil }.map(\.type))
-        let entitlements = Holdings([chain], catalogue: RandomHistory.catalogue, at: now).entitlements
+        let isRefused = catalogue.refuses(chain)
+        let standing = Set(chain.purchases.lazy.filter { $0.revocation == nil && !isRefused }.map(\.type))
+        let entitlements = Holdings([chain], catalogue: catalogue, at: now).entitlements
         let isActive = !entitlements.isEmpty || standing.contains(Open(.consumable))
         self.init(
             status: isActive ? .active : standing.contains(Open(.nonRenewingSubscription)) ? .expired : .revoked,

@@ -209,7 +209,7 @@ import Testing
     ) {
         let chain = Facts.chain(
             periods.map { Facts.transaction("\($0.id)", from: $0.from, until: $0.until) })
-        let state = chain.subscription(at: Facts.day(day))
+        let state = chain.subscription(Catalogue(), at: Facts.day(day))
         #expect(state?.governing.transactionId == id && state?.status == status)
         let catalogue = Catalogue(products: ["month": .init(entitlements: ["pro"])], staleLeeway: .zero)
         let entitlements = Holdings([chain], catalogue: catalogue, at: Facts.day(day)).entitlements
@@ -240,7 +240,7 @@ import Testing
             chain.merge(
                 try #require(TransactionStatement(purchase, source: .receipt, provenance: provenance, in: .production)))
         }
-        let state = chain.subscription(at: try #require(Timestamp(iso8601: "2019-12-26T\(time)Z")))
+        let state = chain.subscription(Catalogue(), at: try #require(Timestamp(iso8601: "2019-12-26T\(time)Z")))
         #expect(state?.governing.productId == "com.nutcallalert.inapp.\(product)")
         #expect(state?.governing.expiresDate == Timestamp(iso8601: "2019-12-26T\(end)Z"))
         #expect(state?.status == .active)

@@ -68,7 +68,9 @@ import Testing
                 let found = Self.fold(repeated.shuffled(using: &random))
                 #expect(found == expected, "seed \(seed)")
                 let now = Facts.day(Double.random(in: 0...40, using: &random))
-                #expect(found.subscription(at: now) == expected.subscription(at: now), "seed \(seed)")
+                #expect(
+                    found.subscription(Catalogue(), at: now) == expected.subscription(Catalogue(), at: now),
+                    "seed \(seed)")
                 #expect(
                     Holdings([found], catalogue: Self.catalogue, at: now)
                         == Holdings([expected], catalogue: Self.catalogue, at: now), "seed \(seed)")

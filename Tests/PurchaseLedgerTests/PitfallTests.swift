@@ -792,13 +792,13 @@ extension SignedHistory {
             _ = try await ledger.record([signed.evidence(document)], at: Facts.day(23))
         }
         let chain = try await ledger.chain(Facts.key)
-        #expect(chain?.subscription(at: Facts.day(24))?.priceIncreaseStatus == .agreed)
+        #expect(chain?.subscription(Catalogue(), at: Facts.day(24))?.priceIncreaseStatus == .agreed)
     }
 
     @Test func `pitfall 34: an answer says why a subscription ended, and that consent is pending`() async throws {
         let (signed, ledger) = (try SignedHistory(), Self.ledger())
         func state(_ day: Double) async throws -> SubscriptionState? {
-            try await ledger.chain(Facts.key)?.subscription(at: Facts.day(day))
+            try await ledger.chain(Facts.key)?.subscription(Catalogue(), at: Facts.day(day))
         }
         for document in [try signed.bought(), try Self.priceRise(signed, "PENDING", 20, .pending)] {
             _ = try await ledger.record([signed.evidence(document)], at: Facts.day(20))

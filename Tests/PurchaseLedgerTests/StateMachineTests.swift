@@ -115,12 +115,14 @@ import Testing
         _ event: Event
     ) {
         for state in Self.states {
-            #expect(state.chain.subscription(at: Facts.day(state.day))?.status == state.status, "\(state.name)")
+            #expect(
+                state.chain.subscription(Catalogue(), at: Facts.day(state.day))?.status == state.status, "\(state.name)"
+            )
             guard let outcome = event.outcomes[state.name] else { continue }
             var chain = state.chain
             for transaction in event.transactions(state.day) { chain.merge(transaction) }
             if let renewal = event.renewal(state.day) { chain.merge(renewal) }
-            #expect(chain.subscription(at: Facts.day(state.day))?.status == outcome, "from \(state.name)")
+            #expect(chain.subscription(Catalogue(), at: Facts.day(state.day))?.status == outcome, "from \(state.name)")
             // The same documents in the other order: older ones that arrive after the event revert nothing.
             var late = Chain(Facts.key)
             for transaction in event.transactions(state.day) { late.merge(transaction) }
@@ -133,11 +135,11 @@ import Testing
 
     @Test(arguments: [(30.0, Status.stale), (45, .stale)])
     func `a period with renewal on is stale from its end if no document arrives`(day: Double, status: Status) {
-        #expect(Self.states[0].chain.subscription(at: Facts.day(day))?.status == status)
+        #expect(Self.states[0].chain.subscription(Catalogue(), at: Facts.day(day))?.status == status)
     }
 
     @Test func `a grace period ends without any further document`() {
-        #expect(Self.states[1].chain.subscription(at: Facts.day(46))?.status == .billingRetry)
+        #expect(Self.states[1].chain.subscription(Catalogue(), at: Facts.day(46))?.status == .billingRetry)
     }
 
     @Test func `a refund of an older period leaves every state as it is`() {
@@ -145,7 +147,7 @@ import Testing
             var chain = state.chain
             chain.merge(
                 Facts.transaction("0", signed: state.day, from: -30, until: 0) { $0.revocationDate = Facts.day(1) })
-            #expect(chain.subscription(at: Facts.day(state.day))?.status == state.status, "\(state.name)")
+            #expect(chain.subscription(Catalogue(), at: Facts.day(state.day))?.status == state.status, "\(state.name)")
         }
     }
 
@@ -153,7 +155,7 @@ import Testing
         var renewal = Facts.renewal(signed: 10)
         renewal.autoRenewProductId = "high"
         let chain = Facts.chain([Facts.transaction(signed: 10) { $0.isUpgraded = true }], [renewal])
-        let state = chain.subscription(at: Facts.day(12))
+        let state = chain.subscription(Catalogue(), at: Facts.day(12))
         #expect(state?.status == .upgraded)
         #expect(state?.nextProductId == "high")
     }

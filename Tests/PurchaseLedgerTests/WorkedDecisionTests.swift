@@ -303,7 +303,7 @@ import Testing
     @Test(arguments: decisions) func `a worked decision has the expected status and entitlement`(
         _ decision: Decision
     ) throws {
-        let state = decision.chains.first?.subscription(at: decision.now)
+        let state = decision.chains.first?.subscription(Catalogue(), at: decision.now)
         #expect(state?.status == decision.status)
         if let willRenew = decision.willRenew { #expect(state?.willRenew == willRenew) }
         let holdings = Holdings(decision.chains, catalogue: Self.catalogue, at: decision.now)

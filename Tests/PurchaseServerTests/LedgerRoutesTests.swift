@@ -30,7 +30,7 @@ import Testing
         /// - Parameter change: A change to the verifier.
         init(
             storage: any LedgerStorage = MemoryLedgerStorage(), policy: ClaimPolicy = .accountTokenWins,
-            proof: CustomerProof? = nil, clock: any Clock<Duration> = ContinuousClock(),
+            refused: Set<String> = [], proof: CustomerProof? = nil, clock: any Clock<Duration> = ContinuousClock(),
             _ change: (inout AppStoreVerifier) -> Void = { _ in }
         ) async throws {
             self.storage = storage
@@ -38,7 +38,8 @@ import Testing
             var verifier = store.verifier(
                 of: .only([AppIdentity(bundleId: "com.example"), AppIdentity(bundleId: "com.example.two")]))
             change(&verifier)
-            let catalogue = Catalogue(products: ["month": .init(entitlements: ["pro"])])
+            let catalogue = Catalogue(
+                products: ["month": .init(entitlements: ["pro"])], refusedPurchases: refused)
             ledger = Ledger(
                 storage: storage, rules: LedgerRules(catalogues: ["com.example": catalogue], claimPolicy: policy))
             var service = LedgerService(ledger: ledger, verifier: verifier)

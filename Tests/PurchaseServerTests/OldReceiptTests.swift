@@ -19,12 +19,13 @@ import Testing
     private static let authority = Result { try CertificateAuthority(from: Timestamp(milliseconds: start - day)) }
 
     private static func ask(
-        _ path: String, _ receipt: [UInt8], password: String = "s", at now: Int64,
+        _ path: String, _ receipt: [UInt8], password: String = "s", refused: Set<String> = [], at now: Int64,
         knowing history: [(JWSTransactionDecodedPayload) -> JWSTransactionDecodedPayload]
     ) async throws -> JSONValue {
         let authority = try authority.get()
         var app = AppConfiguration(AppIdentity(bundleId: "com.example"))
         app.sharedSecret = "s"
+        app.refusedPurchases = refused
         var configuration = ServerConfiguration()
         configuration.apps = [app]
         var verifier = AppStoreVerifier(apps: .any, environments: [], roots: try authority.trust)
@@ -111,6 +112,16 @@ import Testing
         let answer = try await Self.ask(
             path, Self.receipt(environment: environment), at: Self.start + Self.day, knowing: history)
         #expect(answer["status"]?.integer == Int64(status))
+    }
+
+    @Test(arguments: ["1", "2"])
+    func `an old receipt of a refused purchase is answered with 21010, also by an id that only the ledger knows`(
+        refused: String
+    ) async throws {
+        let answer = try await Self.ask(
+            "/verifyReceipt", Self.receipt(), refused: [refused], at: Self.start + Self.day,
+            knowing: [{ $0 }, Self.renewed])
+        #expect(answer.compactText == #"{"status":21010}"#)
     }
 
     @Test func `an old receipt needs the shared secret and a valid signature`() async throws {

@@ -22,8 +22,8 @@ import Testing
     }
 
     /// A server with a key, on which the customer `anna` owns transaction 1 and may have the offer `stay3`.
-    private static func world(proof: CustomerProof? = nil) async throws -> World {
-        var world = try await World(proof: proof)
+    private static func world(refused: Set<String> = [], proof: CustomerProof? = nil) async throws -> World {
+        var world = try await World(refused: refused, proof: proof)
         world.server.ledger?.signing = try Self.signing()
         world.server.ledger?.apps["com.example"]?.clientOffers = ["month": ["stay3"]]
         let body = #"{"document":"\#(try world.transaction())"}"#
@@ -105,6 +105,15 @@ import Testing
         let (found, answer) = try await Self.world().send(.post, path, body, key: .client)
         #expect(found.code == status, "\(answer.compactText)")
         #expect(answer["error"]?["code"]?.string == code)
+    }
+
+    @Test func `a client key has no offer signed for a purchase that the configuration refuses`() async throws {
+        let (path, body) = (
+            "/v1/customers/anna/signatures/promotional-offer", "{\(Self.offer),\"transactionId\":\"1\"}"
+        )
+        let (status, answer) = try await Self.world(refused: ["1"]).send(.post, path, body, key: .client)
+        #expect(status == .forbidden && answer["error"]?["code"]?.string == "offerNotAllowed")
+        #expect(answer["error"]?["message"]?.string?.contains("refusedPurchases") == true)
     }
 
     @Test func `a client key cannot use the routes that name no customer, nor speak for an unknown or unproven one`()

@@ -175,7 +175,7 @@ private struct Answers: Sendable {
         owners = snapshot.chains.mapValues { record in
             record.owners.flatMap { snapshot.customers[$0.customer]?.ids ?? [] }.sorted()
         }
-        states = chains.mapValues { chain in instants.map { chain.subscription(at: $0) } }
+        states = chains.mapValues { chain in instants.map { chain.subscription(Catalogue(), at: $0) } }
         for account in history.accounts {
             for environment in [AppStoreModel.Environment.production, .sandbox] {
                 let scope = LedgerScope(bundleId: RandomHistory.bundleId, environment: environment)

@@ -245,7 +245,7 @@ import TestWorld
         let key = ChainKey(id, in: Scene.scope)
         #expect(await scene.reconciler.refresh([key], within: .seconds(1)))
         #expect(await !scene.reconciler.refresh([key], within: .seconds(1)))
-        #expect(try await scene.ledger.chain(key)?.subscription(at: scene.time.now)?.status == .active)
+        #expect(try await scene.ledger.chain(key)?.subscription(Catalogue(), at: scene.time.now)?.status == .active)
     }
 
     @Test func `while the App Store fails the question is postponed with the reason, and nothing is lost`() async throws

@@ -65,6 +65,15 @@ import Testing
             ["limit = 10", "period = Duration.seconds(86_400)"]
         ),
         (
+            "customers that presented one purchase", "16, of 30 days", "PurchaseLedger/Claimants.swift",
+            ["limit = 16", "period = Duration.seconds(30 * 86_400)"]
+        ),
+        ("… before it is reported as contested", "more than 3", "PurchaseLedger/Claimants.swift", ["mostUsual = 3"]),
+        (
+            "… before the same one is noted again", "a day", "PurchaseLedger/Claimants.swift",
+            ["precision = Duration.seconds(86_400)"]
+        ),
+        (
             "a customer token", "4,096 bytes, 24 h", "PurchaseServer/CustomerProof.swift",
             ["tokenLimit = 4096", "longestLifetime = Duration.seconds(86_400)"]
         ),
@@ -148,8 +157,16 @@ import Testing
             "the memory that production refuses an app's token", "an hour", apiClient, ["memory: Int64 = 3_600_000"]
         ),
         (
-            "a customer's read waits for the App Store", "1 s", "PurchaseServer/AppStoreQuestions.swift",
-            ["readLimit = Duration.seconds(1)"]
+            "a customer's read, or verifyReceipt's answer, waits for the App Store", "1 s",
+            "PurchaseServer/AppStoreQuestions.swift", ["readLimit = Duration.seconds(1)"]
+        ),
+        (
+            "questions about receipts that the ledger sees first", "10 % of Apple's rate limit",
+            "Reconciliation/ReceiptBudget.swift", ["percent = 10"]
+        ),
+        (
+            "no such question after one without an answer", "30 s", "Reconciliation/ReceiptBudget.swift",
+            ["silence: Int64 = 30_000"]
         ),
         (
             "the lease of a job", "120 s", "Reconciliation/Reconciler.swift", ["lease = Duration.seconds(120)"]

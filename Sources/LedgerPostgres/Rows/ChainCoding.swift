@@ -66,6 +66,7 @@ private struct Header: CodedFields {
     var erasedAt: Timestamp?
     var lastEventAt: Timestamp?
     var successor: String?
+    var claimants = Claimants()
     var renewal: RenewalFact?
     var report: Report?
 
@@ -76,6 +77,7 @@ private struct Header: CodedFields {
 
     init(_ record: ChainRecord) {
         (erasedAt, lastEventAt, successor) = (record.erasedAt, record.lastEventAt, record.successor)
+        claimants = record.claimants
         renewal = record.chain.renewal
         report = record.report.map { Report(report: $0) }
     }
@@ -84,12 +86,14 @@ private struct Header: CodedFields {
         try coder.field("erasedAt", &erasedAt)
         try coder.field("lastEventAt", &lastEventAt)
         try coder.field("successor", &successor)
+        try coder.field("claimants", &claimants)
         try coder.group(&renewal)
         try coder.group(&report)
     }
 
     func fill(_ record: inout ChainRecord) {
         (record.erasedAt, record.lastEventAt, record.successor) = (erasedAt, lastEventAt, successor)
+        record.claimants = claimants
         record.report = report?.report
         guard var renewal else { return }
         renewal.chainName = record.key.name

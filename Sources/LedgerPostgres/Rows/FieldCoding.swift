@@ -18,7 +18,7 @@ enum FieldNumbers {
         "autoRenewStatus", "expirationIntent", "isInBillingRetry", "gracePeriodExpiresDate", "priceIncreaseStatus",
         "renewalAppAccountToken", "renewalDate", "commitmentAutoRenewStatus", "commitmentAutoRenewProductId",
         "status", "publishedProductId", "until", "willRenew", "commitmentWillRenew", "isSubscription",
-        "lastTransactionId", "lastExpiresDate", "isEntitling", "nextChange",
+        "lastTransactionId", "lastExpiresDate", "isEntitling", "nextChange", "claimants",
     ]
 }
 

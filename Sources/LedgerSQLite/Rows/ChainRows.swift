@@ -39,6 +39,7 @@ extension ChainRecord: StoredFields {
         try coder.field("erasedAt", &erasedAt)
         try coder.field("lastEventAt", &lastEventAt)
         try coder.field("successor", &successor)
+        try coder.field("claimants", &claimants)
         var predecessors = StringList(chain.predecessors)
         try coder.field("predecessors", &predecessors)
         chain.predecessors = predecessors.strings

@@ -24,6 +24,9 @@ package enum Schema {
         migrator.registerMigration("019 consent") {
             try $0.execute(sql: "ALTER TABLE customers ADD COLUMN consentedAt INTEGER")
         }
+        migrator.registerMigration("020 claimants") {
+            try $0.execute(sql: "ALTER TABLE chains ADD COLUMN claimants TEXT")
+        }
         return migrator
     }
 

@@ -30,6 +30,12 @@ extension LedgerDraft {
     /// Moves all ids and chains of `other` to a customer, after its own, and removes `other`. If both own a chain, and
     /// one owns it by a claim, the claim remains the reason.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
+        // A purchase that a third customer owns now is not found, and keeps the number of `other`. If that one had it
+        // first, nobody gets it back without limit.
+        for var record in chains(of: customer.customer) + chains(of: other.customer) {
+            record.claimants.replace(other.customer.number, by: customer.customer.number)
+            put(record)
+        }
         let chains = chains(of: other.customer)
         remove(other)
         customer.ids += other.ids
@@ -74,6 +80,7 @@ extension LedgerDraft {
         remove(customer)
         var (erased, accounts): (Set<ChainKey>, Set<CustomerID>) = ([], [])
         for var record in records {
+            record.claimants.remove(customer.customer.number)
             guard record.owners.count == 1 else {
                 record.owners.removeAll { $0.customer == customer.customer }
                 put(record)

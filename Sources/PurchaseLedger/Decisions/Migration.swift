@@ -41,6 +41,7 @@ extension LedgerDraft {
         publishDue(&after)
         after.chain.takeOver(before.chain)
         after.ownerChanges = (before.ownerChanges + after.ownerChanges).suffix(OwnerChanges.limit)
+        after.claimants = before.claimants.union(after.claimants)
         for owner in before.owners { link(&after, to: owner.customer, owner.reason) }
         publishMigration(&before, to: new)
         put(before)

@@ -44,8 +44,11 @@ public struct RecordResult: Hashable, Sendable {
     /// Those of ``kept`` whose owner changed too often within a day, each with the time from which the same claim may
     /// succeed.
     public var tooManyClaims: [ChainKey: Timestamp] = [:]
-    /// What the operator should look at, with the number of new documents that show it.
+    /// What the operator should look at, with the number of documents that show it.
     public var notices: [Notice: Int] = [:]
+    /// How many customers presented the purchases that the claimant presents, if more than one did: the first one, and
+    /// those of the last 30 days, up to 16.
+    public var claimants: [ChainKey: Int] = [:]
 }
 
 extension Evidence {
@@ -198,7 +201,16 @@ extension LedgerDraft {
         let claim = Claim(
             policy: rules.claimPolicy, claimant: claimant, owners: record.owners.map { party($0.customer) },
             account: chain.account.flatMap { customer($0) }.map { party($0.customer) },
-            isEntitling: chain.isEntitling(rules.catalogue(key.scope), at: now))
+            isEntitling: chain.isEntitling(rules.catalogue(key.scope), at: now),
+            isFirst: record.claimants.first == claimant.number)
+        record.claimants.note(claimant.number, besides: claim.holder?.number, at: now)
+        let count = record.claimants.count(at: now)
+        if count > 1 { result.claimants[key] = count }
+        if count > Claimants.mostUsual {
+            let notice = Notice(.contestedPurchase, key.name, in: key.scope)
+            store(notice)
+            result.notices[notice, default: 0] += 1
+        }
         switch claim.outcome {
         case .unchanged: return
         case .refused: result.kept.insert(key)

@@ -43,9 +43,15 @@ extension Ledger {
 
 extension Catalogue {
     /// A digest of everything in the catalogue that decides when purchases end.
+    ///
+    /// Without refused purchases it is that of the versions that knew none, so that an upgrade evaluates nothing again.
     fileprivate var timingDigest: [UInt8] {
         let durations = products.compactMapValues(\.duration).sorted { $0.key < $1.key }
-        let words = durations.map { JSONValue.array([.string($0.key), .string("\($0.value)")]) }
+        var words = durations.map { JSONValue.array([.string($0.key), .string("\($0.value)")]) }
+        if !refusedPurchases.isEmpty {
+            // An array in an array, which no product is.
+            words.append(.array([.array(refusedPurchases.sorted().map { .string($0) })]))
+        }
         return DocumentDigest(Array(JSONValue.array([.string("\(staleLeeway)")] + words).compactText.utf8)).bytes
     }
 }

@@ -2,7 +2,7 @@
 
 package import AppStoreModel
 
-/// What an app's products grant. It comes from the configuration, because Apple's documents do not contain it.
+/// What an app's purchases grant. It comes from the configuration, because Apple's documents do not contain it.
 public struct Catalogue: Hashable, Sendable {
     /// The products, by id.
     public var products: [String: Product]
@@ -12,9 +12,15 @@ public struct Catalogue: Hashable, Sendable {
     /// that delay and grants little unpaid access.
     public var staleLeeway: Duration
 
-    public init(products: [String: Product] = [:], staleLeeway: Duration = .seconds(3600)) {
+    /// The purchases that grant nothing, whatever the App Store signs: see ``refuses(_:)``.
+    public var refusedPurchases: Set<String>
+
+    public init(
+        products: [String: Product] = [:], staleLeeway: Duration = .seconds(3600), refusedPurchases: Set<String> = []
+    ) {
         self.products = products
         self.staleLeeway = staleLeeway
+        self.refusedPurchases = refusedPurchases
     }
 
     /// What one product grants.

@@ -37,7 +37,7 @@ public struct ChainReport: Hashable, Sendable {
 extension ChainReport {
     /// The report about a chain at `now`.
     init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
-        let history = chain.history(at: now)
+        let history = chain.history(catalogue, at: now)
         let subscription = history.subscription(chain.renewal, at: now)
         let grants = history.grants(subscription, catalogue, at: now)
         let purchases = history.purchases

@@ -4,7 +4,8 @@ public import AppStoreModel
 
 /// The state of one chain in events. It equals the state in answers.
 public struct ChainState: Hashable, Sendable {
-    /// The status of a subscription. For another purchase: `active`, `revoked` if all of it was refunded, or `expired`.
+    /// The status of a subscription. For another purchase: `active`, `revoked` if all of it was refunded or the
+    /// operator refuses it, or `expired`.
     public var status: SubscriptionState.Status
     /// The product of a subscription's governing period; otherwise that of the last purchase.
     public var productId: String?
@@ -44,7 +45,7 @@ extension ChainState {
         // Only a non-renewing subscription expires. A non-consumable with several transaction ids is revoked if one of
         // them is.
         let isOver = history.purchases.contains { $0.type == .nonRenewingSubscription && $0.revocation == nil }
-        status = isUsable ? .active : isOver ? .expired : .revoked
+        status = isUsable ? .active : isOver && !history.isRefused ? .expired : .revoked
         productId = history.purchases.last?.productId
         let end = grants.map { $0.until ?? .distantFuture }.max()
         until = end == .distantFuture ? nil : end

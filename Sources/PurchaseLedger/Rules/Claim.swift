@@ -13,6 +13,8 @@ package struct Claim {
     package var account: Party?
     /// Whether the purchase entitles its owners to anything now.
     package var isEntitling: Bool
+    /// Whether the claimant had the purchase before all others; see ``Claimants``.
+    package var isFirst: Bool
 
     /// A customer, and whether it exists in its own right; see ``CustomerRecord/isEstablished``.
     package struct Party: Hashable, Sendable {
@@ -25,12 +27,16 @@ package struct Claim {
         }
     }
 
-    package init(policy: ClaimPolicy, claimant: Customer, owners: [Party], account: Party?, isEntitling: Bool) {
+    package init(
+        policy: ClaimPolicy, claimant: Customer, owners: [Party], account: Party?, isEntitling: Bool,
+        isFirst: Bool = false
+    ) {
         self.policy = policy
         self.claimant = claimant
         self.owners = owners
         self.account = account
         self.isEntitling = isEntitling
+        self.isFirst = isFirst
     }
 
     /// The outcome of a claim.
@@ -59,11 +65,19 @@ package struct Claim {
         return account.isEstablished && account.customer != claimant
     }
 
-    /// Whether accepting the claim changes the owners. Owners that exist only because an account token names them do
-    /// not count.
+    /// Whether accepting the claim counts as a change of owner. Owners that exist only because an account token names
+    /// them do not count, and neither does a return: claims by others must not lock out the customer that had the
+    /// purchase first.
     package var changesOwner: Bool {
-        guard case .accepted = outcome else { return false }
+        guard case .accepted = outcome, !isFirst else { return false }
         return owners.contains(where: \.isEstablished)
+    }
+
+    /// The customer that had the purchase before this claim. The claimant itself, if it is an established owner. An
+    /// owner that is not established counts only if the claim does not take the purchase from it.
+    package var holder: Customer? {
+        let established = owners.first(where: \.isEstablished)
+        return (established ?? (outcome == .refused ? owners.first : nil))?.customer
     }
 
     /// Whether ``OwnerChanges/limit`` applies. Under `accountTokenWins`, the customer that the account token names can

@@ -38,28 +38,31 @@ public struct ConsumablePurchase: Hashable, Sendable {
     public var productId: String
     /// The transaction id, by which an app credits the purchase once.
     public var transactionId: String
+    /// The name of the chain; see ``ChainKey/name``.
+    public var chainName: String
     /// When the product was bought.
     public var purchaseDate: Timestamp?
     /// How many were bought. Never negative.
     public var quantity: Int
-    /// How many of them were refunded, rounded down.
+    /// How many of them were refunded, rounded down; all if the purchase is refused.
     public var revokedQuantity: Int
 }
 
 extension PurchaseHistory {
     /// The consumables among the purchases.
     var consumables: [ConsumablePurchase] {
-        purchases.elements { $0.type == .consumable }.map { ConsumablePurchase($0) }
+        purchases.elements { $0.type == .consumable }.map { ConsumablePurchase($0, isRefused: isRefused) }
     }
 }
 
 extension ConsumablePurchase {
-    fileprivate init(_ purchase: TransactionStatement) {
+    fileprivate init(_ purchase: TransactionStatement, isRefused: Bool) {
         productId = purchase.productId
         transactionId = purchase.transactionId
+        chainName = purchase.chainName
         purchaseDate = purchase.purchaseDate
         quantity = purchase.quantity
-        revokedQuantity = purchase.revokedQuantity ?? 0
+        revokedQuantity = purchase.revokedQuantity(isRefused: isRefused) ?? 0
     }
 }
 
@@ -74,5 +77,11 @@ extension TransactionStatement {
         let percentage = revocation.type == .refundProrated ? revocation.percentage ?? 100_000 : 100_000
         let taken = quantity.multipliedReportingOverflow(by: min(max(0, percentage), 100_000))
         return taken.overflow ? quantity : taken.partialValue / 100_000
+    }
+
+    /// As ``revokedQuantity``. Of a refused purchase all counts as taken back.
+    package func revokedQuantity(isRefused: Bool) -> Int? {
+        guard isRefused else { return revokedQuantity }
+        return type == .consumable || revokedSeats != nil ? quantity : nil
     }
 }

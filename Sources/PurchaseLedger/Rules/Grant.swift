@@ -23,16 +23,17 @@ struct Grant {
 extension Chain {
     /// Whether the chain grants anything at `now`. A product that is not in the catalogue counts too.
     func isEntitling(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
-        let history = history(at: now)
+        let history = history(catalogue, at: now)
         return !history.grants(history.subscription(renewal, at: now), catalogue, at: now).isEmpty
     }
 }
 
 extension PurchaseHistory {
-    /// Everything that the chain grants at `now`.
+    /// Everything that the chain grants at `now`: nothing if it is refused.
     ///
     /// - Parameter state: The subscription's state at `now`; `nil` if the chain is not a subscription.
     func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
+        guard !isRefused else { return [] }
         var grants = state.map { periodGrants($0, catalogue, at: now) } ?? []
         for index in purchases.indices where purchases[index].type == .nonRenewingSubscription {
             if let grant = Grant(nonRenewing: purchases[index], catalogue, at: now) { grants.append(grant) }

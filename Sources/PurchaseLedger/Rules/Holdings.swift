@@ -12,6 +12,8 @@ public struct Holdings: Hashable, Sendable {
     public var consumables: [ConsumablePurchase] = []
     /// The customer's products that are not in the catalogue. They grant no entitlement.
     public var unknownProducts: Set<String> = []
+    /// The names of the chains that the operator refuses; see ``Catalogue/refuses(_:)``.
+    public var refused: Set<String> = []
     /// When this answer changes if no further fact arrives; `nil` for never.
     public var nextChange: Timestamp?
 
@@ -23,7 +25,7 @@ extension Holdings {
     /// Computes the holdings at `now` from chains, all of one customer in one app and environment.
     public init(_ chains: some Sequence<Chain>, catalogue: Catalogue, at now: Timestamp) {
         let chains = chains.sorted { $0.key.name < $1.key.name }
-        self.init(chains.map { ($0, $0.history(at: now)) }, catalogue, at: now)
+        self.init(chains.map { ($0, $0.history(catalogue, at: now)) }, catalogue, at: now)
     }
 
     /// - Parameter chains: The chains with their histories at `now`, ordered by name.
@@ -31,6 +33,7 @@ extension Holdings {
         var grants = BestGrantPerGroup(catalogue)
         for (chain, history) in chains {
             let state = history.subscription(chain.renewal, at: now)
+            if history.isRefused { refused.insert(chain.key.name) }
             consumables += history.consumables
             for grant in history.grants(state, catalogue, at: now) { grants.add(grant) }
             subscriptions[chain.key.name] = state

@@ -13,6 +13,9 @@ public struct Notice: Hashable, Sendable {
         /// A purchase of a product that the catalogue lacks, so that it gives no entitlement. The subject is the
         /// product id.
         case unknownProduct
+        /// A purchase that more customers presented than usually do: probably a document that went round. The subject
+        /// is the name of the chain.
+        case contestedPurchase
 
         /// The kind of the jobs that hold such notices.
         public var job: Job.Kind { Job.Kind(rawValue: rawValue) }

@@ -24,10 +24,13 @@ struct PurchaseHistory {
     let starts: [Timestamp]
     /// Whether another purchase superseded any period.
     let hasSuperseded: Bool
+    /// Whether the operator refuses the chain, so that it grants nothing; see ``Catalogue/refuses(_:)``.
+    let isRefused: Bool
 
     /// - Parameter now: A purchase with a later date, for example because the server's clock is slow, supersedes
     ///   nothing yet.
-    init(_ chain: Chain, at now: Timestamp) {
+    fileprivate init(_ chain: Chain, isRefused: Bool, at now: Timestamp) {
+        self.isRefused = isRefused
         var statements = chain.statements
         statements.all.sort { $0.isBought(before: $1) }
         let erased = statements.erased
@@ -51,16 +54,21 @@ struct PurchaseHistory {
 
 extension Chain {
     /// The purchases of the chain, evaluated together.
-    func history(at now: Timestamp) -> PurchaseHistory { PurchaseHistory(self, at: now) }
+    func history(_ catalogue: Catalogue, at now: Timestamp) -> PurchaseHistory {
+        PurchaseHistory(self, isRefused: catalogue.refuses(self), at: now)
+    }
+
+    /// The history without any rule of the operator: only for what the App Store signed.
+    private var signedHistory: PurchaseHistory { PurchaseHistory(self, isRefused: false, at: .distantFuture) }
 
     /// The statements about all transactions, the earliest purchase first. A period that a receipt reports as cancelled
     /// because it was upgraded is marked as upgraded.
-    public var purchases: [TransactionStatement] { history(at: .distantFuture).purchases }
+    public var purchases: [TransactionStatement] { signedHistory.purchases }
 
     /// The residue to keep if the documents of the chain are erased. All facts become residue if the chain has residue
     /// already, or if a transaction was revoked, upgraded or superseded, or is a consumable; otherwise none does.
     var residueOfErasure: [String: TransactionFact] {
-        let history = history(at: .distantFuture)
+        let history = signedHistory
         let needsResidue =
             !residue.isEmpty || history.hasSuperseded
             || history.purchases.contains { $0.revocation != nil || $0.isUpgraded || $0.type == .consumable }

@@ -14,7 +14,7 @@ public struct SubscriptionState: Hashable, Sendable {
         case billingRetry
         /// 4: the charge failed, and the grace period runs.
         case billingGrace
-        /// 5: the period was refunded, or family sharing ended.
+        /// 5: the period was refunded, family sharing ended, or the operator refuses the purchase.
         case revoked
         /// The period is over, and no document says what followed: neither a renewal nor the end of the subscription
         /// has arrived. Ask the App Store before you deny access.
@@ -83,9 +83,10 @@ extension Chain {
     /// The state of the subscription at `now`; `nil` if the chain is no subscription.
     ///
     /// The first of these that applies to the governing period decides: it was revoked, still runs, is in its grace
-    /// period, is in billing retry, or its end was announced. Otherwise the status is `stale`.
-    public func subscription(at now: Timestamp) -> SubscriptionState? {
-        history(at: now).subscription(renewal, at: now)
+    /// period, is in billing retry, or its end was announced. Otherwise the status is `stale`. A subscription that the
+    /// catalogue refuses is `revoked`.
+    public func subscription(_ catalogue: Catalogue, at now: Timestamp) -> SubscriptionState? {
+        history(catalogue, at: now).subscription(renewal, at: now)
     }
 }
 
@@ -96,12 +97,13 @@ extension PurchaseHistory {
     func subscription(_ renewal: RenewalFact?, at now: Timestamp) -> SubscriptionState? {
         guard let lastPeriod else { return nil }
         guard let governing = governing(at: now) else {
-            var state = SubscriptionState(.upgraded, lastPeriod)
+            var state = SubscriptionState(isRefused ? .revoked : .upgraded, lastPeriod)
             state.nextProductId = renewal?.autoRenewProductId
             return state
         }
         let applicable = renewal.flatMap { $0.isAbout(governing) ? $0 : nil }
-        var state = SubscriptionState(Self.status(of: governing, applicable, at: now), governing)
+        let status = isRefused ? .revoked : Self.status(of: governing, applicable, at: now)
+        var state = SubscriptionState(status, governing)
         switch state.status {
         case .active:
             state.lastPaid = lastPaid(after: governing)
@@ -125,7 +127,7 @@ extension PurchaseHistory {
     /// The seats in force. Apple does not document how the transactions of one period share the revoked seats, so with
     /// several transactions the number is unknown.
     private func seats(of period: TransactionStatement) -> Int? {
-        guard let revoked = period.revokedSeats else { return nil }
+        guard let revoked = period.revokedQuantity(isRefused: isRefused) else { return nil }
         let count = purchases.indices.count { index in
             purchases[index].end == period.end && purchases[index].productId == period.productId
         }

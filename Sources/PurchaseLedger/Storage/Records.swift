@@ -13,6 +13,8 @@ public struct ChainRecord: Hashable, Sendable {
     public var owners: [Owner] = []
     /// The times at which claims changed the owner; see `OwnerChanges`.
     public var ownerChanges: [Timestamp] = []
+    /// The customers that presented the purchase, if another than its owner did.
+    public var claimants = Claimants()
     /// The tombstone: when the chain was erased; `nil` if it was not erased, or a document restored it. A document that
     /// was signed before then says nothing about the chain unless a customer presents it.
     public var erasedAt: Timestamp?

@@ -80,6 +80,10 @@ extension Sample {
             revoked: Set(awkward), isEntitling: true, nextChange: time(9))
         record.owners = owners
         record.ownerChanges = [time(2), time(1)] + ends
+        record.claimants = Claimants([
+            Claimants.Claimant(.max, at: ends[0]), Claimants.Claimant(1, at: time(3)),
+            Claimants.Claimant(.min, at: ends[1]),
+        ])
         record.erasedAt = time(10)
         record.lastEventAt = time(11)
         record.chain.predecessors = Set(awkward)

@@ -44,20 +44,34 @@ struct CustomerBody: Encodable, Sendable {
         nextChange = holdings.nextChange
         entitlements = holdings.entitlements.map { EntitlementBody($0.entitlement, in: $0.environment) }
         activeIn = holdings.activeElsewhere()
-        subscriptions = holdings.counted.flatMap { environment, holdings in
-            holdings.subscriptions.sorted { $0.key < $1.key }.map { SubscriptionBody($0.value, in: environment) }
-        }
-        purchases = holdings.counted.flatMap { environment, _ in
-            (answers[environment]?.purchases ?? []).map { PurchaseBody($0, in: environment, showsEvidence: isServer) }
-        }
-        consumables = holdings.counted.flatMap { environment, holdings in
-            holdings.consumables.map {
-                let isTransferred = answers[environment]?.transferred.contains($0.transactionId) ?? false
-                return ConsumableBody($0, in: environment, isTransferred: isTransferred)
-            }
-        }
+        let owned = holdings.counted.map { OwnedPurchases($0.holdings, answers[$0.environment], in: $0.environment, role) }
+        subscriptions = owned.flatMap(\.subscriptions)
+        purchases = owned.flatMap(\.purchases)
+        consumables = owned.flatMap(\.consumables)
         unknownProducts = holdings.unknownProducts
         consentedAt = isServer ? any?.consentedAt : nil
+    }
+}
+
+/// The purchases of a customer in one environment.
+private struct OwnedPurchases {
+    let subscriptions: [SubscriptionBody]
+    let purchases: [PurchaseBody]
+    let consumables: [ConsumableBody]
+
+    init(_ holdings: Holdings, _ answer: Ledger.CustomerAnswer?, in environment: Environment, _ role: APIKey.Role) {
+        func standing(_ chain: String) -> PurchaseStanding {
+            PurchaseStanding(of: chain, answer, in: environment, for: role)
+        }
+        subscriptions = holdings.subscriptions.sorted { $0.key < $1.key }
+            .map { SubscriptionBody($0.value, standing($0.key)) }
+        purchases = (answer?.purchases ?? []).map {
+            PurchaseBody($0, standing($0.chainName), showsEvidence: role == .server)
+        }
+        consumables = holdings.consumables.map {
+            let isTransferred = answer?.transferred.contains($0.transactionId) ?? false
+            return ConsumableBody($0, standing($0.chainName), isTransferred: isTransferred)
+        }
     }
 }
 
@@ -118,17 +132,21 @@ struct ConsumableBody: Encodable, Sendable {
     var quantity: Int
     var revokedQuantity: Int
     var transferred: Bool
+    var refused: Bool?
+    var claimants: Int?
 
     /// - Parameter isTransferred: Whether this customer claimed the purchase from another customer, who may have used
     ///   it already.
-    init(_ purchase: ConsumablePurchase, in environment: Environment, isTransferred: Bool) {
+    init(_ purchase: ConsumablePurchase, _ standing: PurchaseStanding, isTransferred: Bool) {
         productId = purchase.productId
         transactionId = purchase.transactionId
-        self.environment = environment.rawValue
+        environment = standing.environment.rawValue
         purchaseDate = purchase.purchaseDate
         quantity = purchase.quantity
         revokedQuantity = purchase.revokedQuantity
         transferred = isTransferred
+        refused = standing.refused
+        claimants = standing.claimants
     }
 }
 
@@ -138,6 +156,8 @@ struct SubmissionBody: Encodable, Sendable {
     var alreadyKnown: Int
     var keptByOthers: [String]
     var tooManyClaims: [RefusedClaim]
+    /// Of the submitted purchase that most customers presented: how many did.
+    var claimants: Int?
     var customer: CustomerBody
 
     struct RefusedClaim: Encodable, Sendable {
@@ -145,13 +165,15 @@ struct SubmissionBody: Encodable, Sendable {
         var retryAt: Timestamp
     }
 
-    init(_ recorded: RecordResult, _ customer: CustomerBody) {
+    /// - Parameter role: The role of the API key. A client key does not see `claimants`.
+    init(_ recorded: RecordResult, _ customer: CustomerBody, for role: APIKey.Role) {
         self.recorded = recorded.new
         alreadyKnown = recorded.known
         keptByOthers = recorded.kept.map(\.originalTransactionId).sorted()
         tooManyClaims = recorded.tooManyClaims
             .map { RefusedClaim(originalTransactionId: $0.originalTransactionId, retryAt: $1) }
             .sorted { $0.originalTransactionId < $1.originalTransactionId }
+        claimants = role == .server ? recorded.claimants.values.max() : nil
         self.customer = customer
     }
 }

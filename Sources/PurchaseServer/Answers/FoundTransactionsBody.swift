@@ -16,12 +16,13 @@ package struct FoundTransactionsBody: Encodable, Sendable {
     package init(_ found: FoundTransactions, in reconciler: Reconciler) async throws {
         (recorded, alreadyKnown) = (found.report.recorded, found.report.alreadyKnown)
         (refused, refusal) = (found.report.refused, found.report.refusal)
+        let (ledger, scope) = (reconciler.ledger, reconciler.scope)
         for id in found.transactionIds {
             // The ledger has no facts about a customer that was erased.
-            guard let known = try await reconciler.ledger.transaction(TransactionKey(id, in: reconciler.scope)) else {
-                continue
-            }
-            transactions.append(PurchaseBody(known, in: reconciler.scope.environment))
+            guard let chain = try await ledger.chain(of: TransactionKey(id, in: scope)),
+                let body = PurchaseBody(id, of: chain, ledger.rules.catalogue(scope))
+            else { continue }
+            transactions.append(body)
         }
     }
 }

@@ -20,22 +20,38 @@ struct FullReceiptAnswer: Sendable {
     /// Whether anything is added: Apple adds to receipts with auto-renewable subscriptions only.
     var isNeeded: Bool { receipt.payload.inAppPurchases.contains { $0.expiresDate != nil } }
 
+    /// The chains of the purchases in the receipt.
+    var chains: Set<ChainKey> { chains(of: receipt.payload.inAppPurchases) }
+
+    /// Whether the operator refuses a purchase in the receipt, by its ids there or by what the ledger knows about it.
+    func isRefused(by ledger: Ledger) async throws -> Bool {
+        let catalogue = ledger.rules.catalogue(scope)
+        guard !catalogue.refusedPurchases.isEmpty else { return false }
+        let ids = receipt.payload.inAppPurchases.flatMap { [$0.originalTransactionId, $0.transactionId] }
+        if catalogue.refuses(ids.compactMap(\.self)) { return true }
+        return try await ledger.chains(chains).values.contains(where: catalogue.refuses)
+    }
+
     /// Adds `latest_receipt_info`, `pending_renewal_info` and `latest_receipt`.
     ///
     /// - Parameter latestOnly: Whether to add only the newest transaction of each subscription
     ///   (`exclude-old-transactions`).
-    /// - Throws: ``LedgerStorageError``.
+    /// - Throws: ``LedgerStorageError``, or ``VerifyReceiptStatus``, `accountNotFound`, if the operator refuses a
+    ///   purchase that only a newer receipt has.
     func complete(
         _ response: VerifyReceiptResponse, from ledger: Ledger, latestOnly: Bool
     ) async throws -> VerifyReceiptResponse {
         var documents = KnownDocuments(receipt)
-        var chains = try await ledger.chains(chains(of: receipt.payload.inAppPurchases))
+        var chains = try await ledger.chains(chains)
         let newest = chains.values.flatMap(\.receipts).max() ?? documents.sent
         try await documents.load([newest], from: ledger)
         // The newest receipt may have purchases that the receipt in the request lacks.
         let latest = documents.purchases(in: newest)
         let more = self.chains(of: Array(latest.values)).filter { chains[$0] == nil }
         chains.merge(try await ledger.chains(more)) { $1 }
+        guard !chains.values.contains(where: ledger.rules.catalogue(scope).refuses) else {
+            throw VerifyReceiptStatus.accountNotFound
+        }
 
         let rows = chains.values.sorted { $0.key.originalTransactionId < $1.key.originalTransactionId }
             .map { ChainRows($0, in: latest, latestOnly: latestOnly) }

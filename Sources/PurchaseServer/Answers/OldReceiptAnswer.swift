@@ -18,21 +18,23 @@ struct OldReceiptAnswer: Sendable {
     var isSubscription: Bool { receipt.payload.expiresDate != nil }
 
     /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` if the ledger knows the transaction
-    ///   in the other environment only, `accountNotFound` if it does not know it. ``LedgerStorageError``.
+    ///   in the other environment only, `accountNotFound` if it does not know it or the operator refuses it.
+    ///   ``LedgerStorageError``.
     func response(from ledger: Ledger, at now: Timestamp) async throws -> VerifyTransactionReceiptResponse {
         guard let chain = try await chain(environment, ledger) else {
             let other: Environment = environment == .production ? .sandbox : .production
             guard try await chain(other, ledger) != nil else { throw VerifyReceiptStatus.accountNotFound }
             throw environment == .production ? VerifyReceiptStatus.sandboxReceipt : .productionReceipt
         }
-        return response(chain, ledger.rules.catalogues[receipt.bundleId] ?? Catalogue(), at: now)
+        let catalogue = ledger.rules.catalogue(chain.key.scope)
+        guard !catalogue.refuses(chain) else { throw VerifyReceiptStatus.accountNotFound }
+        return response(chain, catalogue, at: now)
     }
 
     private func chain(_ environment: Environment, _ ledger: Ledger) async throws -> Chain? {
         guard let transactionId = receipt.payload.transactionId else { return nil }
         let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)
-        guard let known = try await ledger.transaction(TransactionKey(transactionId, in: scope)) else { return nil }
-        return try await ledger.chain(ChainKey(known.originalTransactionId, in: scope))
+        return try await ledger.chain(of: TransactionKey(transactionId, in: scope))
     }
 
     private func response(
@@ -41,7 +43,7 @@ struct OldReceiptAnswer: Sendable {
         var response = VerifyTransactionReceiptResponse()
         response.receipt = receipt.payload
         response.status = Open(.valid)
-        guard isSubscription, let state = chain.subscription(at: now) else { return response }
+        guard isSubscription, let state = chain.subscription(catalogue, at: now) else { return response }
         let latest = TransactionReceiptInfo(receipt.payload, renewedBy: state.governing)
         if state.isRunning(catalogue, at: now) {
             response.latestReceiptInfo = latest

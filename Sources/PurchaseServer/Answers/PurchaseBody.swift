@@ -3,6 +3,29 @@
 import AppStoreModel
 import PurchaseLedger
 
+/// Where a purchase was made, and what answers say about it that the App Store did not sign.
+struct PurchaseStanding: Sendable {
+    /// Where the purchase was made.
+    var environment: Environment
+    /// True if the configuration refuses the purchase, otherwise `nil`.
+    var refused: Bool?
+    /// How many customers presented the purchase; `nil` if at most one did, or the answer does not say it.
+    var claimants: Int?
+
+    init(isRefused: Bool, in environment: Environment) {
+        self.environment = environment
+        refused = isRefused ? true : nil
+    }
+
+    /// - Parameters:
+    ///   - chain: The name of the purchase's chain.
+    ///   - role: The role of the API key. A client key does not see `claimants`.
+    init(of chain: String, _ answer: Ledger.CustomerAnswer?, in environment: Environment, for role: APIKey.Role) {
+        self.init(isRefused: answer?.holdings.refused.contains(chain) ?? false, in: environment)
+        claimants = role == .server ? answer?.claimants[chain] : nil
+    }
+}
+
 /// The JSON of a subscription.
 struct SubscriptionBody: Encodable, Sendable {
     var originalTransactionId: String
@@ -21,10 +44,12 @@ struct SubscriptionBody: Encodable, Sendable {
     var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     var seats: Int?
     var commitment: CommitmentBody?
+    var refused: Bool?
+    var claimants: Int?
 
-    init(_ state: SubscriptionState, in environment: Environment) {
+    init(_ state: SubscriptionState, _ standing: PurchaseStanding) {
         originalTransactionId = state.governing.originalTransactionId
-        self.environment = environment.rawValue
+        environment = standing.environment.rawValue
         status = state.status.rawValue
         statusCode = state.status.number
         productId = state.governing.productId
@@ -39,6 +64,8 @@ struct SubscriptionBody: Encodable, Sendable {
         priceIncreaseStatus = state.priceIncreaseStatus
         seats = state.seats
         commitment = state.governing.commitment.map { CommitmentBody($0, state) }
+        refused = standing.refused
+        claimants = standing.claimants
     }
 }
 
@@ -69,11 +96,11 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     @Nullable var renewalInfo: SourceBody?
 
     /// - Returns: `nil` if the chain is not a subscription.
-    init?(_ chain: Chain, at now: Timestamp) {
-        guard let state = chain.subscription(at: now) else { return nil }
-        let environment = chain.key.scope.environment
-        subscription = SubscriptionBody(state, in: environment)
-        transactions = chain.purchases.map { PurchaseBody($0, in: environment) }
+    init?(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
+        guard let state = chain.subscription(catalogue, at: now) else { return nil }
+        let standing = PurchaseStanding(isRefused: catalogue.refuses(chain), in: chain.key.scope.environment)
+        subscription = SubscriptionBody(state, standing)
+        transactions = chain.purchases.map { PurchaseBody($0, standing) }
         renewalInfo = chain.renewal.map { SourceBody($0.provenance) }
     }
 }
@@ -104,12 +131,21 @@ struct PurchaseBody: Encodable, Sendable {
     var currency: String?
     var storefront: String?
     var billingPeriodNumber: Int?
+    var refused: Bool?
+    var claimants: Int?
     var evidence: SourceBody?
 
-    init(_ statement: TransactionStatement, in environment: Environment, showsEvidence: Bool = true) {
+    /// A transaction of a chain; `nil` if the chain has none with this id.
+    init?(_ transactionId: String, of chain: Chain, _ catalogue: Catalogue) {
+        guard let statement = chain.transactions[transactionId].flatMap(chain.current) else { return nil }
+        self.init(
+            statement, PurchaseStanding(isRefused: catalogue.refuses(chain), in: chain.key.scope.environment))
+    }
+
+    init(_ statement: TransactionStatement, _ standing: PurchaseStanding, showsEvidence: Bool = true) {
         transactionId = statement.transactionId
         originalTransactionId = statement.originalTransactionId
-        self.environment = environment.rawValue
+        environment = standing.environment.rawValue
         productId = statement.productId
         type = statement.type
         purchaseDate = statement.purchaseDate
@@ -120,13 +156,14 @@ struct PurchaseBody: Encodable, Sendable {
         revocationReason = statement.revocation?.reason
         revocationType = statement.revocation?.type
         revocationPercentage = statement.revocation?.percentage
-        revokedQuantity = statement.revokedQuantity
+        revokedQuantity = statement.revokedQuantity(isRefused: standing.refused ?? false)
         inAppOwnershipType = statement.ownership
         webOrderLineItemId = statement.lineItem
         (offerType, offerIdentifier) = (statement.offerType, statement.offerIdentifier)
         (offerDiscountType, offerPeriod) = (statement.offerDiscountType, statement.offerPeriod)
         (price, currency, storefront) = (statement.price, statement.currency, statement.storefront)
         billingPeriodNumber = statement.commitment?.billingPeriodNumber
+        (refused, claimants) = (standing.refused, standing.claimants)
         guard showsEvidence else { return }
         evidence = SourceBody(
             statement.provenance, kind: statement.source == .receipt ? "receipt" : "signedTransaction")

@@ -80,10 +80,11 @@ extension VerifyReceiptResponder {
         if let refusal { RequestNotes.add { $0.refusal = refusal } }
         guard refusal == nil, let full = FullReceiptAnswer(receipt) else { return response }
         if full.isNeeded { try service.requireSecret(request.password, of: receipt.bundleId) }
-        let ids = receipt.payload.inAppPurchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
-        try service.requireAuthorized(ids, of: receipt.bundleId)
-        if let evidence = Evidence(receipt) { _ = try await service.ledger.record([evidence], at: now) }
+        if try await full.isRefused(by: service.ledger) { throw VerifyReceiptStatus.accountNotFound }
+        var isNew = false
+        if let evidence = Evidence(receipt) { isNew = try await service.ledger.record([evidence], at: now).new > 0 }
         guard full.isNeeded else { return response }
+        if isNew { await service.questions?.ask(about: full.chains, in: full.scope) }
         let latestOnly = request.excludeOldTransactions ?? false
         return try await full.complete(response, from: service.ledger, latestOnly: latestOnly)
     }
@@ -137,7 +138,8 @@ extension VerifyReceiptResponder {
         guard service.knows(receipt.bundleId, environment) else { throw VerifyReceiptStatus.accountNotFound }
         let answer = OldReceiptAnswer(receipt: receipt, environment: environment)
         let ids = [receipt.payload.originalTransactionId, receipt.payload.transactionId].compactMap { $0 }
-        try service.requireAuthorized(ids, of: receipt.bundleId)
+        let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)
+        guard !service.ledger.rules.catalogue(scope).refuses(ids) else { throw VerifyReceiptStatus.accountNotFound }
         if answer.isSubscription { try service.requireSecret(request.password, of: receipt.bundleId) }
         return try await answer.response(from: service.ledger, at: now)
     }
@@ -168,12 +170,6 @@ extension LedgerService {
         guard verifier.environments.contains(environment) else { return false }
         guard case .only(let apps) = verifier.apps else { return true }
         return apps.contains { $0.bundleId == bundleId }
-    }
-
-    /// Refuses the purchases in `refusedPurchases`, as the App Store refuses those of a deleted account.
-    fileprivate func requireAuthorized(_ ids: [String], of bundleId: String?) throws(VerifyReceiptStatus) {
-        guard let refused = bundleId.flatMap({ apps[$0] })?.refusedPurchases else { return }
-        guard refused.isDisjoint(with: ids) else { throw .accountNotFound }
     }
 
     /// Compares the app's shared secret, if it has one, in constant time.

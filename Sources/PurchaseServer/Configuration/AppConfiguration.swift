@@ -31,7 +31,8 @@ public struct AppConfiguration: Sendable {
     public var sandboxCustomers: Set<String> = []
     /// The `password` that verifyReceipt requires for receipts with subscriptions; `nil` if it requires none.
     public var sharedSecret: String?
-    /// The original transaction ids of purchases whose receipts verifyReceipt answers with 21010.
+    /// Ids of purchases that grant nothing, and whose receipts verifyReceipt answers with 21010; see
+    /// `Catalogue.refuses(_:)`.
     public var refusedPurchases: Set<String> = []
     /// Checks the customer tokens that requests with a client key need; `nil` if they need none.
     public var customerProof: CustomerProof?
@@ -48,6 +49,13 @@ public struct AppConfiguration: Sendable {
     /// Creates the configuration of an app without products.
     public init(_ identity: AppIdentity) {
         self.identity = identity
+    }
+
+    /// The catalogue with the refused purchases.
+    var ledgerCatalogue: Catalogue {
+        var catalogue = catalogue
+        catalogue.refusedPurchases.formUnion(refusedPurchases)
+        return catalogue
     }
 
     /// The longest bundle id that is accepted, in bytes: several times the usual length.

@@ -59,26 +59,54 @@ package final class NoticeBoard: Sendable {
     ///
     /// - Parameter notices: All notices of the last 30 days that still hold.
     func show(_ notices: [Notice]) {
-        let concern = notices.isEmpty ? nil : Self.sentence(notices)
+        let sentences = Notice.Kind.allCases.compactMap { kind in
+            let subjects = Set(notices.filter { $0.kind == kind }.map(\.name)).sorted()
+            return subjects.isEmpty ? nil : kind.concern(Self.list(subjects))
+        }
+        let concern = sentences.isEmpty ? nil : sentences.joined(separator: " ")
         state.withLock { $0.concern = concern }
     }
 
-    private static func sentence(_ notices: [Notice]) -> String {
-        let names = Set(notices.map { "\($0.subject) (\($0.scope.environment.rawValue))" }).sorted()
-        let more = names.count > named ? " and \(names.count - named) more" : ""
-        return """
-            Purchases of the last 30 days are of products that the configuration lacks, so they give no entitlement: \
-            \(names.prefix(named).joined(separator: ", "))\(more). Add them to products, with "entitlements": [] if \
-            they give none.
+    private static func list(_ subjects: [String]) -> String {
+        let more = subjects.count > named ? " and \(subjects.count - named) more" : ""
+        return subjects.prefix(named).joined(separator: ", ") + more
+    }
+}
+
+extension Notice.Kind {
+    /// What the operator should do, as a sentence.
+    ///
+    /// - Parameter subjects: The names of the notices.
+    fileprivate func concern(_ subjects: String) -> String {
+        switch self {
+        case .unknownProduct:
             """
+            Purchases of the last 30 days are of products that the configuration lacks, so they give no entitlement: \
+            \(subjects). Add them to products, with "entitlements": [] if they give none.
+            """
+        case .contestedPurchase:
+            """
+            More customers than usual presented these purchases within 30 days: \(subjects). If their documents went \
+            round, set claimPolicy to keep, or require customerProof.
+            """
+        }
     }
 }
 
 extension Notice {
+    /// The subject and its environment, for people.
+    fileprivate var name: String { "\(publicSubject) (\(scope.environment.rawValue))" }
+
+    /// The subject as documents have it.
+    private var publicSubject: String {
+        kind == .contestedPurchase ? ChainKey(subject, in: scope).originalTransactionId : subject
+    }
+
     /// The message of the log line.
     var message: Logger.Message {
         switch kind {
         case .unknownProduct: "A purchase is of a product that the configuration lacks: it gives no entitlement"
+        case .contestedPurchase: "More customers than usual presented one purchase: set claimPolicy keep or customerProof"
         }
     }
 
@@ -87,8 +115,9 @@ extension Notice {
     /// - Parameter count: How many documents showed the notice since the last line.
     func metadata(_ count: Int) -> Logger.Metadata {
         [
-            "productId": .string(subject), "bundleId": .string(scope.bundleId),
-            "environment": .string(scope.environment.rawValue), "times": .stringConvertible(count),
+            kind == .unknownProduct ? "productId" : "originalTransactionId": .string(publicSubject),
+            "bundleId": .string(scope.bundleId), "environment": .string(scope.environment.rawValue),
+            "times": .stringConvertible(count),
         ]
     }
 
@@ -96,6 +125,7 @@ extension Notice {
     func holds(_ catalogue: Catalogue) -> Bool {
         switch kind {
         case .unknownProduct: catalogue.products[subject] == nil
+        case .contestedPurchase: true
         }
     }
 }

@@ -74,7 +74,7 @@ struct CustomerRoutes: Sendable {
         // A server key may change owners without limit, to correct claims made with client keys.
         let recorded = try await request.ledger.record(
             evidence, claimedBy: id, limitsClaims: request.role == .client, at: request.now)
-        return try await customer(request).map { SubmissionBody(recorded, $0) }
+        return try await customer(request).map { SubmissionBody(recorded, $0, for: request.role) }
     }
 
     private func verified(_ submission: Submission, _ request: KeyedRequest) async throws -> [Evidence] {

@@ -94,6 +94,9 @@ struct KeyedRequest: Sendable {
 
     var ledger: Ledger { routes.service.ledger }
 
+    /// The catalogue of the app.
+    var catalogue: Catalogue { ledger.rules.catalogue(scope) }
+
     /// Asks the App Store about a customer's stale subscriptions, if the app has a key.
     ///
     /// - Parameter holdings: What the customer has in each environment that counts.

@@ -24,15 +24,17 @@ struct PurchaseRoutes: Sendable {
     private func subscription(_ request: KeyedRequest) async throws -> SubscriptionHistoryBody? {
         for scope in request.scopes {
             let chain = try await request.ledger.chain(ChainKey(request.parameter("id"), in: scope))
-            if let body = chain.flatMap({ SubscriptionHistoryBody($0, at: request.now) }) { return body }
+            let body = chain.flatMap { SubscriptionHistoryBody($0, request.catalogue, at: request.now) }
+            if let body { return body }
         }
         return nil
     }
 
     private func transaction(_ request: KeyedRequest) async throws -> PurchaseBody? {
+        let id = try request.parameter("id")
         for scope in request.scopes {
-            let found = try await request.ledger.transaction(TransactionKey(request.parameter("id"), in: scope))
-            if let found { return PurchaseBody(found, in: scope.environment) }
+            let chain = try await request.ledger.chain(of: TransactionKey(id, in: scope))
+            if let body = chain.flatMap({ PurchaseBody(id, of: $0, request.catalogue) }) { return body }
         }
         return nil
     }

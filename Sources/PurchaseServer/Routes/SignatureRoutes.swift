@@ -77,6 +77,7 @@ struct SignatureRoutes: Sendable {
         guard customer.purchases.contains(where: { $0.transactionId == transaction }) else {
             throw Refusal.offerForOtherCustomer("transactionId is no purchase of the customer in the path.")
         }
+        guard !customer.refuses(transaction) else { throw Refusal.offerOfRefusedPurchase }
         return true
     }
 
@@ -100,6 +101,13 @@ struct SignatureRoutes: Sendable {
         guard let json = try? JSONValue(parsing: body) else { throw Refusal.invalid("The body is not JSON.") }
         let (signer, nonce) = try signer(for: request)
         return .jws(try signer.advancedCommerce(AdvancedCommerceInAppRequest(json), nonce: nonce, at: request.now))
+    }
+}
+
+extension Ledger.CustomerAnswer {
+    /// Whether the transaction is of a purchase that the operator refuses.
+    fileprivate func refuses(_ transactionId: String) -> Bool {
+        purchases.contains { $0.transactionId == transactionId && holdings.refused.contains($0.originalTransactionId) }
     }
 }
 
@@ -140,6 +148,10 @@ extension Refusal {
     fileprivate static let offerNotAllowed = Refusal(
         status: .forbidden, code: "offerNotAllowed",
         message: "With a client key, only the clientOffers of the product in the server's configuration are signed.")
+
+    fileprivate static let offerOfRefusedPurchase = Refusal(
+        status: .forbidden, code: "offerNotAllowed",
+        message: "The server's configuration has the purchase of transactionId in refusedPurchases.")
 
     fileprivate static func offerForOtherCustomer(_ message: String) -> Refusal {
         Refusal(status: .forbidden, code: "otherCustomer", message: message)

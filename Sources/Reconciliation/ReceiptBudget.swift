@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import PurchaseLedger
+import Synchronization
+
+/// How many questions about receipts may be asked now, in one environment.
+final class ReceiptBudget: Sendable {
+    /// A tenth of Apple's rate limits: 5 questions a second, in the sandbox one every two seconds. While all customers
+    /// of an app move to this server, the rest is for what was missed.
+    private static let percent = 10
+
+    /// After a question without an answer none is asked for this time, in milliseconds: a silent App Store makes a few
+    /// receipts wait, not each.
+    private static let silence: Int64 = 30_000
+
+    private static let rate = Endpoint<StatusResponse>.subscriptionStatuses("").ratePerSecond
+
+    private let environment: Environment
+    private let budget = Mutex(RequestBudget(share: percent))
+
+    init(in environment: Environment) {
+        self.environment = environment
+    }
+
+    /// Takes a question from the budget.
+    ///
+    /// - Returns: False if there is none left now. Nothing waits for the next one.
+    func take(at now: Timestamp) -> Bool {
+        budget.withLock { $0.take(Self.rate, in: environment, at: now, within: 0) } == .after(0)
+    }
+
+    /// Leaves no question for a while.
+    func pause(at now: Timestamp) {
+        let end = now.advanced(by: .milliseconds(Self.silence))
+        budget.withLock { $0.close(Self.rate, in: environment, until: end, at: now) }
+    }
+}
