@@ -84,7 +84,7 @@ import Testing
         var found: [[ChainKey: Int]] = []
         for (id, day) in [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("a", 30), ("a", 32.5), ("e", 100)] {
             let result = try await shop.ledger.record([document], claimedBy: id, at: Facts.day(day))
-            #expect(result.contested == (result.claimants[Facts.key] ?? 0 > 3 ? result.claimants : [:]))
+            #expect(result.notices.keys.map(\.kind) == (result.claimants[Facts.key] ?? 0 > 3 ? [.contestedPurchase] : []))
             found.append(result.claimants)
         }
         // After day 32 `b` no longer counts. The first one always does.
@@ -103,7 +103,7 @@ import Testing
         let found = try await Self.claimants(shop, among: ids)
         #expect(found.map { $0 ?? "" } == ["c0"] + ids.suffix(15))
         let result = try await shop.ledger.record([document], claimedBy: "c0", at: Facts.day(1))
-        #expect(result.contested == [Facts.key: 16])
+        #expect(result.claimants == [Facts.key: 16])
     }
 
     @Test func `a customer that presents a purchase again writes nothing within a day`() async throws {

@@ -52,7 +52,7 @@ import Testing
                         "110", line: line, from: -40, until: -10, refunded: story.refunded, source: source),
                     Self.period("111", story.product, line: line, from: story.from, until: 20, source: source),
                 ], original: "110")
-            let state = try #require(chain.subscription(at: Facts.day(0)))
+            let state = try #require(chain.subscription(Catalogue(), at: Facts.day(0)))
             #expect(state.status == .active && state.governing.transactionId == "111", "\(line ?? "nil")")
             #expect(state.governing.lineItem == nil)
         }
@@ -64,7 +64,7 @@ import Testing
                 Self.period("110", line: "7", from: -40, until: 20, refunded: -1, source: .signedTransaction),
                 Self.period("111", line: "7", from: -10, until: 20, source: .signedTransaction),
             ], original: "110")
-        #expect(chain.subscription(at: Facts.day(0))?.status == .revoked)
+        #expect(chain.subscription(Catalogue(), at: Facts.day(0))?.status == .revoked)
     }
 
     @Test func `subscriptions without a group do not compete for the best level`() {

@@ -59,7 +59,7 @@ import Testing
             #expect((state.accessUntil == nil) == name.isRefused)
         }
         for consumable in holdings.consumables {
-            #expect(consumable.revokedQuantity == (name.isRefused ? 3 : 0) && consumable.originalTransactionId == "1")
+            #expect(consumable.revokedQuantity == (name.isRefused ? 3 : 0) && consumable.chainName == "1")
         }
     }
 
