@@ -13,8 +13,8 @@
 // object, and the member that holds it counts as one of another form.
 
 extension JWSTransactionDecodedPayload: LenientPayload {
-    /// `type` decides which rules apply, and `inAppOwnershipType` whether the customer paid. `isUpgraded` and the members
-    /// of a revocation take the purchase away, as revoked seats in `multiSeatInfo` do.
+    /// `type` decides which rules apply, and `inAppOwnershipType` whether the customer paid. `isUpgraded` and the
+    /// members of a revocation take the purchase away, as revoked seats in `multiSeatInfo` do.
     ///
     /// `transactionReason` is lenient: without it, as in old payloads, the dates tell a renewal.
     static let strictMembers: Set = [
