@@ -76,7 +76,10 @@ let package = Package(
         ),
         .target(name: "PurchaseLedgerTesting", dependencies: ["AppStoreModel", "PurchaseLedger"]),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
-        .target(name: "DocumentPacking", dependencies: ["AppStoreModel", "CZlib", "PurchaseLedger", "ReceiptCoding"]),
+        .target(name: "DeflateCoding", dependencies: ["CZlib"]),
+        .target(
+            name: "DocumentPacking", dependencies: ["AppStoreModel", "DeflateCoding", "PurchaseLedger", "ReceiptCoding"]),
+        .target(name: "InputForms", dependencies: ["AppStoreModel", "DeflateCoding", "ReceiptCoding"]),
         .systemLibrary(name: "CLibPQ", providers: [.apt(["libpq-dev"])]),
         .target(
             name: "LedgerPostgres",
@@ -110,7 +113,10 @@ let package = Package(
         ),
         .target(
             name: "Reconciliation",
-            dependencies: ["AppStoreAPI", "AppStoreModel", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding"]),
+            dependencies: [
+                "AppStoreAPI", "AppStoreModel", "AppStoreTrust", "InputForms", "PurchaseLedger", "ReceiptCoding",
+            ]
+        ),
         .target(
             name: "LedgerSimulation",
             dependencies: [
@@ -124,6 +130,7 @@ let package = Package(
                 "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreTrust",
+                "InputForms",
                 "PurchaseLedger",
                 "ReceiptCoding",
                 "Reconciliation",
@@ -166,6 +173,7 @@ let package = Package(
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
+                "InputForms",
                 .target(name: "LedgerPostgres", condition: postgres),
                 "LedgerSQLite",
                 "LedgerSimulation",
@@ -186,7 +194,10 @@ let package = Package(
         .target(name: "TestProcess", path: "Tests/TestProcess"),
         .target(
             name: "TestWorld",
-            dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding"],
+            dependencies: [
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "DeflateCoding", "PurchaseLedger",
+                "ReceiptCoding",
+            ],
             path: "Tests/TestWorld"),
         .target(
             name: "HostileVectors",
@@ -218,6 +229,9 @@ let package = Package(
         .testTarget(
             name: "ReceiptCodingTests",
             dependencies: ["AppStoreModel", "AppStoreSimulator", "ReceiptCoding", "TestData"]),
+        .testTarget(
+            name: "InputFormsTests",
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "InputForms", "ReceiptCoding", "TestData", "TestWorld"]),
         .testTarget(
             name: "AppStoreTrustTests",
             dependencies: [

@@ -24,6 +24,13 @@ public enum Limits {
     /// Bytes of a compact JWS. Notifications with two tokens inside stay below 30 KB.
     public static let token = 1 << 20
 
+    /// Wrappings around a document that are undone, one after the other: JSON in base64 in gzip, and so on. More than
+    /// three were seen nowhere.
+    package static let wrappings = 3
+
+    /// Bytes that gzip in one input expands to: the longest receipt as base64.
+    package static let inflated = receipt / 3 * 4
+
     // MARK: Inside documents
 
     /// Levels of JSON. Apple's deepest answer has 6.

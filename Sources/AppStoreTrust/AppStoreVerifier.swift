@@ -114,7 +114,9 @@ extension AppStoreVerifier {
         let isCompared = kind.namesBundle || kind.namesAppleId && claims.environment?.known == .production
         passed(
             .app,
-            isCompared ? accepted.map(\.bundleId).joined(separator: " or ") : "nothing: a \(kind) names no app here",
+            isCompared
+                ? accepted.map(\.bundleId).joined(separator: " or ")
+                : "nothing: \(kind.withArticle) names no app here",
             found: found)
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import AppStoreModel
+import DeflateCoding
 package import PurchaseLedger
 import ReceiptCoding
 

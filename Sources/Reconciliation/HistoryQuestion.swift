@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import InputForms
 import ReceiptCoding
 
 // Which customer's history is meant: by a transaction id, an order id or a receipt.
@@ -70,8 +71,8 @@ extension HistoryQuestion {
         self.init(order: orderId)
     }
 
-    /// Asks about the transactions in a document: an app receipt, an old transaction receipt, both as base64, or a
-    /// signed transaction. The document is not verified, since the App Store itself is asked.
+    /// Asks about the transactions in a document: an app receipt, an old transaction receipt, or a signed transaction,
+    /// in any form that can be read. The document is not verified, since the App Store itself is asked.
     ///
     /// - Throws: ``HistoryQuestionError`` if it is no such document, or has no transaction.
     public init(document: some Collection<UInt8>) throws(HistoryQuestionError) {
@@ -90,7 +91,8 @@ extension HistoryQuestion {
     /// - Throws: ``HistoryQuestionError`` if it is none of them.
     public init(recognizing text: some BidirectionalCollection<UInt8>) throws(HistoryQuestionError) {
         let mark: [UInt8] = [0xef, 0xbb, 0xbf]
-        let text = Array(text.starts(with: mark) ? text.dropFirst(mark.count).trimmed : text[...].trimmed)
+        let all = Array(text)[...]
+        let text = Array((all.starts(with: mark) ? all.dropFirst(mark.count) : all).trimmingWhiteSpace)
         guard text.count > Self.longestId else {
             let id = String(decoding: text, as: UTF8.self)
             if let question = try? HistoryQuestion(transactionId: id) { self = question; return }
@@ -102,19 +104,35 @@ extension HistoryQuestion {
 }
 
 extension HistoryQuestion {
-    private static func ids(in document: [UInt8]) throws(HistoryQuestionError) -> [String] {
-        if document.contains(UInt8(ascii: ".")) { return try idsOfToken(document) }
-        guard document.count <= Limits.receipt * 2, let bytes = Base64.decode(document.padded) else {
-            throw HistoryQuestionError("This is neither a transaction id, nor an order id, nor a receipt in base64.")
-        }
-        if let old = try? TransactionReceipt(decoding: bytes) {
-            return ["original-transaction-id", "transaction-id"].compactMap { old.purchase[$0] }
-        }
+    private static func ids(in bytes: [UInt8]) throws(HistoryQuestionError) -> [String] {
+        let form: InputForm
         do {
-            let purchases = try AppReceipt(decoding: SignedReceipt(decoding: bytes).payload).inAppPurchases
-            return purchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
+            form = try InputForm(recognizing: bytes[...])
         } catch {
-            throw HistoryQuestionError("This base64 is no receipt: \(error)")
+            throw HistoryQuestionError("This names no customer. \(error.sentence)")
+        }
+        var ids: [String] = []
+        for document in form.documents {
+            // The rest of a list names the customer too.
+            if case .success(let document) = document { ids += try Self.ids(of: document) }
+        }
+        return ids
+    }
+
+    private static func ids(of document: InputDocument) throws(HistoryQuestionError) -> [String] {
+        switch document {
+        case .token(let token): return try idsOfToken(token)
+        case .transactionReceipt(let bytes):
+            // It was recognised by decoding it.
+            let purchase = (try? TransactionReceipt(decoding: bytes))?.purchase ?? [:]
+            return ["original-transaction-id", "transaction-id"].compactMap { purchase[$0] }
+        case .receipt(let bytes):
+            do {
+                let purchases = try AppReceipt(decoding: SignedReceipt(decoding: bytes).payload).inAppPurchases
+                return purchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
+            } catch {
+                throw HistoryQuestionError("This is no receipt that can be read: \(error)")
+            }
         }
     }
 
@@ -129,22 +147,4 @@ extension HistoryQuestion {
 extension UInt8 {
     fileprivate var isDigit: Bool { 0x30...0x39 ~= self }
     fileprivate var isCapital: Bool { 0x41...0x5a ~= self }
-    fileprivate var isSpace: Bool { [0x20, 0x09, 0x0a, 0x0d].contains(self) }
-}
-
-extension BidirectionalCollection<UInt8> {
-    fileprivate var trimmed: SubSequence {
-        var rest = self[...]
-        while let first = rest.first, first.isSpace { rest.removeFirst() }
-        while let last = rest.last, last.isSpace { rest.removeLast() }
-        return rest
-    }
-}
-
-extension [UInt8] {
-    /// Base64 whose padding was lost gets it back.
-    fileprivate var padded: [UInt8] {
-        let missing = count % 4 > 1 ? 4 - count % 4 : 0
-        return self + Array(repeating: UInt8(ascii: "="), count: missing)
-    }
 }

@@ -25,7 +25,7 @@ private final class Lines: Sendable {
 
 /// The log: a line for each request, and warnings about genuine documents that were refused.
 @Suite struct RequestLogTests {
-    private final class Clock: Sendable {
+    final class Clock: Sendable {
         private let time = Mutex(LedgerRoutesTests.now)
         var now: Timestamp { time.withLock { $0 } }
         func pass(_ milliseconds: Int64) {
@@ -34,7 +34,7 @@ private final class Lines: Sendable {
     }
 
     /// A server whose log can be read.
-    private struct World {
+    struct World {
         let world: LedgerRoutesTests.World
         let clock = Clock()
         let router: Router<BasicRequestContext>

@@ -418,15 +418,25 @@ private final class Log: LogHandler, Sendable {
         #expect(try await server.send(.get, "/v1/customers/%zz").status == 400)
     }
 
-    @Test func `a genuine document that cannot be read is answered 503`() async throws {
+    @Test(
+        arguments: [
+            (#""isUpgraded":"many""#, 503, nil), (#""quantity":"3""#, 200, 3), (#""quantity":"many""#, 200, 1),
+            (#""quantity":[3],"price":{},"storefront":1,"offerType":"2""#, 200, 1),
+        ] as [(String, Int, Int64?)])
+    func `a genuine document is answered 503 if a member that decides cannot be read, and only then`(
+        members: String, status: Int, quantity: Int64?
+    ) async throws {
         let server = try await TroubledServer()
         let token = try server.sign(
             """
-            {"transactionId":"1","bundleId":"com.example","environment":"Production","quantity":"many","signedDate":1700000000000}
+            {"transactionId":"1","originalTransactionId":"1","bundleId":"com.example","environment":"Production",\
+            "productId":"month","type":"Consumable","signedDate":1700000000000,\(members)}
             """)
         let answer = try await server.send(.post, "/notifications/v2", server.notification(token: token))
-        #expect(answer.status == 503)
-        #expect(answer.json["error"]?["code"]?.string == "unreadable")
+        #expect(answer.status == status)
+        #expect(answer.json["error"]?["code"]?.string == (status == 503 ? "unreadable" : nil))
+        let transaction = try await server.send(.get, "/v1/transactions/1")
+        #expect(transaction.json["quantity"]?.integer == quantity)
     }
 
     @Test func `a check finds every damaged document, and verifies the others`() async throws {

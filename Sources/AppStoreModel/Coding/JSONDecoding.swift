@@ -2,7 +2,8 @@
 
 // Decodes `Decodable` payloads from a `JSONValue`, and keeps the members that a payload does not declare.
 
-/// The members of an object that this version does not know.
+/// The members of an object that this version does not know, and in signed payloads those that only inform and do not
+/// have the form that their property expects.
 ///
 /// A payload with a property of this type keeps the members that Apple adds later. Its `Codable` conformance can still
 /// be synthesised: ``JSONValue/decode(_:)`` fills the property, and ``JSONValue/init(encoding:omittingUnknown:)``
@@ -20,6 +21,16 @@ public struct UnknownMembers: Hashable, Sendable {
     public subscript(name: String) -> JSONValue? {
         members.last { $0.isCalled(name) }?.value
     }
+}
+
+/// An object of a signed payload. Its members may have any form, except for those that decide something.
+///
+/// Apple signs no document again because a receiver cannot read it. So a member that only informs must not make the
+/// document unreadable: if ``JSONValue/decode(_:)`` finds text instead of a number, it reads the number in the text. A
+/// value that it cannot read either way stays in ``UnknownMembers``, and the property is `nil`.
+protocol LenientPayload {
+    /// The names of the members that decide something. The object is unreadable if one of them has another form.
+    static var strictMembers: Set<String> { get }
 }
 
 extension UnknownMembers: Codable {
@@ -118,6 +129,8 @@ private final class JSONValueDecoder: Decoder {
     let value: JSONValue
     private let parent: JSONValueDecoder?
     private let key: (any CodingKey)?
+    /// The type that is decoded from an object.
+    private(set) var type: Any.Type?
 
     init(_ value: JSONValue, at key: (any CodingKey)? = nil, in parent: JSONValueDecoder? = nil) {
         self.value = value
@@ -137,6 +150,7 @@ private final class JSONValueDecoder: Decoder {
         // The two kinds of values that fill most payloads need no container.
         if type == String.self, case .string(let text) = value, let result = text as? T { return result }
         if type == JSONValue.self, let result = value as? T { return result }
+        self.type = type
         return try T(from: self)
     }
 
@@ -162,6 +176,15 @@ extension JSONValue {
     fileprivate var isNull: Bool {
         guard case .null = self else { return false }
         return true
+    }
+
+    /// The number that a text consists of, else `nil`.
+    fileprivate var numberInText: JSONValue? {
+        // A text that is no JSON is no number either.
+        guard case .string(let text) = self, case .number(let literal) = try? JSONValue(parsing: text.utf8) else {
+            return nil
+        }
+        return .number(literal)
     }
 
     /// What this is, for error messages.
@@ -220,6 +243,8 @@ private final class MemberTable {
     private let positions: [[UInt8]: Int]?
     /// A bit for each member that was looked up, if there are at most 64.
     private var askedFor: UInt64 = 0
+    /// The names of the members that were looked up and not read, because they have another form.
+    private(set) var unread: Set<String> = []
 
     init(_ members: [JSONValue.Member], of decoder: JSONValueDecoder) {
         self.members = members
@@ -237,9 +262,18 @@ private final class MemberTable {
         return members[index].value
     }
 
-    /// The members that were not looked up.
+    /// Whether a member may have any form. Only errors need the answer, so other members do not pay for it.
+    func isLenient(_ name: String) -> Bool {
+        guard let payload = decoder.type as? any LenientPayload.Type else { return false }
+        return !payload.strictMembers.contains(name)
+    }
+
+    func leaveUnread(_ name: String) { unread.insert(name) }
+
+    /// The members that were not looked up, or not read.
     var rest: [JSONValue.Member] {
-        members.enumerated().filter { askedFor & 1 << $0.offset == 0 }.map(\.element)
+        members.enumerated().filter { askedFor & 1 << $0.offset == 0 || unread.contains($0.element.name) }
+            .map(\.element)
     }
 }
 
@@ -274,7 +308,26 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
         if type == UnknownMembers.self, let unknown = unknownMembers(besides: key) as? T { return unknown }
         guard let value = value(key), !value.isNull else { return nil }
-        return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
+        return try read(type, from: value, key)
+    }
+
+    /// Reads a member that is there.
+    ///
+    /// - Returns: `nil` if it has another form, but may have any.
+    private func read<T: Decodable>(_ type: T.Type, from value: JSONValue, _ key: Key) throws -> T? {
+        do {
+            return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
+        } catch {
+            guard table.isLenient(key.stringValue) else { throw error }
+        }
+        // If that fails too, the first error would be the better one, and nobody sees it.
+        if let number = value.numberInText,
+            let read = try? JSONValueDecoder(number, at: key, in: table.decoder).decode(type)
+        {
+            return read
+        }
+        table.leaveUnread(key.stringValue)
+        return nil
     }
 
     // Without the methods below, the standard library looks each member up three times.
@@ -283,7 +336,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         switch value(key) {
         case .string(let text): return text
         case nil, .null: return nil
-        case .some(let value): return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
+        case .some(let value): return try read(type, from: value, key)
         }
     }
 
@@ -291,7 +344,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         switch value(key) {
         case .bool(let bool): return bool
         case nil, .null: return nil
-        case .some(let value): return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
+        case .some(let value): return try read(type, from: value, key)
         }
     }
 
@@ -305,13 +358,17 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         case nil, .null: return nil
         case .some(let value):
             if case .number(let literal) = value, let number = Integer(literal) { return number }
-            return try JSONValueDecoder(value, at: key, in: table.decoder).decode(Integer.self)
+            return try read(Integer.self, from: value, key)
         }
     }
 
-    /// The members that `Key` does not name. A member that was looked up has a name in `Key`.
+    /// The members that `Key` does not name, and those that were not read. A member that was looked up has a name in
+    /// `Key`.
     private func unknownMembers(besides key: Key) -> UnknownMembers {
-        UnknownMembers(table.rest.filter { Key(stringValue: $0.name) == nil || $0.name == key.stringValue })
+        UnknownMembers(
+            table.rest.filter {
+                Key(stringValue: $0.name) == nil || $0.name == key.stringValue || table.unread.contains($0.name)
+            })
     }
 
     func nestedContainer<Nested: CodingKey>(

@@ -16,6 +16,11 @@ public enum SignedKind: String, CaseIterable, Sendable {
     case retentionRequest
 }
 
+extension SignedKind {
+    /// The kind with its article, for messages.
+    package var withArticle: String { self == .appTransaction ? "an \(rawValue)" : "a \(rawValue)" }
+}
+
 /// A payload that the App Store signs as a JWS of one kind.
 public protocol SignedPayload: Decodable, Sendable {
     /// The kind.

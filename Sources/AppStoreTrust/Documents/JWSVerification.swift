@@ -18,7 +18,7 @@ extension AppStoreVerifier {
     ) async throws(VerificationError) -> Verified<Payload> {
         let genuine = try await genuineToken(jws, expecting: type.signedKind, at: now)
         let payload = try accept(genuine, expecting: type.signedKind).read(as: type)
-        passed(.contents, "the members of a \(type.signedKind)", found: "readable")
+        passed(.contents, "the members of \(type.signedKind.withArticle)", found: "readable")
         return payload
     }
 
@@ -76,7 +76,7 @@ extension AppStoreVerifier {
                 .otherKind, "The token is genuine, but of no kind that this version knows.")
         }
         guard kind == expected ?? kind else {
-            throw VerificationError(.otherKind, "Expected a \(expected ?? kind), found a \(kind).")
+            throw .otherKind(expected ?? kind, found: kind)
         }
         if kind == .notification, SignedClaims.subjects(of: token.payload).count > 1 {
             throw VerificationError(.otherPurchase, "The notification is about more than one subject.")
@@ -98,7 +98,7 @@ extension Verified<JSONValue> {
     @inline(never)
     public func read<Known: SignedPayload>(as type: Known.Type) throws(VerificationError) -> Verified<Known> {
         guard kind == type.signedKind else {
-            throw VerificationError(.otherKind, "Expected a \(type.signedKind), found a \(kind).")
+            throw .otherKind(type.signedKind, found: kind)
         }
         return try map { payload throws(VerificationError) in
             do {
@@ -114,6 +114,12 @@ extension Verified<JSONValue> {
     private func sentence(_ error: any Error) -> String {
         guard let error = error as? DecodingError else { return "\(error)" }
         return error.sentence
+    }
+}
+
+extension VerificationError {
+    fileprivate static func otherKind(_ expected: SignedKind, found: SignedKind) -> VerificationError {
+        VerificationError(.otherKind, "Expected \(expected.withArticle), found \(found.withArticle).")
     }
 }
 

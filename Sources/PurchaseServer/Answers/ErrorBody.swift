@@ -11,6 +11,8 @@ struct ErrorBody: Encodable, Sendable {
         var code: String
         var message: String
         var retryable: Bool
+        /// The name of the form in which the document was sent; only for the code `malformed`.
+        var form: String?
         /// The cursor after which the remaining events begin; only for the code `cursorExpired`.
         var oldest: String?
         /// Apple's number; only for the code `appStoreRefused`.
@@ -24,7 +26,7 @@ struct ErrorBody: Encodable, Sendable {
     init(_ refusal: Refusal) {
         error = Content(
             code: refusal.code, message: [refusal.message, refusal.cure].compactMap(\.self).joined(separator: " "),
-            retryable: refusal.isRetryable, oldest: refusal.oldestCursor?.rawValue, appStoreCode: refusal.appStoreCode,
-            retryAt: refusal.retryAt, environment: refusal.environment)
+            retryable: refusal.isRetryable, form: refusal.form, oldest: refusal.oldestCursor?.rawValue,
+            appStoreCode: refusal.appStoreCode, retryAt: refusal.retryAt, environment: refusal.environment)
     }
 }

@@ -20,6 +20,7 @@ struct ErrorResponder {
         let refusal = refusal(of: error, notes, route)
         notes.add { notes in
             notes.code = refusal.code
+            notes.form = refusal.form
             notes.refusal = refusal.cause
         }
         return Self.response(refusal)

@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreTrust
 import HTTPTypes
 import Hummingbird
+import InputForms
 import PurchaseLedger
 
 /// An error of the HTTP API: a status, a stable code and a sentence for people.
@@ -17,6 +18,8 @@ struct Refusal: Error {
     var headers: HTTPFields = [:]
     /// The verifier's error, if the request was refused because of its document.
     var cause: VerificationError?
+    /// The name of the document's form, if that is why it was refused.
+    var form: String?
     /// The cursor after which the remaining events begin, if the events after the cursor in the request were erased.
     var oldestCursor: EventCursor?
     /// The environment of the document, if the request was refused because of it.
@@ -104,6 +107,13 @@ extension Refusal {
         guard error.code == .otherEnvironment, let found = error.origin?.environment else { return }
         environment = found
         cure = "The server records it once its configuration has this environment in environments."
+    }
+
+    /// The refusal of an input that contains no document.
+    init(_ fault: InputFault) {
+        self.init(
+            status: .badRequest, code: VerificationError.Code.malformed.rawValue, message: fault.sentence,
+            form: fault.name.rawValue)
     }
 
     /// The refusal of a genuine document that this version cannot read: 503, so that the sender retries and a newer

@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreTrust
 import Crypto
+import InputForms
 import PurchaseLedger
 import ReceiptCoding
 
@@ -41,6 +42,21 @@ struct VerifyReceiptResponder: Sendable {
     }
 
     func answer(to body: [UInt8], at now: Timestamp) async -> Answer {
+        let answer = await strictAnswer(to: body, at: now)
+        if answer.status == VerifyReceiptStatus.malformedReceipt.rawValue { Self.noteForm(of: body) }
+        return answer
+    }
+
+    /// Notes for the log what was sent in place of a receipt. The answer stays as strict as the App Store's.
+    @inline(never)
+    private static func noteForm(of body: [UInt8]) {
+        // The body is JSON, since the status would be another one. Without the member, its own form counts.
+        let data = (try? JSONValue(parsing: body))?["receipt-data"]?.string.map { Array($0.utf8) }
+        let form = InputForm.name(of: (data ?? body)[...])
+        RequestNotes.add { $0.form = form }
+    }
+
+    private func strictAnswer(to body: [UInt8], at now: Timestamp) async -> Answer {
         do {
             let request = try VerifyReceiptRequest(parsing: body)
             guard let receipt = Base64.decode((request.receiptData ?? "").utf8) else {

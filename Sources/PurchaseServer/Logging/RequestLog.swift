@@ -106,6 +106,7 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
         ]
         line["key"] = notes.key.map { .string($0) }
         line["code"] = notes.code.map { .string($0) }
+        line["form"] = notes.form.map { .string($0) }
         line["verifyReceiptStatus"] = notes.verifyReceiptStatus.map { .stringConvertible($0) }
         return line
     }

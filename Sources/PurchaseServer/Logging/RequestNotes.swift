@@ -15,6 +15,8 @@ final class RequestNotes: Sendable {
         var code: String?
         /// The `status` of a verifyReceipt response.
         var verifyReceiptStatus: Int?
+        /// The name of the form of a document that could not be read: never a part of the document.
+        var form: String?
         /// Why a document was refused.
         var refusal: VerificationError?
         /// A failure of the server, if the response is not an error itself.

@@ -2,10 +2,11 @@
 
 import AppStoreModel
 import AppStoreTrust
+import InputForms
 import PurchaseLedger
 
 /// The documents that a customer presents: `{"documents": [signed transaction or base64 app receipt, …]}`, or a single
-/// `{"document": …}`.
+/// `{"document": …}`. A string may have any form that ``InputForm`` takes, and contain several documents.
 struct Submission: Sendable {
     /// The longest body, in bytes: one receipt of the largest size as base64, as for verifyReceipt.
     static let bodyLimit = Limits.verifyReceiptRequest
@@ -17,55 +18,133 @@ struct Submission: Sendable {
     /// it now: a few transactions, or one receipt.
     private static let clientLimit = 20
 
-    let documents: [String]
-    /// Whether the client sent a list.
-    private let isList: Bool
+    private let documents: [(place: String, document: InputDocument)]
 
-    /// - Throws: ``Refusal`` 400 if the body has another form or too many documents.
+    /// - Throws: ``Refusal`` 400 if the body has another form, too many documents, or a string without one.
+    @inline(never)
     init(parsing body: [UInt8], role: APIKey.Role) throws(Refusal) {
+        let strings = try Self.strings(in: body)
+        let limit = role == .client ? Self.clientLimit : Self.limit
+        let excess = Refusal.invalid("Send at most \(limit) documents at once with a \(role) key.")
+        guard strings.count <= limit else { throw excess }
+        var documents: [(place: String, document: InputDocument)] = []
+        for (place, string) in strings { documents += try Self.documents(in: string, at: place) }
+        guard documents.count <= limit else { throw excess }
+        self.documents = documents
+    }
+
+    private static func strings(in body: [UInt8]) throws(Refusal) -> [(place: String, string: String)] {
         guard let json = try? JSONValue(parsing: body) else { throw .invalid("The body is not JSON.") }
-        if let one = json["document"]?.string {
-            (documents, isList) = ([one], false)
-            return
-        }
+        if let one = json["document"]?.string { return [("document", one)] }
         guard let list = json["documents"]?.array, !list.isEmpty else {
             throw .invalid("The body is neither {\"document\": …} nor {\"documents\": […]} with at least one.")
         }
-        let limit = role == .client ? Self.clientLimit : Self.limit
-        guard list.count <= limit else { throw .invalid("Send at most \(limit) documents at once with a \(role) key.") }
-        (documents, isList) = (list.compactMap(\.string), true)
-        guard documents.count == list.count else { throw .invalid("Each document must be a string.") }
+        let strings = list.compactMap(\.string)
+        guard strings.count == list.count else { throw .invalid("Each document must be a string.") }
+        return strings.enumerated().map { ("documents[\($0.offset)]", $0.element) }
+    }
+
+    /// The documents in one string. If there are several, each has its index in the place too.
+    private static func documents(
+        in string: String, at place: String
+    ) throws(Refusal) -> [(place: String, document: InputDocument)] {
+        var inner = place
+        do {
+            let found = try InputForm(recognizing: Array(string.utf8)[...]).documents
+            var documents: [(place: String, document: InputDocument)] = []
+            for (index, document) in found.enumerated() {
+                inner = found.count > 1 ? "\(place)[\(index)]" : place
+                documents.append((inner, try document.get()))
+            }
+            return documents
+        } catch {
+            throw Refusal(error).about(inner)
+        }
     }
 
     /// Verifies all documents. Equal ones count once.
     ///
     /// - Throws: ``Refusal``, which names the first document that is refused.
     func verified(by verifier: AppStoreVerifier, at now: Timestamp) async throws -> [Evidence] {
-        var evidence: [Evidence] = []
-        var (texts, names) = (Set<String>(), Set<DocumentDigest>())
-        for (index, document) in documents.enumerated() where texts.insert(document).inserted {
+        var presented = PresentedDocuments()
+        var seen: Set<InputDocument> = []
+        for (place, document) in documents where seen.insert(document).inserted {
             do {
-                let verified = try await verifier.verify(presented: document, at: now)
-                if names.insert(verified.id).inserted { evidence.append(verified) }
+                try await presented.add(document, at: place, by: verifier, at: now)
             } catch {
-                var refusal = Refusal(error, namesApps: true)
-                refusal.message = "\(isList ? "documents[\(index)]" : "document"): \(refusal.message)"
-                throw refusal
+                throw Refusal(error, namesApps: true).about(place)
             }
         }
-        return evidence
+        return try presented.evidence()
     }
 }
 
-extension AppStoreVerifier {
-    /// Verifies a signed transaction, which contains dots, or a receipt as base64, which does not.
-    fileprivate func verify(presented document: String, at now: Timestamp) async throws(VerificationError) -> Evidence {
-        if document.utf8.contains(UInt8(ascii: ".")) {
-            let transaction = try await verify(document.utf8, as: JWSTransactionDecodedPayload.self, at: now)
-            if let evidence = Evidence(transaction) { return evidence }
-        } else if let bytes = Base64.decode(document.utf8) {
-            if let evidence = Evidence(try await verify(receipt: bytes, at: now)) { return evidence }
+extension Refusal {
+    /// The refusal with the place of the document in its message.
+    fileprivate func about(_ place: String) -> Refusal {
+        var refusal = self
+        refusal.message = "\(place): \(message)"
+        return refusal
+    }
+}
+
+/// The verified documents of a submission.
+private struct PresentedDocuments {
+    private var names: Set<DocumentDigest> = []
+    private var found: [Evidence] = []
+    private var transactions: [Verified<JWSTransactionDecodedPayload>] = []
+    /// Renewal info, which names no app until a transaction binds it.
+    private var renewals: [(place: String, renewal: Verified<JWSRenewalInfoDecodedPayload>)] = []
+
+    /// Verifies a document: a signed transaction, renewal info, or an app receipt.
+    mutating func add(
+        _ document: InputDocument, at place: String, by verifier: AppStoreVerifier, at now: Timestamp
+    ) async throws(VerificationError) {
+        switch document {
+        case .receipt(let bytes): add(Evidence(try await verifier.verify(receipt: bytes, at: now)))
+        case .token(let token): try await add(token, at: place, by: verifier, at: now)
+        case .transactionReceipt:
+            throw VerificationError(
+                .otherKind,
+                "An old transaction receipt does not sign its environment and proves no purchase: send an app receipt."
+            )
         }
-        throw VerificationError(.malformed, "It is neither a signed transaction nor an app receipt as base64.")
+    }
+
+    private mutating func add(
+        _ token: [UInt8], at place: String, by verifier: AppStoreVerifier, at now: Timestamp
+    ) async throws(VerificationError) {
+        do throws(VerificationError) {
+            let transaction = try await verifier.verify(token, as: JWSTransactionDecodedPayload.self, at: now)
+            transactions.append(transaction)
+            add(Evidence(transaction))
+        } catch {
+            guard error.code == .otherKind else { throw error }
+            // Answers about subscriptions have renewal info beside each transaction. Of any other kind, the first error
+            // says what is expected.
+            let renewal = try? await verifier.verify(token, as: JWSRenewalInfoDecodedPayload.self, at: now)
+            guard let renewal else { throw error }
+            renewals.append((place, renewal))
+        }
+    }
+
+    private mutating func add(_ evidence: Evidence?) {
+        guard let evidence, names.insert(evidence.id).inserted else { return }
+        found.append(evidence)
+    }
+
+    /// All documents as evidence.
+    ///
+    /// - Throws: ``Refusal`` for renewal info without a transaction of its subscription.
+    @inline(never)
+    mutating func evidence() throws(Refusal) -> [Evidence] {
+        for (place, renewal) in renewals {
+            guard let bound = transactions.lazy.compactMap({ Evidence(renewal, boundBy: $0) }).first else {
+                let message = "Renewal info names no app: send a transaction of its subscription with it."
+                throw Refusal(VerificationError(.otherKind, message)).about(place)
+            }
+            add(bound)
+        }
+        return found
     }
 }

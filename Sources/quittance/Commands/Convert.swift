@@ -73,7 +73,7 @@ private struct Converted {
             try self.init(receipt.modern())
         case .jws:
             throw InputError(description: "A JWS is already in the modern form.")
-        case .json(let json):
+        case .json(let json, _):
             try self.init(modern: json)
         }
     }
@@ -105,7 +105,7 @@ private struct Converted {
             throw InputError(description: "A receipt is already in the legacy form: quittance inspect --json shows it.")
         case .jws(let bytes):
             try self.init(legacy: JSONValue(parsing: JWS(bytes).payload))
-        case .json(let json):
+        case .json(let json, _):
             try self.init(legacy: json)
         }
     }

@@ -9,9 +9,10 @@ struct Inspect: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show the content of a document without verifying it.",
         discussion: """
-            Reads an app receipt (binary or base64), an old transaction receipt, any compact JWS, a {"signedPayload": \
-            …} notification, or a verifyReceipt request or response. A file may contain many documents, one per \
-            line; each answer then names its line.
+            Reads an app receipt (binary or base64), an old transaction receipt, any compact JWS, JSON that contains \
+            them, or JSON without a signature, such as a verifyReceipt response. Base64 and JSON that were changed on \
+            the way are read as quittance verify reads them. A file may contain many documents, one per line or as a \
+            list in JSON; each answer then names its line and its number in the list.
 
             Exit status: 0 shown; 2 unreadable input or wrong usage.
             """)
@@ -28,24 +29,23 @@ struct Inspect: ParsableCommand {
             do {
                 let finding = try Finding(item.document.get())
                 try Terminal.print(
-                    json ? finding.json(line: item.line) : item.place + "Not verified: ".styled(.dim) + finding.text)
+                    json ? finding.json(of: item) : item.place + "Not verified: ".styled(.dim) + finding.text)
             } catch let exit as ExitCode {
                 throw exit
             } catch {
                 failed = true
                 Terminal.printError("quittance: \(item.place)\("\(error)".printable)")
-                if json { try Terminal.print(Self.json(error, line: item.line)) }
+                if json { try Terminal.print(Self.json(error, of: item)) }
             }
         }
         if failed { throw ExitCode(2) }
     }
 
-    private static func json(_ error: any Error, line: Int?) -> String {
+    private static func json(_ error: any Error, of item: Item) -> String {
         var writer = JSONWriter()
         writer.object { json in
-            if let line { json.member("line", number: Int64(line)) }
-            json.member("code", "malformed")
-            json.member("reason", "\(error)")
+            json.place(of: item)
+            json.unreadable(error as? InputError ?? InputError(description: "\(error)"))
         }
         return String(decoding: writer.bytes, as: UTF8.self)
     }
@@ -73,7 +73,7 @@ private enum Finding {
             } catch {
                 throw InputError(description: "The token's payload is not JSON: \(error).")
             }
-        case .json(let json):
+        case .json(let json, _):
             self = .json(json)
         }
     }
@@ -89,10 +89,10 @@ private enum Finding {
         }
     }
 
-    func json(line: Int?) -> String {
+    func json(of item: Item) -> String {
         var writer = JSONWriter()
         writer.object { json in
-            if let line { json.member("line", number: Int64(line)) }
+            json.place(of: item)
             switch self {
             case .receipt(let container, let receipt): json.finding(container, receipt)
             case .transactionReceipt(let receipt): json.finding(receipt)

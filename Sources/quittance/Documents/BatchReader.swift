@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import InputForms
 import ReceiptCoding
 
 /// A document in the input of a command.
 struct Item {
     /// The line number, if the input has one document per line.
     var line: Int?
+    /// The number of the document in its list, if it is in one.
+    var number: Int?
     /// The document, or why it cannot be recognised.
     var document: Result<Document, InputError>
 
-    /// `line 7: `, or nothing if the input is one document.
-    var place: String { line.map { "line \($0): " } ?? "" }
-
-    fileprivate init(_ bytes: ArraySlice<UInt8>, line: Int? = nil) {
-        self.line = line
-        do {
-            document = .success(try Document(recognizing: bytes))
-        } catch {
-            document = .failure(error)
-        }
+    /// `line 7, document 2: `, or nothing if the input is one document.
+    var place: String {
+        let parts = [line.map { "line \($0)" }, number.map { "document \($0)" }].compactMap(\.self)
+        return parts.isEmpty ? "" : parts.joined(separator: ", ") + ": "
     }
 
-    fileprivate init(_ error: InputError, line: Int?) {
-        (self.line, document) = (line, .failure(error))
+    fileprivate static func items(_ bytes: ArraySlice<UInt8>, line: Int? = nil) -> [Item] {
+        let documents = Document.documents(in: bytes)
+        return documents.enumerated().map {
+            Item(line: line, number: documents.count > 1 ? $0.offset + 1 : nil, document: $0.element)
+        }
     }
 }
 
@@ -39,9 +39,9 @@ enum Batch: Sendable {
     /// The documents. Blank lines are none.
     var items: [Item] {
         switch self {
-        case .document(let bytes): [Item(bytes[...])]
-        case .lines: lines.map { Item($1, line: $0) }
-        case .unreadable(let error, let line): [Item(error, line: line)]
+        case .document(let bytes): Item.items(bytes[...])
+        case .lines: lines.flatMap { Item.items($1, line: $0) }
+        case .unreadable(let error, let line): [Item(line: line, document: .failure(error))]
         }
     }
 
@@ -159,12 +159,14 @@ extension BatchReader {
 }
 
 extension ArraySlice<UInt8> {
-    /// Whether these bytes are a document by themselves.
+    /// Whether these bytes are a document by themselves, or a list of some.
     fileprivate var isComplete: Bool {
-        switch try? Document(recognizing: self) {
-        case .receipt(let receipt): (try? SignedReceipt(decoding: receipt)) != nil
-        case .some: true
-        case nil: false
+        Document.documents(in: self).contains { document in
+            switch document {
+            case .success(.receipt(let receipt)): (try? SignedReceipt(decoding: receipt)) != nil
+            case .success: true
+            case .failure: false
+            }
         }
     }
 }

@@ -50,10 +50,13 @@ struct BatchVerification: Sendable {
     }
 
     private func add(_ verdict: Verdict, about item: Item, _ checks: [VerificationCheck]?, to output: inout Output) {
-        if let checks, !json { output.print((item.line.map { "line \($0):\n" } ?? "") + verdict.explanation(checks)) }
+        if let checks, !json {
+            let place = item.place.isEmpty ? "" : String(item.place.dropLast()) + "\n"
+            output.print(place + verdict.explanation(checks))
+        }
         if let errorText = verdict.errorText { output.printError("quittance: \(item.place)\(errorText)") }
         if json {
-            output.print(verdict.json(line: item.line, checks))
+            output.print(verdict.json(of: item, checks))
         } else if let text = verdict.text {
             output.print(item.place + text)
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import Foundation
+import InputForms
 import ReceiptCoding
 
 /// A document in the input of a command, recognised by its content.
@@ -10,117 +10,70 @@ enum Document {
     case receipt([UInt8])
     case transactionReceipt(TransactionReceipt, [UInt8])
     case jws([UInt8])
-    /// JSON without a signature, such as a decoded payload or a verifyReceipt response.
-    case json(JSONValue)
+    /// JSON that says more than the document in it, such as a decoded payload or a verifyReceipt answer, and that
+    /// document, or why there is none.
+    indirect case json(JSONValue, signed: Result<Document, InputError>)
 }
 
 /// Why the input is not a known document.
 struct InputError: Error, CustomStringConvertible {
     var description: String
+    /// The name of the form that was recognised; `nil` if the input cannot be read at all.
+    var form: String?
+}
+
+extension InputError {
+    init(_ fault: InputFault) {
+        self.init(description: fault.sentence, form: fault.name.rawValue)
+    }
 }
 
 extension Document {
-    /// Recognises one document.
-    init(recognizing bytes: ArraySlice<UInt8>) throws(InputError) {
-        let text = bytes.withoutByteOrderMark.trimmingWhiteSpace
-        guard let first = text.first else { throw InputError(description: "The input is empty.") }
-        if let receipt = Self.transactionReceipt(text) {
-            self = .transactionReceipt(receipt, Array(text))
-        } else if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
-            try self.init(json: text)
-        } else if bytes.isBinary {
-            self = .receipt(Array(bytes))
-        } else if text.countOfDots == 2, text.isBase64OrJWS {
-            self = .jws(text.withoutLineEnds)
-        } else {
-            try self.init(base64: text)
-        }
-    }
-
-    private init(json text: ArraySlice<UInt8>) throws(InputError) {
-        let json: JSONValue
+    /// Recognises the documents in a text. Only a list has several, each of which is a document or not.
+    static func documents(in bytes: ArraySlice<UInt8>) -> [Result<Document, InputError>] {
         do {
-            json = try JSONValue(parsing: text)
+            let form = try InputForm(recognizing: bytes)
+            let found = form.documents.map { $0.flatMap { Document.decoded($0) }.mapError { InputError($0) } }
+            if let answer = form.steps.first == .verifyReceiptAnswer ? json(bytes) : testAnswer(bytes, form) {
+                return found.map { .success(.json(answer, signed: $0)) }
+            }
+            // Nothing in such a list is a document, but inspect can show the list.
+            if let first = found.first, !found.contains(where: \.isDocument), let json = json(bytes) {
+                return [.success(.json(json, signed: first))]
+            }
+            return found
         } catch {
-            throw InputError(description: "The input looks like JSON but is not: \(error).")
-        }
-        // The App Store Server API's response about a notification has more members than the notification.
-        if let payload = json["signedPayload"]?.string, payload.count(where: { $0 == "." }) == 2,
-            json["sendAttempts"] == nil
-        {
-            self = .jws(payload.utf8.filter { !$0.isLineEnd })
-        } else if let receipt = json["receipt-data"]?.string {
-            try self.init(base64: Array(receipt.utf8)[...])
-        } else {
-            self = .json(json)
+            let reason = InputError(error)
+            return [json(bytes).map { .success(.json($0, signed: .failure(reason))) } ?? .failure(reason)]
         }
     }
 
-    private init(base64 text: ArraySlice<UInt8>) throws(InputError) {
-        // Base64 is often wrapped in lines. Line breaks and missing padding do not change the content.
-        var compact = text.filter { !$0.isLineEnd }
-        while compact.count % 4 != 0, compact.count % 4 != 1 { compact.append(UInt8(ascii: "=")) }
-        guard let bytes = Base64.decode(compact) else {
-            throw InputError(
-                description: """
-                    The input is neither a receipt (binary or base64), nor a compact JWS, nor JSON with signedPayload \
-                    or receipt-data.
-                    """)
-        }
-        if let receipt = Self.transactionReceipt(bytes[...]) {
-            self = .transactionReceipt(receipt, bytes)
-        } else if bytes.first == 0x30 {
-            self = .receipt(bytes)
-        } else {
-            throw InputError(description: "This base64 contains \(bytes.count) bytes that are not a receipt.")
+    private static func decoded(_ document: InputDocument) -> Result<Document, InputFault> {
+        switch document {
+        case .receipt(let bytes): .success(.receipt(bytes))
+        case .token(let text): .success(.jws(text))
+        case .transactionReceipt(let bytes):
+            // It was recognised by decoding it.
+            (try? TransactionReceipt(decoding: bytes)).map { .success(.transactionReceipt($0, bytes)) }
+                ?? .failure(.unknown)
         }
     }
 
-    private static func transactionReceipt(_ bytes: ArraySlice<UInt8>) -> TransactionReceipt? {
-        guard bytes.first == UInt8(ascii: "{") else { return nil }
-        return try? TransactionReceipt(decoding: bytes)
+    /// The answer of the App Store Server API about a test notification: it has more members than the notification.
+    private static func testAnswer(_ bytes: ArraySlice<UInt8>, _ form: InputForm) -> JSONValue? {
+        guard form.steps.first == .jsonMember, let json = json(bytes), json["sendAttempts"] != nil else { return nil }
+        return json
+    }
+
+    /// The JSON that a text is, if it is an object or an array.
+    private static func json(_ bytes: ArraySlice<UInt8>) -> JSONValue? {
+        let mark: [UInt8] = [0xef, 0xbb, 0xbf]
+        let text = (bytes.starts(with: mark) ? bytes.dropFirst(mark.count) : bytes).trimmingWhiteSpace
+        guard text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[") else { return nil }
+        return try? JSONValue(parsing: text)
     }
 }
 
-extension UInt8 {
-    fileprivate var isLineEnd: Bool { self == 0x0a || self == 0x0d }
-    var isWhiteSpace: Bool { self == 0x20 || self == 0x09 || self == 0x0a || self == 0x0d }
-}
-
-extension ArraySlice<UInt8> {
-    fileprivate var withoutByteOrderMark: ArraySlice<UInt8> { starts(with: [0xef, 0xbb, 0xbf]) ? dropFirst(3) : self }
-
-    /// Whether this is a receipt in binary form. Its first byte, the tag SEQUENCE, is also the digit 0.
-    var isBinary: Bool { first == 0x30 && !isBase64OrJWS }
-
-    var trimmingWhiteSpace: ArraySlice<UInt8> {
-        guard let start = firstIndex(where: { !$0.isWhiteSpace }), let end = lastIndex(where: { !$0.isWhiteSpace })
-        else {
-            return []
-        }
-        return self[start...end]
-    }
-
-    /// These bytes without line ends. Few texts have any.
-    fileprivate var withoutLineEnds: [UInt8] {
-        indexOfFirst(0x0a) == nil && indexOfFirst(0x0d) == nil ? Array(self) : filter { !$0.isLineEnd }
-    }
-
-    /// Whether all bytes are characters of base64, base64url or a compact JWS, or white space. A look into a table for
-    /// each byte: a receipt has 100,000.
-    fileprivate var isBase64OrJWS: Bool {
-        Self.base64OrJWS.withUnsafeBufferPointer { table in
-            withUnsafeBufferPointer { bytes in bytes.reduce(1) { $0 & table[Int($1)] } == 1 }
-        }
-    }
-
-    private static let base64OrJWS: [UInt8] = {
-        let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=. \t\r\n"
-        return (UInt8.min...UInt8.max).map { letters.utf8.contains($0) ? 1 : 0 }
-    }()
-
-    /// How many bytes are dots. A buffer and no branch, so that the compiler can look at many at once.
-    fileprivate var countOfDots: Int {
-        withUnsafeBufferPointer { bytes in bytes.reduce(0) { $0 &+ ($1 == UInt8(ascii: ".") ? 1 : 0) } }
-    }
+extension Result {
+    fileprivate var isDocument: Bool { (try? get()) != nil }
 }

@@ -27,7 +27,7 @@ struct JSONDocument {
             return
         }
         var best: (count: Int, candidate: Candidate, known: JSONValue)?
-        for candidate in Self.candidates {
+        for candidate in Self.candidates where candidate.applies(json) {
             guard let known = candidate.known(json) else { continue }
             let count = json.members?.count { known[$0.name] != nil } ?? 0
             if count > best?.count ?? 0 { best = (count, candidate, known) }
@@ -61,19 +61,27 @@ struct JSONDocument {
     private struct Candidate: Sendable {
         let kind: String
         let title: String
+        /// Whether a document can be of this kind, if its members do not say it.
+        let applies: @Sendable (JSONValue) -> Bool
         let known: @Sendable (JSONValue) -> JSONValue?
 
         /// - Parameter title: The kind in output for people; Apple's own name by default.
-        init<Payload: Codable & SendableMetatype>(_ type: Payload.Type, _ title: String? = nil) {
+        init<Payload: Codable & SendableMetatype>(
+            _ type: Payload.Type, _ title: String? = nil,
+            if applies: @escaping @Sendable (JSONValue) -> Bool = { _ in true }
+        ) {
             kind = "\(type)"
             self.title = title ?? "\(type)"
+            self.applies = applies
             known = { try? JSONDocument.known($0, Payload.self) }
         }
     }
 
     /// If two kinds know equally many members of a document, the first in this list counts.
     private static let candidates: [Candidate] = [
-        Candidate(VerifyTransactionReceiptResponse.self, "verifyReceipt answer in the iOS 6 style"),
+        Candidate(
+            VerifyTransactionReceiptResponse.self, "verifyReceipt answer in the iOS 6 style",
+            if: VerifyTransactionReceiptResponse.isTransactionReceiptStyle),
         Candidate(VerifyReceiptResponse.self, "verifyReceipt answer"),
         Candidate(ResponseBodyV1.self, "version 1 server notification"),
         Candidate(UnifiedReceipt.self, "unified receipt of a version 1 notification"),

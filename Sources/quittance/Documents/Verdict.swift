@@ -49,9 +49,8 @@ enum Verdict {
                 self = .token(try await verifier.verifyAndRead(bytes, at: now))
             case .transactionReceipt(_, let bytes):
                 self = .transactionReceipt(try await verifier.verify(transactionReceipt: bytes, at: now))
-            case .json:
-                self = .unreadable(
-                    InputError(description: "This JSON has no signature to verify."))
+            case .json(_, let signed):
+                self = await Verdict(signed, verifier: verifier, device: device, at: now)
             }
         } catch let error as VerificationError {
             self = .refused(error)
@@ -78,23 +77,13 @@ enum Verdict {
         }
     }
 
-    private var codeAndReason: (code: String, reason: String) {
-        switch self {
-        case .receipt, .transactionReceipt, .token: ("verified", "")
-        case .refused(let error): (error.code.rawValue, error.message)
-        case .unreadable(let error): (VerificationError.Code.malformed.rawValue, error.description)
-        }
-    }
-
     /// The outcome as JSON.
     ///
-    /// - Parameters:
-    ///   - line: The number of the document's line; `nil` if the input is one document.
-    ///   - checks: The passed checks; `nil` to leave them out.
-    func json(line: Int?, _ checks: [VerificationCheck]?) -> [UInt8] {
+    /// - Parameter checks: The passed checks; `nil` to leave them out.
+    func json(of item: Item, _ checks: [VerificationCheck]?) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { json in
-            if let line { json.member("line", number: Int64(line)) }
+            json.place(of: item)
             json.name("verified")
             json.bool(status < .refused)
             switch self {
@@ -110,9 +99,11 @@ enum Verdict {
                 json.summary(of: receipt)
                 json.name("payload")
                 json.literal(receipt.payload.json)
-            case .refused, .unreadable:
-                json.member("code", codeAndReason.code)
-                json.member("reason", codeAndReason.reason)
+            case .refused(let error):
+                json.member("code", error.code.rawValue)
+                json.member("reason", error.message)
+            case .unreadable(let error):
+                json.unreadable(error)
             }
             if let checks {
                 json.name("checks")
@@ -183,6 +174,19 @@ extension AppStoreVerifier {
 }
 
 extension JSONWriter {
+    /// The number of the line and of the document in it, if there are several.
+    mutating func place(of item: Item) {
+        if let line = item.line { member("line", number: Int64(line)) }
+        if let number = item.number { member("document", number: Int64(number)) }
+    }
+
+    /// Why an input is no document.
+    mutating func unreadable(_ error: InputError) {
+        member("code", VerificationError.Code.malformed.rawValue)
+        member("form", error.form)
+        member("reason", error.description)
+    }
+
     fileprivate mutating func summary(of receipt: VerifiedTransactionReceipt) {
         member("kind", "transactionReceipt")
         name("environment")

@@ -2,19 +2,20 @@
 
 import CZlib
 
-/// DEFLATE (RFC 1951), for receipts, in which purchases repeat the same values.
-enum Deflate {
+/// DEFLATE (RFC 1951), which shortens stored receipts, in which purchases repeat the same values.
+package enum Deflate {
     /// A negative value makes zlib omit header and checksum, which a document with a digest does not need.
-    private static let window = -MAX_WBITS
+    private static let bare = -MAX_WBITS
+    /// With 16 added, zlib reads the header and the checksum of gzip.
+    private static let gzip = MAX_WBITS + 16
     private static let streamSize = Int32(MemoryLayout<z_stream>.size)
 
     /// - Returns: `nil` if zlib has no memory.
-    static func compress(_ bytes: [UInt8]) -> [UInt8]? {
+    package static func compress(_ bytes: [UInt8]) -> [UInt8]? {
         withStream { stream in
             let (level, memory, strategy) = (Z_DEFAULT_COMPRESSION, Int32(MAX_MEM_LEVEL), Z_DEFAULT_STRATEGY)
             guard
-                deflateInit2_(
-                    stream, level, Z_DEFLATED, window, memory, strategy, ZLIB_VERSION, streamSize) == Z_OK
+                deflateInit2_(stream, level, Z_DEFLATED, bare, memory, strategy, ZLIB_VERSION, streamSize) == Z_OK
             else { return nil }
             defer { deflateEnd(stream) }
             return run(deflate, stream, bytes[...], capacity: Int(deflateBound(stream, UInt(bytes.count))))
@@ -23,7 +24,21 @@ enum Deflate {
 
     /// - Parameter count: The length of the result. Nothing beyond it is decompressed, however long the input is.
     /// - Returns: `nil` unless the input is what ``compress(_:)`` returns for `count` bytes.
-    static func decompress(_ bytes: ArraySlice<UInt8>, count: Int) -> [UInt8]? {
+    package static func decompress(_ bytes: ArraySlice<UInt8>, count: Int) -> [UInt8]? {
+        decompress(bytes, bare, count: count)
+    }
+
+    /// Decompresses a file of gzip (RFC 1952) with one member.
+    ///
+    /// - Parameter limit: The most bytes of the result. The file says at its end how many there are.
+    /// - Returns: `nil` if it is no such file, or has more bytes.
+    package static func gunzip(_ bytes: ArraySlice<UInt8>, atMost limit: Int) -> [UInt8]? {
+        guard bytes.count >= 4 else { return nil }
+        let count = bytes.suffix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
+        return count <= limit ? decompress(bytes, gzip, count: count) : nil
+    }
+
+    private static func decompress(_ bytes: ArraySlice<UInt8>, _ window: Int32, count: Int) -> [UInt8]? {
         withStream { stream in
             guard inflateInit2_(stream, window, ZLIB_VERSION, streamSize) == Z_OK else { return nil }
             defer { inflateEnd(stream) }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// Why an input contains no document that can be verified: the name of the form that it has, and a sentence.
+package struct InputFault: Error, Hashable, Sendable {
+    /// The forms that are known and cannot be taken. Logs and answers contain the name.
+    package enum Name: String, CaseIterable, Sendable {
+        /// Nothing, `null` or an empty object.
+        case nothing
+        /// The beginning of a receipt.
+        case receiptCut
+        /// A receipt without its first character.
+        case firstCharacterLost
+        /// A receipt's bytes that were read as text.
+        case receiptAsText
+        /// The beginning of a token.
+        case tokenCut
+        /// The header and the payload of a token.
+        case tokenWithoutSignature
+        /// The payload of a token.
+        case unsignedPayload
+        /// A description of a value in Swift.
+        case swiftDescription
+        case transactionId
+        case orderId
+        case xcodeTransactionId
+        case googlePurchaseToken
+        /// Text that begins like JSON.
+        case brokenJSON
+        case jsonWithoutDocument
+        /// gzip that is damaged or too long.
+        case brokenGzip
+        /// A document in more wrappings than are undone.
+        case tooManyWrappings
+        case unknown
+    }
+
+    /// The form.
+    package let name: Name
+    /// What was found, and what to send instead. It quotes nothing of the input.
+    package let sentence: String
+
+    private init(_ name: Name, _ sentence: String) {
+        self.name = name
+        self.sentence = sentence
+    }
+}
+
+extension InputFault {
+    static let nothing = InputFault(.nothing, "Nothing was sent: the document is empty or null.")
+
+    /// - Parameter length: The length by the receipt's own head; `nil` if it does not say.
+    static func receiptCut(_ count: Int, of length: Int?) -> InputFault {
+        let present =
+            length.map { "\(count) of its \($0) bytes are there" } ?? "\(count) bytes are there, and no end"
+        return InputFault(.receiptCut, "The receipt is cut off: \(present). Is the column or field too short?")
+    }
+
+    static let firstCharacterLost = InputFault(
+        .firstCharacterLost,
+        "The receipt's first character was lost: base64 of a receipt begins with M. Send all of it.")
+
+    static let receiptAsText = InputFault(
+        .receiptAsText,
+        "These are the bytes of a receipt that were read as text on the way, which damages them: send base64.")
+
+    /// The parts of a token, in their order.
+    enum TokenPart: String {
+        case header, payload
+    }
+
+    static func tokenCut(in part: TokenPart) -> InputFault {
+        InputFault(
+            .tokenCut,
+            "The token is cut off in its \(part), and has no signature: ES256 has 64 bytes. "
+                + "Is the column or field too short?")
+    }
+
+    /// - Parameter count: The bytes of the signature that are there.
+    static func signatureCut(_ count: Int) -> InputFault {
+        InputFault(
+            .tokenCut,
+            "The token's signature is cut off: it has \(count) bytes, ES256 has 64 bytes. "
+                + "Is the column or field too short?")
+    }
+
+    static let tokenWithoutSignature = InputFault(
+        .tokenWithoutSignature,
+        "The token has a header and a payload and no signature: ES256 has 64 bytes, which are the part after the second "
+            + "dot. Send all three parts.")
+
+    static let unsignedPayload = InputFault(
+        .unsignedPayload,
+        "This is a payload that was decoded, and nobody signed this: send jwsRepresentation, which has three parts.")
+
+    static let swiftDescription = InputFault(
+        .swiftDescription, "This is Swift's description of a value: send its jwsRepresentation.")
+
+    static let transactionId = InputFault(
+        .transactionId, "This is a transaction id and no document. \(appStoreKnows)")
+
+    static let orderId = InputFault(.orderId, "This is an order id and no document. \(appStoreKnows)")
+
+    private static let appStoreKnows =
+        "The App Store Server API knows it: ask with quittance app-store, or bring the purchase in with a backfill."
+
+    static let xcodeTransactionId = InputFault(
+        .xcodeTransactionId,
+        "This is a transaction id of StoreKit Testing in Xcode, which no server knows: send jwsRepresentation.")
+
+    static let googlePurchaseToken = InputFault(
+        .googlePurchaseToken, "This is a purchase token of Google Play. Only the App Store's documents are read here.")
+
+    static func brokenJSON(_ error: JSONError) -> InputFault {
+        InputFault(.brokenJSON, "The text begins like JSON but is not: \(error).")
+    }
+
+    static let jsonWithoutDocument = InputFault(
+        .jsonWithoutDocument,
+        "This JSON contains nothing that is signed: send jwsRepresentation, or an app receipt in base64.")
+
+    static let brokenGzip = InputFault(
+        .brokenGzip,
+        "This is gzip that is damaged or has more than \(Limits.inflated) bytes: send the document uncompressed.")
+
+    static let tooManyWrappings = InputFault(
+        .tooManyWrappings,
+        "The document is in more than \(Limits.wrappings) wrappings: send it as the device gives it.")
+
+    /// A text of no known form.
+    package static let unknown = InputFault(
+        .unknown, "It is neither a signed transaction, which has three parts with dots, nor an app receipt in base64.")
+
+    /// - Parameter count: The bytes in the base64.
+    static func notReceipt(_ count: Int) -> InputFault {
+        InputFault(
+            .unknown,
+            "This base64 contains \(count) bytes that are no receipt. A signed transaction has three parts with dots.")
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import DeflateCoding
+
+/// Looks for documents in an input, and undoes one wrapping after the other.
+///
+/// Each step reads its text a fixed number of times, and its result is not longer. Only gzip expands, up to
+/// `Limits.inflated` bytes in one input. So the cost is linear.
+struct InputRecognition {
+    private(set) var steps: [InputStep] = []
+    /// How many wrappings were undone. Each level of recursion undoes one.
+    private var undone = 0
+    /// How many bytes may still be decompressed.
+    private var inflatable = Limits.inflated
+
+    /// The documents in a text or in binary data.
+    mutating func documents(in bytes: ArraySlice<UInt8>) throws(InputFault) -> [Result<InputDocument, InputFault>] {
+        var rest = bytes
+        while true {
+            let text = rest.trimmingWhiteSpace
+            let characters = TextCharacters(text)
+            if let document = try document(rest, text, characters) { return [.success(document)] }
+            if let json = try json(text) { return try documents(in: json) }
+            rest = try unwrapped(rest, text, characters)
+        }
+    }
+
+    /// The one document that a text is, in any spelling.
+    private mutating func document(
+        _ bytes: ArraySlice<UInt8>, _ text: ArraySlice<UInt8>, _ characters: TextCharacters
+    ) throws(InputFault) -> InputDocument? {
+        guard !text.isEmpty, !Self.nothings.contains(where: { text.elementsEqual($0.utf8) }) else { throw .nothing }
+        // The last byte of a receipt may look like white space.
+        let whole = text.first == UInt8(ascii: "{") ? text : bytes
+        if characters.contains(.other), let document = try ReceiptText.document(whole) { return document }
+        if let fault = Identifier.fault(text, characters) { throw fault }
+        guard let (document, spelling) = try spelled(text, characters) else { return nil }
+        if text.count < bytes.count, !spelling.contains(.whiteSpace) { steps.append(.whiteSpace) }
+        steps += spelling
+        return document
+    }
+
+    private func spelled(
+        _ text: ArraySlice<UInt8>, _ characters: TextCharacters
+    ) throws(InputFault) -> (InputDocument, [InputStep])? {
+        if let token = try TokenText.document(text, characters) { return token }
+        return try ReceiptText.document(inBase64: text, characters)
+    }
+
+    /// How languages write that there is nothing.
+    private static let nothings = ["null", "nil", "(null)", "undefined"]
+
+    /// The input with one wrapping less.
+    private mutating func unwrapped(
+        _ bytes: ArraySlice<UInt8>, _ text: ArraySlice<UInt8>, _ characters: TextCharacters
+    ) throws(InputFault) -> ArraySlice<UInt8> {
+        if bytes.isGzip { return try inflated(bytes) }
+        if bytes.isUTF16 { return try undo(.utf16, Self.fromUTF16(bytes)) }
+        if bytes.starts(with: Self.mark) { return try undo(.byteOrderMark, Array(bytes.dropFirst(Self.mark.count))) }
+        for wrapping in Wrapping.all {
+            if let inner = wrapping.undo(text) { return try undo(wrapping.step, inner) }
+        }
+        let decoded = characters.isDisjoint(with: [.dot, .other]) ? text.looseBase64 : nil
+        if let decoded, Self.isText(decoded) || decoded[...].isGzip { return try undo(.base64, decoded) }
+        throw Self.fault(text, decoded)
+    }
+
+    private mutating func undo(_ step: InputStep, _ inner: [UInt8]) throws(InputFault) -> ArraySlice<UInt8> {
+        try undo(step)
+        return inner[...]
+    }
+
+    private mutating func undo(_ step: InputStep) throws(InputFault) {
+        guard undone < Limits.wrappings else { throw .tooManyWrappings }
+        undone += 1
+        steps.append(step)
+    }
+
+    private static func fault(_ text: ArraySlice<UInt8>, _ decoded: [UInt8]?) -> InputFault {
+        if Identifier.isDescription(text) { return .swiftDescription }
+        if ReceiptText.isReadAsText(text) { return .receiptAsText }
+        if ReceiptText.isWithoutFirstCharacter(text) { return .firstCharacterLost }
+        return decoded.map { .notReceipt($0.count) } ?? .unknown
+    }
+}
+
+// MARK: - JSON
+
+extension InputRecognition {
+    /// The JSON that a text is; `nil` if it does not begin like an object or an array, or is escaped.
+    private func json(_ text: ArraySlice<UInt8>) throws(InputFault) -> JSONValue? {
+        guard text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[") else { return nil }
+        do {
+            return try JSONValue(parsing: text)
+        } catch {
+            if text.dropFirst().trimmingWhiteSpace.begins(with: "\\\"") { return nil }
+            throw TokenText.isHeader(text) ? .tokenCut(in: .header) : .brokenJSON(error)
+        }
+    }
+
+    private mutating func documents(in json: JSONValue) throws(InputFault) -> [Result<InputDocument, InputFault>] {
+        switch WrappedJSON(json) {
+        case .nothing: throw .nothing
+        case .header: throw .tokenCut(in: .header)
+        case .payload: throw .unsignedPayload
+        case .other: throw .jsonWithoutDocument
+        case .token(let text):
+            try undo(.jsonToken)
+            return try documents(in: Array(text.utf8)[...])
+        case .member(let step, let value):
+            try undo(step)
+            return try documents(inMember: value)
+        case .list(let step, let elements):
+            try undo(step)
+            return documents(inList: elements)
+        }
+    }
+
+    private mutating func documents(
+        inMember value: JSONValue
+    ) throws(InputFault) -> [Result<InputDocument, InputFault>] {
+        guard let text = value.string else { return try documents(in: value) }
+        return try documents(in: Array(text.utf8)[...])
+    }
+
+    private mutating func documents(inList elements: [JSONValue]) -> [Result<InputDocument, InputFault>] {
+        var found: [Result<InputDocument, InputFault>] = []
+        for element in elements {
+            var part = self
+            do {
+                found += try part.documents(inMember: element)
+            } catch {
+                found.append(.failure(error))
+            }
+            inflatable = part.inflatable
+        }
+        return found
+    }
+}
+
+// MARK: - Encodings of text
+
+extension InputRecognition {
+    private static let mark: [UInt8] = [0xef, 0xbb, 0xbf]
+
+    private mutating func inflated(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> ArraySlice<UInt8> {
+        guard let inner = Deflate.gunzip(bytes, atMost: inflatable) else { throw .brokenGzip }
+        inflatable -= inner.count
+        return try undo(.gzip, inner)
+    }
+
+    /// The text in UTF-8. A last byte without its pair is dropped.
+    private static func fromUTF16(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+        let isLittle = bytes.first == 0xff
+        var units: [UInt16] = []
+        var rest = bytes.dropFirst(2)
+        while let first = rest.popFirst(), let second = rest.popFirst() {
+            units.append(isLittle ? UInt16(second) << 8 | UInt16(first) : UInt16(first) << 8 | UInt16(second))
+        }
+        return Array(String(decoding: units, as: UTF16.self).utf8)
+    }
+
+    /// Whether bytes are text: UTF-8 without control characters.
+    private static func isText(_ bytes: [UInt8]) -> Bool {
+        bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0.isWhiteSpace }
+            && String(validating: bytes, as: UTF8.self) != nil
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A difference from the plain form of a document that was undone. Logs contain the name.
+package enum InputStep: String, CaseIterable, Sendable {
+    // MARK: Spellings of base64
+
+    /// White space around the text or in it.
+    case whiteSpace
+    /// Blanks in place of `+`, as a form body that was decoded twice has them.
+    case blanksForPlus
+    /// A receipt in the alphabet of base64url.
+    case base64url
+    /// A token in the standard alphabet.
+    case standardAlphabet
+    /// A receipt without its padding, or a token with padding.
+    case padding
+
+    // MARK: Wrappings
+
+    /// A byte order mark before UTF-8.
+    case byteOrderMark
+    case utf16
+    case gzip
+    /// Base64 of something that is not a receipt's bytes itself.
+    case base64
+    case hexadecimal
+    /// Hexadecimal after `\x`, as PostgreSQL writes `bytea`.
+    case postgresHex
+    /// `<3082 …>`: a description of `NSData`.
+    case dataDescription
+    case percentEncoding
+    case formBody
+    case dataURL
+    case pem
+    /// `<string>` or `<data>` of a property list.
+    case propertyList
+    case quotes
+    /// Backslashes: `\n` between lines, `\/`, `\"`.
+    case escapes
+    /// `Bearer ` before the text.
+    case bearer
+    /// Dots at the end, with which a program shortens a text.
+    case ellipsis
+
+    // MARK: JSON
+
+    /// A member of an object, such as `receipt-data` or `signedPayload`.
+    case jsonMember
+    /// A JWS in the flattened JSON serialization (RFC 7515 section 7.2.2).
+    case jsonToken
+    case verifyReceiptAnswer
+    case list
+    /// `signedTransactions` of the App Store Server API.
+    case history
+    /// `data[].lastTransactions[]` of the App Store Server API.
+    case statuses
+    case notificationHistory
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ReceiptCoding
+
+/// Recognises app receipts and old transaction receipts: their bytes, and base64 of them.
+enum ReceiptText {
+    /// The document whose bytes these are; `nil` if they are none.
+    ///
+    /// - Throws: `receiptCut` if they are the beginning of one.
+    static func document(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> InputDocument? {
+        switch bytes.first {
+        case 0x30: try isReceipt(bytes) ? .receipt(Array(bytes)) : nil
+        case UInt8(ascii: "{"): isOld(bytes) ? .transactionReceipt(Array(bytes)) : nil
+        default: nil
+        }
+    }
+
+    /// The document in base64 of any spelling, and the spelling; `nil` if there is none.
+    static func document(
+        inBase64 text: ArraySlice<UInt8>, _ characters: TextCharacters
+    ) throws(InputFault) -> (InputDocument, [InputStep])? {
+        guard characters.isDisjoint(with: [.dot, .other]) else { return nil }
+        if characters.isSubset(of: [.alphanumeric, .standard, .padding]), let bytes = Base64.decode(text) {
+            return try document(bytes[...]).map { ($0, []) }
+        }
+        if characters.contains(.blank), let found = documentWithBlanks(text, characters) { return found }
+        guard let bytes = text.looseBase64, let found = try document(bytes[...]) else { return nil }
+        return (found, spelling(text, characters))
+    }
+
+    /// Blanks may stand for `+`, or between lines. A receipt can be decoded with only one of both meanings.
+    private static func documentWithBlanks(
+        _ text: ArraySlice<UInt8>, _ characters: TextCharacters
+    ) -> (InputDocument, [InputStep])? {
+        let text = text.map { $0 == UInt8(ascii: " ") ? UInt8(ascii: "+") : $0 }[...]
+        // A receipt that is cut off is one in the other meaning too, and reported then.
+        guard let bytes = text.looseBase64, (try? SignedReceipt(decoding: bytes)) != nil else { return nil }
+        return (.receipt(bytes), [.blanksForPlus] + spelling(text, characters.subtracting(.blank)))
+    }
+
+    private static func spelling(_ text: ArraySlice<UInt8>, _ characters: TextCharacters) -> [InputStep] {
+        var steps: [InputStep] = []
+        if !characters.isDisjoint(with: .whiteSpace) { steps.append(.whiteSpace) }
+        if characters.contains(.url) { steps.append(.base64url) }
+        if text.count(where: { !$0.isWhiteSpace }) % 4 != 0 { steps.append(.padding) }
+        return steps
+    }
+
+    /// Whether a text is base64 of a receipt, or hexadecimal or bytes, without the first character.
+    static func isWithoutFirstCharacter(_ text: ArraySlice<UInt8>) -> Bool {
+        let start = text.prefix(40)
+        let whole = [UInt8(ascii: "M")] + start
+        return whole[...].looseBase64.map { Head($0[...])?.isReceipt == true } ?? false
+    }
+
+    /// Whether a text is what became of a receipt's bytes when they were read as Latin-1 or, with replacement
+    /// characters, as UTF-8. The object identifier in the first bytes has some that look the same in each.
+    static func isReadAsText(_ text: ArraySlice<UInt8>) -> Bool {
+        guard text.first == UInt8(ascii: "0"), let second = text.dropFirst().first, second >= 0x80 else { return false }
+        let start = text.prefix(24)
+        let traces: [[UInt8]] = [
+            [0x06, 0x09, 0x2a], [0x2a, 0xc2, 0x86, 0x48], [0x2a, 0xe2, 0x80, 0xa0, 0x48],
+            [0x2a, 0xef, 0xbf, 0xbd, 0x48],
+        ]
+        return traces.contains { start.includes($0) }
+    }
+}
+
+extension ReceiptText {
+    private static func isOld(_ bytes: ArraySlice<UInt8>) -> Bool {
+        // Any error means that this is another kind of text.
+        (try? TransactionReceipt(decoding: bytes)) != nil
+    }
+
+    private static func isReceipt(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> Bool {
+        guard let head = Head(bytes), head.isReceipt else {
+            // The first elements may be written in another way. Any error means that this is no receipt.
+            return (try? SignedReceipt(decoding: bytes)) != nil
+        }
+        if let length = head.length {
+            guard length <= bytes.count else { throw .receiptCut(bytes.count, of: length) }
+        } else {
+            // An indefinite length ends with two zeros. Something may follow them, so decoding decides.
+            let isWhole = bytes.trimmingWhiteSpace.ends(with: "\0\0") || (try? SignedReceipt(decoding: bytes)) != nil
+            guard isWhole else { throw .receiptCut(bytes.count, of: nil) }
+        }
+        return true
+    }
+
+    /// The first bytes of a receipt: SEQUENCE, its length, and the object identifier of `signedData`.
+    private struct Head {
+        /// The bytes of the whole receipt; `nil` if the length is indefinite.
+        let length: Int?
+        let isReceipt: Bool
+
+        private static let signedData: [UInt8] = [
+            0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x02,
+        ]
+
+        /// - Returns: `nil` if there is no SEQUENCE with a length of at most four bytes.
+        init?(_ bytes: ArraySlice<UInt8>) {
+            guard bytes.first == 0x30, let first = bytes.dropFirst().first else { return nil }
+            let digits = first > 0x80 ? Int(first & 0x7f) : 0
+            guard digits <= 4, bytes.count >= 2 + digits else { return nil }
+            let value = bytes.dropFirst(2).prefix(digits).reduce(0) { $0 << 8 | Int($1) }
+            length = first == 0x80 ? nil : 2 + digits + (first < 0x80 ? Int(first) : value)
+            isReceipt = bytes.dropFirst(2 + digits).starts(with: Self.signedData)
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// The kinds of characters that a text has, found in one pass: a receipt has 100,000 characters.
+struct TextCharacters: OptionSet {
+    let rawValue: UInt8
+
+    /// Letters and digits.
+    static let alphanumeric = TextCharacters(rawValue: 1)
+    /// `+` and `/`.
+    static let standard = TextCharacters(rawValue: 2)
+    /// `-` and `_`.
+    static let url = TextCharacters(rawValue: 4)
+    static let padding = TextCharacters(rawValue: 8)
+    static let dot = TextCharacters(rawValue: 16)
+    static let blank = TextCharacters(rawValue: 32)
+    /// Line ends and tabs.
+    static let lineEnd = TextCharacters(rawValue: 64)
+    /// All others, which neither base64 nor a token has.
+    static let other = TextCharacters(rawValue: 128)
+
+    static let whiteSpace: TextCharacters = [.blank, .lineEnd]
+
+    init(rawValue: UInt8) {
+        self.rawValue = rawValue
+    }
+
+    init(_ text: ArraySlice<UInt8>) {
+        rawValue = Self.table.withUnsafeBufferPointer { table in
+            text.withUnsafeBufferPointer { bytes in bytes.reduce(0) { $0 | table[Int($1)] } }
+        }
+    }
+
+    private static let table: [UInt8] = {
+        var table = [UInt8](repeating: other.rawValue, count: 256)
+        let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+        let kinds: [(String, TextCharacters)] = [
+            (letters, .alphanumeric), ("+/", .standard), ("-_", .url), ("=", .padding), (".", .dot), (" ", .blank),
+            ("\t\r\n", .lineEnd),
+        ]
+        for (characters, kind) in kinds {
+            // By scalars, because a line end of two is one character.
+            for scalar in characters.unicodeScalars { table[Int(scalar.value)] = kind.rawValue }
+        }
+        return table
+    }()
+}
+
+extension UInt8 {
+    /// Whether this is a blank, a tab or a line end.
+    package var isWhiteSpace: Bool { self == 0x20 || self == 0x09 || self == 0x0a || self == 0x0d }
+
+    /// The value of a hexadecimal digit.
+    var hexValue: UInt8? {
+        switch self {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): self - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): self - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}
+
+extension ArraySlice<UInt8> {
+    /// These bytes without white space at both ends.
+    package var trimmingWhiteSpace: ArraySlice<UInt8> {
+        guard let start = firstIndex(where: { !$0.isWhiteSpace }), let end = lastIndex(where: { !$0.isWhiteSpace })
+        else {
+            return []
+        }
+        return self[start...end]
+    }
+
+    /// Whether this is no text: a receipt's bytes, gzip or UTF-16.
+    ///
+    /// A receipt's first byte, the tag SEQUENCE, is also the digit 0.
+    package var isBinary: Bool {
+        first == 0x30 && TextCharacters(self).contains(.other) || isGzip || isUTF16
+    }
+
+    var isGzip: Bool { starts(with: [0x1f, 0x8b]) }
+    var isUTF16: Bool { starts(with: [0xff, 0xfe]) || starts(with: [0xfe, 0xff]) }
+
+    /// How many bytes are dots. A buffer and no branch, so that the compiler can look at many at once.
+    var countOfDots: Int {
+        withUnsafeBufferPointer { bytes in bytes.reduce(0) { $0 &+ ($1 == UInt8(ascii: ".") ? 1 : 0) } }
+    }
+
+    func begins(with text: StaticString) -> Bool { text.withUTF8Buffer { starts(with: $0) } }
+
+    func ends(with text: StaticString) -> Bool {
+        text.withUTF8Buffer { suffix($0.count).elementsEqual($0) }
+    }
+
+    /// Whether `part` occurs in these bytes, which are few.
+    func includes(_ part: [UInt8]) -> Bool {
+        indices.contains { self[$0...].starts(with: part) }
+    }
+
+    /// Base64 in any spelling: both alphabets, with or without padding, white space in it. A rest of one character, as
+    /// a text has that was cut off, is dropped.
+    ///
+    /// - Returns: `nil` if there is another character, or padding before the end.
+    var looseBase64: [UInt8]? {
+        var text = filter { !$0.isWhiteSpace }
+        while text.last == UInt8(ascii: "=") { text.removeLast() }
+        for index in text.indices {
+            if text[index] == UInt8(ascii: "-") { text[index] = UInt8(ascii: "+") }
+            if text[index] == UInt8(ascii: "_") { text[index] = UInt8(ascii: "/") }
+        }
+        if text.count % 4 == 1 { text.removeLast() }
+        while text.count % 4 != 0 { text.append(UInt8(ascii: "=")) }
+        return Base64.decode(text)
+    }
+
+    /// Hexadecimal digits, with white space in it. A rest of one digit is dropped.
+    ///
+    /// - Returns: `nil` if there is another character.
+    var hexadecimal: [UInt8]? {
+        var bytes: [UInt8] = []
+        var high: UInt8?
+        for byte in self where !byte.isWhiteSpace {
+            guard let digit = byte.hexValue else { return nil }
+            if let first = high { bytes.append(first << 4 | digit) }
+            high = high == nil ? digit : nil
+        }
+        return bytes
+    }
+}

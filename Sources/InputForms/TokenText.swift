@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// Recognises compact tokens, and what is left of them.
+enum TokenText {
+    /// The characters of a signature by ES256: 64 bytes in base64url.
+    private static let signatureLength = 86
+
+    private static let dot = UInt8(ascii: ".")
+
+    /// The token in its canonical encoding, and how it was spelled; `nil` if the text has another shape.
+    ///
+    /// The last character of a part may have bits that belong to no byte. They are not corrected, so the verifier
+    /// refuses such a token.
+    ///
+    /// - Throws: A fault that says which part is missing.
+    static func document(
+        _ text: ArraySlice<UInt8>, _ characters: TextCharacters
+    ) throws(InputFault) -> (InputDocument, [InputStep])? {
+        guard !characters.contains(.other), characters.contains(.dot), beginsLikeToken(text) else { return nil }
+        let isPlain = characters.isSubset(of: [.alphanumeric, .url, .dot])
+        guard let token = isPlain ? Array(text) : canonical(text) else { return nil }
+        switch token[...].countOfDots {
+        case 1: throw fault(ofTwoParts: token)
+        case 2:
+            let end = token.count - 1 - (token.lastIndex(of: dot) ?? 0)
+            guard end > 0 else { throw .tokenWithoutSignature }
+            guard end >= signatureLength else { throw .signatureCut(end * 3 / 4) }
+            return (.token(token), isPlain ? [] : spelling(characters))
+        default: return nil
+        }
+    }
+
+    /// Whether a text begins as base64 of `{` does: a header is a JSON object.
+    private static func beginsLikeToken(_ text: ArraySlice<UInt8>) -> Bool {
+        guard text.first == UInt8(ascii: "e"), let second = text.dropFirst().first else { return false }
+        return UInt8(ascii: "w")...UInt8(ascii: "z") ~= second
+    }
+
+    /// The text without white space and padding, in the alphabet of base64url; `nil` if there is padding inside a part.
+    private static func canonical(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        var token: [UInt8] = []
+        token.reserveCapacity(text.count)
+        var isPadded = false
+        for byte in text where !byte.isWhiteSpace {
+            if byte == UInt8(ascii: "=") {
+                isPadded = true
+                continue
+            }
+            guard !isPadded || byte == dot else { return nil }
+            isPadded = false
+            switch byte {
+            case UInt8(ascii: "+"): token.append(UInt8(ascii: "-"))
+            case UInt8(ascii: "/"): token.append(UInt8(ascii: "_"))
+            default: token.append(byte)
+            }
+        }
+        return token
+    }
+
+    private static func spelling(_ characters: TextCharacters) -> [InputStep] {
+        let names: [(TextCharacters, InputStep)] = [
+            (.whiteSpace, .whiteSpace), (.standard, .standardAlphabet), (.padding, .padding),
+        ]
+        return names.filter { !characters.isDisjoint(with: $0.0) }.map(\.1)
+    }
+
+    private static func fault(ofTwoParts token: [UInt8]) -> InputFault {
+        let payload = token.split(separator: dot, omittingEmptySubsequences: false).last ?? []
+        guard let json = payload.looseBase64 else { return .tokenCut(in: .payload) }
+        // Whatever the error is, the payload does not end.
+        return (try? JSONValue(parsing: json)) == nil ? .tokenCut(in: .payload) : .tokenWithoutSignature
+    }
+
+    /// Whether JSON, or the beginning of it, is the header of a token.
+    static func isHeader(_ json: ArraySlice<UInt8>) -> Bool {
+        let start = json.prefix(200)
+        return ["\"alg\"", "\"x5c\""].contains { start.includes(Array($0.utf8)) }
+    }
+}
