@@ -44,7 +44,9 @@ struct CustomerBody: Encodable, Sendable {
         nextChange = holdings.nextChange
         entitlements = holdings.entitlements.map { EntitlementBody($0.entitlement, in: $0.environment) }
         activeIn = holdings.activeElsewhere()
-        let owned = holdings.counted.map { OwnedPurchases($0.holdings, answers[$0.environment], in: $0.environment, role) }
+        let owned = holdings.counted.map { environment, holdings in
+            OwnedPurchases(holdings, answers[environment], in: environment, role)
+        }
         subscriptions = owned.flatMap(\.subscriptions)
         purchases = owned.flatMap(\.purchases)
         consumables = owned.flatMap(\.consumables)
