@@ -106,7 +106,7 @@ extension Notice {
     var message: Logger.Message {
         switch kind {
         case .unknownProduct: "A purchase is of a product that the configuration lacks: it gives no entitlement"
-        case .contestedPurchase: "More customers than usual presented one purchase: set claimPolicy keep or customerProof"
+        case .contestedPurchase: "More customers than usual presented one purchase: set claimPolicy or customerProof"
         }
     }
 
