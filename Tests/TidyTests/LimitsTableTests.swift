@@ -243,6 +243,15 @@ import Testing
             "the file of an In-App Purchase key", "16 KiB", "PurchaseServer/InAppPurchaseKeyFile.swift",
             ["longestFile = 16 << 10"]
         ),
+        (
+            "a notice for the operator", "30 days, stored again after a day", "PurchaseLedger/Notice.swift",
+            ["lifetime = Duration.seconds(30 * 86_400)", "precision = Duration.seconds(86_400)"]
+        ),
+        ("log lines of a notice", "hourly", "PurchaseServer/NoticeBoard.swift", ["interval = Duration.seconds(3600)"]),
+        (
+            "notices that wait for their line; those that are read of an app and environment", "1,000; 100",
+            "PurchaseServer/NoticeBoard.swift", ["limit = 1000"]
+        ),
         // Follows from how connections are handled.
         ("requests of a connection", "one at a time", "PurchaseServer/EventLoopChannel.swift", []),
     ]
