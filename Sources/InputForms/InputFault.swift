@@ -10,6 +10,8 @@ package struct InputFault: Error, Hashable, Sendable {
         case nothing
         /// The beginning of a receipt.
         case receiptCut
+        /// A document with more after it.
+        case severalDocuments
         /// A receipt without its first character.
         case firstCharacterLost
         /// A receipt's bytes that were read as text.
@@ -57,6 +59,9 @@ extension InputFault {
         return InputFault(.receiptCut, "The receipt is cut off: \(present). Is the column or field too short?")
     }
 
+    static let severalDocuments = InputFault(
+        .severalDocuments, "More follows after the document: send several documents as a list.")
+
     static let firstCharacterLost = InputFault(
         .firstCharacterLost,
         "The receipt's first character was lost: base64 of a receipt begins with M. Send all of it.")
@@ -92,7 +97,7 @@ extension InputFault {
 
     static let unsignedPayload = InputFault(
         .unsignedPayload,
-        "This is a payload that was decoded, and nobody signed this: send jwsRepresentation, which has three parts.")
+        "This is a decoded payload without a signature: send jwsRepresentation, which has three parts.")
 
     static let swiftDescription = InputFault(
         .swiftDescription, "This is Swift's description of a value: send its jwsRepresentation.")
@@ -118,7 +123,8 @@ extension InputFault {
 
     static let jsonWithoutDocument = InputFault(
         .jsonWithoutDocument,
-        "This JSON contains nothing that is signed: send jwsRepresentation, or an app receipt in base64.")
+        "No member of this JSON is one in which documents are sent: send the value of jwsRepresentation, or an app "
+            + "receipt in base64, by itself.")
 
     static let brokenGzip = InputFault(
         .brokenGzip,
@@ -136,6 +142,7 @@ extension InputFault {
     static func notReceipt(_ count: Int) -> InputFault {
         InputFault(
             .unknown,
-            "This base64 contains \(count) bytes that are no receipt. A signed transaction has three parts with dots.")
+            "If this is base64, it has \(count) \(count == 1 ? "byte" : "bytes"), and they are no receipt. A signed "
+                + "transaction has three parts with dots.")
     }
 }

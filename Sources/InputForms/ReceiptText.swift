@@ -7,10 +7,10 @@ import ReceiptCoding
 enum ReceiptText {
     /// The document whose bytes these are; `nil` if they are none.
     ///
-    /// - Throws: `receiptCut` if they are the beginning of one.
+    /// - Throws: `receiptCut` if they are the beginning of one, `severalDocuments` if more follows.
     static func document(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> InputDocument? {
         switch bytes.first {
-        case 0x30: try isReceipt(bytes) ? .receipt(Array(bytes)) : nil
+        case 0x30: try receipt(bytes).map { .receipt(Array($0)) }
         case UInt8(ascii: "{"): isOld(bytes) ? .transactionReceipt(Array(bytes)) : nil
         default: nil
         }
@@ -73,19 +73,23 @@ extension ReceiptText {
         (try? TransactionReceipt(decoding: bytes)) != nil
     }
 
-    private static func isReceipt(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> Bool {
+    /// The bytes of a receipt, without white space after it; `nil` if these are none.
+    private static func receipt(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> ArraySlice<UInt8>? {
         guard let head = Head(bytes), head.isReceipt else {
             // The first elements may be written in another way. Any error means that this is no receipt.
-            return (try? SignedReceipt(decoding: bytes)) != nil
+            return (try? SignedReceipt(decoding: bytes)) == nil ? nil : bytes
         }
-        if let length = head.length {
-            guard length <= bytes.count else { throw .receiptCut(bytes.count, of: length) }
-        } else {
+        guard let length = head.length else {
             // An indefinite length ends with two zeros. Something may follow them, so decoding decides.
-            let isWhole = bytes.trimmingWhiteSpace.ends(with: "\0\0") || (try? SignedReceipt(decoding: bytes)) != nil
-            guard isWhole else { throw .receiptCut(bytes.count, of: nil) }
+            let text = bytes.trimmingWhiteSpace
+            if text.ends(with: "\0\0") { return text }
+            guard (try? SignedReceipt(decoding: bytes)) != nil else { throw .receiptCut(bytes.count, of: nil) }
+            return bytes
         }
-        return true
+        guard length <= bytes.count else { throw .receiptCut(bytes.count, of: length) }
+        // A second document must not be dropped in silence.
+        guard bytes.dropFirst(length).trimmingWhiteSpace.isEmpty else { throw .severalDocuments }
+        return bytes.prefix(length)
     }
 
     /// The first bytes of a receipt: SEQUENCE, its length, and the object identifier of `signedData`.

@@ -29,7 +29,7 @@ enum WrappedJSON {
         }
     }
 
-    /// The members whose value is a document. If an object has several, the first in this list counts.
+    /// The members whose value is a document. If an object has several, all of them are documents.
     static let members = [
         "receipt-data", "signedPayload", "signedTransactionInfo", "jwsRepresentation", "verificationResult", "document",
         "documents", "transactionReceipt", "appStoreReceipt", "Payload", "purchaseToken", latestReceipt,
@@ -67,9 +67,10 @@ enum WrappedJSON {
         }
         let present = members.compactMap { name in json[name].map { (name, $0) } }
         guard !present.isEmpty else { return nil }
-        guard let (name, value) = present.first(where: { $0.1 != .null && $0.1 != .string("") }) else {
-            return .nothing
-        }
+        let values = present.filter { $0.1 != .null && $0.1 != .string("") }
+        guard let (name, value) = values.first else { return .nothing }
+        // One document may stand in two members.
+        guard values.allSatisfy({ $0.1 == value }) else { return .list(.list, values.map(\.1)) }
         return .member(name == latestReceipt ? .verifyReceiptAnswer : .jsonMember, value)
     }
 

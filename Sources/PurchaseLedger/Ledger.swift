@@ -243,10 +243,26 @@ extension Ledger {
     }
 
     /// The facts of a chain, or of the chain that it was migrated to; `nil` if there are none.
-    public func chain(_ key: ChainKey) async throws -> Chain? { try await chains([key]).values.first }
+    ///
+    /// - Parameter key: In environments in which ids repeat, an original transaction id stands for the newest chain
+    ///   with that id.
+    public func chain(_ key: ChainKey) async throws -> Chain? {
+        if let chain = try await chains([key]).values.first { return chain }
+        // The newest chain with the id was erased. Others may be left.
+        guard key.isNamedByIdAlone else { return nil }
+        return try await newestChain(of: TransactionKey(key.name, in: key.scope))
+    }
 
     /// The facts of the chain that has a transaction; `nil` if the transaction is not known.
     public func chain(of key: TransactionKey) async throws -> Chain? {
+        guard !key.scope.environment.hasAppStore else { return try await newestChain(of: key) }
+        let first = try await chain(ChainKey(key.transactionId, in: key.scope))
+        if let first, first.transactions[key.transactionId] != nil { return first }
+        return try await newestChain(of: key)
+    }
+
+    /// The facts of the chain that the newest document about a transaction names.
+    private func newestChain(of key: TransactionKey) async throws -> Chain? {
         let snapshot = try await storage.load(LedgerQuery { $0.transactions = [key] })
         return snapshot.transactions[key].flatMap { snapshot.chains[$0]?.chain }
     }

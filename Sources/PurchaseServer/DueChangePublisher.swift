@@ -182,22 +182,13 @@ extension DueChangePublisher {
         nextReading = now().advanced(by: Self.noticeInterval)
         var notices: [Notice] = []
         for bundleId in apps.keys.sorted() {
+            let catalogue = ledger.rules.catalogue(of: bundleId)
             for environment in AppStoreModel.Environment.allCases {
                 let scope = LedgerScope(bundleId: bundleId, environment: environment)
-                try await ledger.eraseNotices(in: scope, at: now(), limit: Self.noticeLimit)
-                notices += try await current(in: scope)
+                let found = try await ledger.currentNotices(in: scope, at: now(), limit: Self.noticeLimit)
+                notices += found.filter { $0.holds(catalogue) }
             }
         }
         board.show(notices)
-    }
-
-    private func current(in scope: LedgerScope) async throws -> [Notice] {
-        let catalogue = ledger.rules.catalogue(of: scope.bundleId)
-        var notices: [Notice] = []
-        for kind in Notice.Kind.allCases {
-            notices += try await ledger.notices(kind, in: scope, at: now(), limit: Self.noticeLimit)
-                .filter { $0.holds(catalogue) }
-        }
-        return notices
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import AppStoreModel
+import AppStoreTrust
 import HTTPTypes
 public import Hummingbird
 import HummingbirdCore
@@ -177,9 +178,11 @@ public struct ServerApplication: Sendable {
         }
         guard let ledger else { return router.completed(verifyReceipt: Set(endpoints.keys)) }
         NotificationRoutes(service: ledger, bodies: bodies, now: now).add(to: router)
-        let leftOut = ThrottledWarning(
-            every: .seconds(86_400), "Sandbox purchases do not count for a customer: App Review reads isActive false",
-            clock: clock, logger)
+        let leftOut = ledger.apps.filter { $0.value.sandboxAccess == .none }.mapValues { app in
+            ThrottledWarning(
+                every: .seconds(86_400), "With sandboxAccess none App Review reads isActive false for what it bought",
+                ["bundleId": .string(app.identity.bundleId)], clock: clock, logger)
+        }
         let keyed = KeyedRoutes(service: ledger, bodies: bodies, now: now, wall: wall ?? now, leftOut: leftOut)
         CustomerRoutes(keyed: keyed).add(to: router)
         PurchaseRoutes(keyed: keyed).add(to: router)

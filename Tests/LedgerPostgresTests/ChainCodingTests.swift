@@ -15,11 +15,11 @@ import Testing
         let digest = DocumentDigest([1, 2, 3])
         let provenance = Provenance(signedDate: Timestamp(milliseconds: 1_700_000_000_000), digest: digest)
         var statement = TransactionStatement(
-            source: .receipt, provenance: provenance, transactionId: "2", originalTransactionId: "2000000001",
+            source: .receipt, provenance: provenance, transactionId: "2", chain: "2000000001",
             productId: "monthly")
         statement.commitment = TransactionStatement.Commitment(billingPeriodNumber: 3)
         record.chain.merge(statement)
-        record.chain.merge(RenewalFact(provenance: provenance, originalTransactionId: "2000000001"))
+        record.chain.merge(RenewalFact(provenance: provenance, chain: "2000000001"))
         let state = ChainState(status: .active, productId: "monthly", until: Timestamp(milliseconds: -1))
         record.report = ChainReport(state, isSubscription: true, revoked: ["b", "a"])
         record.owners = [ChainRecord.Owner(Customer(number: 7, bundleId: "com.example"), .claim)]
@@ -40,7 +40,7 @@ import Testing
         func statement(_ id: String, _ source: TransactionStatement.Source) -> TransactionStatement {
             let provenance = Provenance(signedDate: Timestamp(milliseconds: 5), digest: DocumentDigest([4]))
             return TransactionStatement(
-                source: source, provenance: provenance, transactionId: id, originalTransactionId: "2000000001",
+                source: source, provenance: provenance, transactionId: id, chain: "2000000001",
                 productId: "monthly")
         }
         record.chain.merge(statement("9", .receipt))

@@ -24,7 +24,7 @@ import Testing
     ) -> Evidence {
         Evidence(kind, token(payload, signature: signature), scope, Timestamp(milliseconds: time), parts: parts) {
             name in
-            ([], [RenewalFact(provenance: name, originalTransactionId: "2000000001")])
+            ([], [RenewalFact(provenance: name, chain: "2000000001")])
         }
     }
 

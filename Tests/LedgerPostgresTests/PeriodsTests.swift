@@ -66,7 +66,7 @@ import Testing
                 var record = snapshot.chains[key] ?? ChainRecord(key)
                 let name = Provenance(signedDate: Timestamp(milliseconds: signed), digest: DocumentDigest([]))
                 var statement = TransactionStatement(
-                    source: .signedTransaction, provenance: name, transactionId: id, originalTransactionId: "1",
+                    source: .signedTransaction, provenance: name, transactionId: id, chain: "1",
                     productId: "month")
                 statement.revocation = revoked.map { .init(date: Timestamp(milliseconds: $0)) }
                 record.chain.merge(statement)

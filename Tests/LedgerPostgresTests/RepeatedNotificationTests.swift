@@ -47,7 +47,7 @@ import Testing
     ])
     func `a document has the home that the first version gave it`(chains: [String], home: String) {
         let document = Evidence(.receipt, Array("receipt".utf8), TroubleTests.scope, nil) { name in
-            ([], chains.map { RenewalFact(provenance: name, originalTransactionId: $0) })
+            ([], chains.map { RenewalFact(provenance: name, chain: $0) })
         }
         #expect(document.home == home)
     }

@@ -140,7 +140,7 @@ private struct History {
                 let statements = zip(zip(ids, originals), template).map { names, template in
                     var statement = TransactionStatement(
                         source: .receipt, provenance: provenance, transactionId: names.0,
-                        originalTransactionId: names.1, productId: "p")
+                        chain: names.1, productId: "p")
                     statement.type = template.type
                     (statement.purchaseDate, statement.expiresDate) = (template.purchaseDate, template.expiresDate)
                     return statement
@@ -166,14 +166,14 @@ private struct History {
         let (template, willRenew) = (statement(&random), Bool.random(using: &random))
         return Evidence(kind, bytes(&random), scope, signed(&random)) { provenance in
             if kind == .renewalInfo {
-                var renewal = RenewalFact(provenance: provenance, originalTransactionId: original)
+                var renewal = RenewalFact(provenance: provenance, chain: original)
                 (renewal.willRenew, renewal.appAccountToken) = (willRenew, template.appAccountToken)
                 renewal.isInBillingRetry = !willRenew
                 return ([], [renewal])
             }
             var statement = TransactionStatement(
                 source: .signedTransaction, provenance: provenance, transactionId: id,
-                originalTransactionId: original, productId: template.productId)
+                chain: original, productId: template.productId)
             (statement.type, statement.revocation) = (template.type, template.revocation)
             (statement.purchaseDate, statement.expiresDate) = (template.purchaseDate, template.expiresDate)
             statement.appAccountToken = template.appAccountToken
@@ -186,7 +186,7 @@ private struct History {
         var statement = TransactionStatement(
             source: .receipt,
             provenance: Provenance(signedDate: Timestamp(milliseconds: 0), digest: DocumentDigest([])),
-            transactionId: "", originalTransactionId: "", productId: Self.pick(["p", "q"], &random))
+            transactionId: "", chain: "", productId: Self.pick(["p", "q"], &random))
         let start = now + Int64.random(in: -20_000_000..<1000, using: &random)
         statement.type = Open(Self.pick([ProductType.autoRenewableSubscription, .consumable, .nonConsumable], &random))
         statement.purchaseDate = Timestamp(milliseconds: start)

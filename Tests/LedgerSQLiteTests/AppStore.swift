@@ -71,7 +71,7 @@ extension Evidence {
                 chain.map { id in
                     [
                         TransactionStatement(
-                            source: .receipt, provenance: provenance, transactionId: id, originalTransactionId: id,
+                            source: .receipt, provenance: provenance, transactionId: id, chain: id,
                             productId: "p")
                     ]
                 } ?? [], []

@@ -126,7 +126,7 @@ import Testing
         var statement = TransactionStatement(
             source: source,
             provenance: Provenance(signedDate: Timestamp(milliseconds: signed), digest: DocumentDigest([])),
-            transactionId: id, originalTransactionId: id == "9" ? "9" : "1",
+            transactionId: id, chain: id == "9" ? "9" : "1",
             productId: source == .receipt ? "receipt" : "signed")
         statement.type = Open(.autoRenewableSubscription)
         statement.purchaseDate = Timestamp(milliseconds: 10)

@@ -213,11 +213,11 @@ import Testing
             record.chain.merge(
                 TransactionStatement(
                     source: .receipt, provenance: Provenance(signedDate: Self.now, digest: DocumentDigest([1])),
-                    transactionId: "1", originalTransactionId: "1", productId: "p"))
+                    transactionId: "1", chain: "1", productId: "p"))
             record.chain.mergeResidue(
                 TransactionStatement(
                     source: .receipt, provenance: Provenance(signedDate: Self.now, digest: DocumentDigest([1])),
-                    transactionId: "2", originalTransactionId: "1", productId: "p"))
+                    transactionId: "2", chain: "1", productId: "p"))
             record.report = ChainReport(ChainState(status: .active), isSubscription: false, revoked: ["1"])
             record.owners = [ChainRecord.Owner(customer, .claim)]
             record.ownerChanges = [Self.now]

@@ -126,6 +126,7 @@ import Testing
         ) -> Bool {
             guard var purchase = purchases[chain] else { return true }
             let owners = purchase.owners.map(\.person)
+            if let first = purchase.first, !persons.values.contains(first) { purchase.first = nil }
             let isReturn = purchase.first == claimant
             // The first dispute: another established customer has it, or one that does not yield.
             if purchase.first == nil {
@@ -149,6 +150,8 @@ import Testing
                 if !isExempt, purchase.changes.count >= 10 { return false }
                 purchase.changes.append(now)
             }
+            // A claim without limits is the backend's, which says whose the purchase is.
+            if !limits, policy != .share, owners.contains(where: established.contains) { purchase.first = claimant }
             if policy != .share { purchase.owners = [] }
             purchase.owners.append((claimant, true))
             purchases[chain] = purchase

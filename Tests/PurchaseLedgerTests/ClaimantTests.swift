@@ -39,6 +39,35 @@ import Testing
         #expect(try await shop.claim("anna", document, day: day + 1, limits: true))
     }
 
+    @Test(arguments: [ClaimPolicy.accountTokenWins, .transfer])
+    func `a correction with a server key holds: its customer is the first one, and the thief is not`(
+        policy: ClaimPolicy
+    ) async throws {
+        let shop = try Shop(policy)
+        let document = try await shop.month()
+        try await shop.claim("thief", document, limits: true)
+        try await shop.claim("anna", document, limits: false)
+        for _ in 0..<20 {
+            try await shop.claim("thief", document, limits: true)
+            #expect(try await shop.claim("anna", document, limits: true))
+        }
+        #expect(try await !shop.claim("thief", document, limits: true))
+        #expect(try await shop.owners() == ["anna"])
+    }
+
+    @Test func `after the first customer was erased, the next owner is the first one`() async throws {
+        let shop = try Shop(.transfer)
+        let document = try await shop.month()
+        for id in ["anna", "bert"] { try await shop.claim(id, document, limits: true) }
+        // Bert owns the purchase, so it is not found as one of Anna's.
+        _ = try await shop.ledger.delete("anna", in: Facts.scope, at: Facts.day(1))
+        for _ in 0..<20 {
+            try await shop.claim("cora", document, limits: true)
+            #expect(try await shop.claim("bert", document, limits: true))
+        }
+        #expect(try await Self.claimants(shop, among: ["bert", "cora"]) == ["bert", "cora"])
+    }
+
     @Test func `what a policy refuses, it refuses to the first customer too`() async throws {
         let shop = try Shop(.transferIfInactive)
         let document = try await shop.month()
@@ -137,7 +166,7 @@ import Testing
     {
         let shop = try Shop(.transfer)
         let document = try await shop.month()
-        for id in ["anna", "bert", "cora", "anna"] { try await shop.claim(id, document) }
+        for id in ["anna", "bert", "cora", "anna"] { try await shop.claim(id, document, limits: true) }
         // `anna` owns the purchase now. Her record goes.
         #expect(try await shop.ledger.addAlias("anna", to: "dora", in: Facts.scope, at: Facts.day(2)) == false)
         try await shop.claim("dora", shop.signed.evidence(receipt: [], created: 3))
@@ -174,12 +203,12 @@ import Testing
     @Test func `a migrated subscription keeps who presented it, and so does a rebuild`() async throws {
         let shop = try Shop(.transfer)
         let document = try await shop.month()
-        for id in ["anna", "bert"] { try await shop.claim(id, document) }
+        for id in ["anna", "bert"] { try await shop.claim(id, document, limits: true) }
         let migrated = try await shop.signed.evidence(
             transaction: shop.signed.transaction("1", original: "100", signed: 10) {
                 $0.previousOriginalTransactionId = "1"
             })
-        for id in ["cora", "dora"] { try await shop.claim(id, migrated, day: 11) }
+        for id in ["cora", "dora"] { try await shop.claim(id, migrated, day: 11, limits: true) }
         let key = ChainKey("100", in: Facts.scope)
         func list() async throws -> Claimants? {
             try await shop.ledger.snapshot { $0.chains = [key] }.chains[key]?.claimants

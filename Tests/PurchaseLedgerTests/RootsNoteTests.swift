@@ -281,7 +281,8 @@ import Testing
         #expect(
             message == """
                 The ledger has documents of the simulator's root \(root), and the configuration trusts Apple's roots: \
-                choose another database, or, if roots were replaced, pass --trust-other-roots to quittance serve once
+                choose another database. If you pass --trust-other-roots to quittance serve once, the purchases in \
+                the ledger go on counting as if they were genuine
                 """)
         #expect(await refusal(store.verifier()) == nil)
         // Apple's beside it: for a simulator the configuration refuses that.

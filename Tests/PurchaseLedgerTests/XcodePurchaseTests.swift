@@ -64,6 +64,21 @@ import Testing
         }
     }
 
+    @Test func `after the newest purchase with an id was erased, the id leads to another one`() async throws {
+        let (ledger, signed) = (Ledger(Self.catalogue), try SignedHistory(in: [.xcode]))
+        let (older, newer) = (
+            try await Self.first(signed, "month", bought: 0), try await Self.first(signed, "year", bought: 1)
+        )
+        _ = try await ledger.record([newer], claimedBy: "bob", at: Facts.day(2))
+        // Signed last, and bought first: both look-ups answer the one that was bought last.
+        _ = try await ledger.record([older], claimedBy: "anna", at: Facts.day(2))
+        #expect(try await ledger.transaction(TransactionKey("0", in: Self.scope))?.productId == "year")
+        #expect(try await ledger.chain(ChainKey("0", in: Self.scope))?.purchases.map(\.productId) == ["year"])
+        _ = try await ledger.delete("bob", in: Self.scope, at: Facts.day(3))
+        #expect(try await ledger.transaction(TransactionKey("0", in: Self.scope))?.productId == "month")
+        #expect(try await ledger.chain(ChainKey("0", in: Self.scope))?.purchases.map(\.productId) == ["month"])
+    }
+
     @Test func `a first purchase in a receipt is the purchase of its token`() async throws {
         let (ledger, signed) = (Ledger(Self.catalogue), try SignedHistory(in: [.xcode]))
         let token = try await Self.first(signed, "month", bought: 0)

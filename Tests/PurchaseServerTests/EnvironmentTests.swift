@@ -145,6 +145,18 @@ import Testing
         #expect(try await Self.pro(world, "?environment=xcode") == "active Xcode")
     }
 
+    @Test func `without the sandbox in the configuration its purchases do not count`() async throws {
+        let storage = MemoryLedgerStorage()
+        let open = try await World(storage: storage)
+        _ = try await Self.submit(open, "1", .sandbox)
+        #expect(try await Self.pro(open) == "active Sandbox")
+        let closed = try await World(storage: storage) { $0.environments = [.production] }
+        #expect(try await Self.pro(closed) == "inactive elsewhere Sandbox")
+        let (status, answer) = try await Self.submit(closed, "2", .sandbox, query: "?environment=sandbox")
+        #expect(status == .badRequest)
+        #expect(answer["error"]?["message"]?.string?.contains("records nothing of Sandbox") == true)
+    }
+
     @Test func `an id is looked up in production, then in the sandbox if it counts for all`() async throws {
         for (access, status) in [(SandboxAccess.all, HTTPResponse.Status.ok), (.none, .notFound)] {
             let world = try await Self.world(access)
@@ -243,7 +255,7 @@ import Testing
                     headers: [.authorization: "Bearer \(key)"])
             }
         }
-        let warning = "Sandbox purchases do not count for a customer: App Review reads isActive false"
+        let warning = "With sandboxAccess none App Review reads isActive false"
         let before = lines.text.count { $0.hasPrefix(warning) }
         for _ in 0..<3 { try await ask() }
         #expect(lines.text.count { $0.hasPrefix(warning) } == before + 1)

@@ -55,6 +55,34 @@ import Testing
         #expect(answer["isActive"] == .bool(false) && answer["unknownProducts"]?.compactText == #"["mnoth"]"#)
     }
 
+    @Test func `the thousand and first product is a warning too, once the others were logged`() {
+        let board = NoticeBoard()
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        func note(_ numbers: Range<Int>) {
+            for number in numbers { board.note([Notice(.unknownProduct, "\(number)", in: scope): 1]) }
+        }
+        note(0..<1000)
+        #expect(board.takeDue(at: TestStore.day(0)).count == 1000)
+        note(1000..<1001)
+        #expect(board.takeDue(at: TestStore.day(0)).isEmpty, "the bound holds within the hour")
+        _ = board.takeDue(at: TestStore.day(1))
+        note(1001..<1002)
+        #expect(board.takeDue(at: TestStore.day(1)).map(\.notice.subject) == ["1001"])
+    }
+
+    @Test func `readiness is public, so it has no id of a contested purchase`() async throws {
+        let (world, lines) = (try await World(policy: .keep), LogLines())
+        let body =
+            #"{"document":"\#(try world.transaction { ($0.transactionId, $0.originalTransactionId) = ("77701", "77701") })"}"#
+        for customer in ["a", "b", "c", "d"] {
+            _ = try await world.send(.post, "/v1/customers/\(customer)/purchases", body)
+        }
+        try await Self.round(world, lines, at: TestStore.day(0))
+        let concern = try #require(try await Self.concern(world))
+        #expect(concern.contains("1 of them") && !concern.contains("77701"), "\(concern)")
+        #expect(lines.text.contains { $0.hasPrefix("More customers than usual") && $0.contains("77701") })
+    }
+
     @Test func `an answer that is active names no unknown product`() async throws {
         let world = try await World()
         try await Self.buy("mnoth", "1", in: world)

@@ -107,6 +107,18 @@ import Testing
         #expect(answer["error"]?["code"]?.string == code)
     }
 
+    @Test func `an app need not know the environment of the purchase for which it wants an offer`() async throws {
+        let world = try await Self.world()
+        let token = try world.transaction {
+            ($0.transactionId, $0.originalTransactionId, $0.environment) = ("9", "9", Open(.sandbox))
+        }
+        _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(token)"}"#, key: .client)
+        let path = "/v1/customers/anna/signatures/promotional-offer"
+        let body = "{\(Self.offer),\"transactionId\":\"9\"}"
+        #expect(try await world.send(.post, path, body, key: .client).0 == .ok)
+        #expect(try await world.send(.post, path + "?environment=production", body, key: .client).0 == .forbidden)
+    }
+
     @Test func `a client key has no offer signed for a purchase that the configuration refuses`() async throws {
         let (path, body) = (
             "/v1/customers/anna/signatures/promotional-offer", "{\(Self.offer),\"transactionId\":\"1\"}"

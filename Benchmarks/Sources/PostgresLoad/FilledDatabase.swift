@@ -128,7 +128,7 @@ extension FilledDatabase {
         }
         var renewal = RenewalFact(
             provenance: Provenance(signedDate: start(of: periods - 1), digest: DocumentDigest([1])),
-            originalTransactionId: record.key.originalTransactionId)
+            chain: record.key.name)
         (renewal.autoRenewProductId, renewal.willRenew) = (product, true)
         record.chain.merge(renewal)
         record.owners = [ChainRecord.Owner(owner, .appAccountToken)]
@@ -154,7 +154,7 @@ extension FilledDatabase {
         var statement = TransactionStatement(
             source: .signedTransaction,
             provenance: name ?? Provenance(signedDate: start(of: period), digest: DocumentDigest(Array(id.utf8))),
-            transactionId: id, originalTransactionId: chain.originalTransactionId, productId: product)
+            transactionId: id, chain: chain.name, productId: product)
         statement.type = Open(.autoRenewableSubscription)
         statement.subscriptionGroup = "21034567"
         (statement.purchaseDate, statement.expiresDate) = (start(of: period), start(of: period + 1))

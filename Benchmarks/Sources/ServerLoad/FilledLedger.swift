@@ -96,7 +96,7 @@ enum FilledLedger {
         var renewal = RenewalFact(
             provenance: Provenance(
                 signedDate: signed, digest: DocumentDigest(Array(chain.originalTransactionId.utf8))),
-            originalTransactionId: chain.originalTransactionId)
+            chain: chain.name)
         renewal.autoRenewProductId = SimulatedStore.product
         renewal.willRenew = true
         renewal.appAccountToken = customer
@@ -117,7 +117,7 @@ enum FilledLedger {
         var statement = TransactionStatement(
             source: .signedTransaction,
             provenance: Provenance(signedDate: signed, digest: DocumentDigest(Array(id.utf8))), transactionId: id,
-            originalTransactionId: chain.originalTransactionId, productId: SimulatedStore.product)
+            chain: chain.name, productId: SimulatedStore.product)
         statement.type = Open(.autoRenewableSubscription)
         statement.subscriptionGroup = "21034567"
         statement.purchaseDate = signed

@@ -5,8 +5,7 @@ import X509
 
 /// The root that anchors a signer's chain, in a form that can be stored.
 ///
-/// Whoever has a document must be able to tell later what it was trusted for. The roots that are configured then may be
-/// others.
+/// A stored document keeps the root that anchored it, since later other roots may be configured.
 package struct TrustAnchor: Hashable, Sendable {
     /// `apple`, or the SHA-256 of the root's DER in lowercase hexadecimal digits.
     package let name: String

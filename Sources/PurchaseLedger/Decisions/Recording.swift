@@ -45,7 +45,7 @@ public struct RecordResult: Hashable, Sendable {
     /// succeed.
     public var tooManyClaims: [ChainKey: Timestamp] = [:]
     /// What the operator should look at, with the number of documents that show it.
-    public var notices: [Notice: Int] = [:]
+    package var notices: [Notice: Int] = [:]
     /// How many customers presented the purchases that the claimant presents, if more than one did: the first one, and
     /// those of the last 30 days, up to 16.
     public var claimants: [ChainKey: Int] = [:]
@@ -198,6 +198,12 @@ extension LedgerDraft {
         _ result: inout RecordResult
     ) {
         let key = record.key
+        if let first = record.claimants.first,
+            self.customer(Customer(number: first, bundleId: key.scope.bundleId)) == nil
+        {
+            // It was erased, or became one with another customer. The present owner is the first one from now on.
+            record.claimants.remove(first)
+        }
         let claim = Claim(
             policy: rules.claimPolicy, claimant: claimant, owners: record.owners.map { party($0.customer) },
             account: chain.account.flatMap { customer($0) }.map { party($0.customer) },
@@ -224,6 +230,10 @@ extension LedgerDraft {
                 }
                 changes.add(now)
                 record.ownerChanges = changes.times
+            }
+            // A claim without limits comes from the app's backend, which corrects what apps claimed.
+            if !isLimited, claim.takesFromEstablished, !losers.isEmpty {
+                record.claimants.makeFirst(claimant.number, at: now)
             }
             for loser in losers { unlink(&record, from: loser) }
             link(&record, to: claimant, .claim)

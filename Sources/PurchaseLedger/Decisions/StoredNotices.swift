@@ -2,7 +2,7 @@
 
 // How notices are stored with decisions, listed and erased.
 
-public import AppStoreModel
+package import AppStoreModel
 
 extension LedgerDraft {
     /// Stores a notice that was seen now.
@@ -14,22 +14,24 @@ extension LedgerDraft {
 }
 
 extension Ledger {
-    /// The notices of a kind in an app and environment that were seen in the last 30 days, at most `limit`.
-    public func notices(
-        _ kind: Notice.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
-    ) async throws -> [Notice] {
-        try await storage.dueJobs(kind.job, in: scope, at: .distantFuture, limit: limit)
-            .filter { now < $0.dueAt }.map { Notice(kind, $0.id.name, in: scope) }
+    /// The notices of an app and environment that were seen in the last 30 days, at most `limit` of each kind. Erases
+    /// the older ones among them.
+    package func currentNotices(in scope: LedgerScope, at now: Timestamp, limit: Int) async throws -> [Notice] {
+        var notices: [Notice] = []
+        for kind in Notice.Kind.allCases {
+            let jobs = try await storage.dueJobs(kind.job, in: scope, at: .distantFuture, limit: limit)
+            try await erase(jobs.filter { $0.dueAt <= now }, at: now)
+            notices += jobs.filter { now < $0.dueAt }.map { Notice(kind, $0.id.name, in: scope) }
+        }
+        return notices
     }
 
-    /// Erases the notices of an app and environment that were not seen for 30 days, at most `limit` of each kind.
-    public func eraseNotices(in scope: LedgerScope, at now: Timestamp, limit: Int) async throws {
-        for kind in Notice.Kind.allCases {
-            let ids = Set(try await storage.dueJobs(kind.job, in: scope, at: now, limit: limit).map(\.id))
-            guard !ids.isEmpty else { continue }
-            try await commit(LedgerQuery { $0.jobs = ids }, at: now) { draft in
-                draft.changes.erasedJobs = ids.filter { id in draft.job(id).map { $0.dueAt <= now } ?? false }
-            }
+    /// Erases notices that have ended, unless they were seen again meanwhile.
+    private func erase(_ ended: [Job], at now: Timestamp) async throws {
+        guard !ended.isEmpty else { return }
+        let ids = Set(ended.map(\.id))
+        try await commit(LedgerQuery { $0.jobs = ids }, at: now) { draft in
+            draft.changes.erasedJobs = ids.filter { id in draft.job(id).map { $0.dueAt <= now } ?? false }
         }
     }
 }

@@ -77,7 +77,12 @@ extension Claimants {
         list = [first] + others.suffix(Self.limit - 1)
     }
 
-    /// Forgets a customer. Without the first one nobody is known to have had the purchase first.
+    /// Makes a customer the first one, because the app's backend says that the purchase is its.
+    mutating func makeFirst(_ number: Int64, at now: Timestamp) {
+        list = [Claimant(number, at: now)] + list.filter { $0.number != number }.suffix(Self.limit - 1)
+    }
+
+    /// Forgets a customer. Without the first one, no customer is known to have had the purchase first.
     mutating func remove(_ number: Int64) {
         list = first == number ? [] : list.filter { $0.number != number }
     }

@@ -30,9 +30,11 @@ public struct RenewalFact: Hashable, Sendable {
     public var commitmentAutoRenewProductId: String?
 
     /// Makes a fact without the optional fields.
-    public init(provenance: Provenance, originalTransactionId: String) {
+    ///
+    /// - Parameter chain: The name of the chain; see ``ChainKey/name``.
+    public init(provenance: Provenance, chain: String) {
         self.provenance = provenance
-        chainName = originalTransactionId
+        chainName = chain
         isInBillingRetry = false
     }
 
@@ -43,7 +45,7 @@ public struct RenewalFact: Hashable, Sendable {
     /// - Returns: `nil` if the payload names no subscription, so that nothing binds it to an app.
     public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance, chain: String? = nil) {
         guard let originalTransactionId = payload.originalTransactionId else { return nil }
-        self.init(provenance: provenance, originalTransactionId: chain ?? originalTransactionId)
+        self.init(provenance: provenance, chain: chain ?? originalTransactionId)
         autoRenewProductId = payload.autoRenewProductId
         willRenew = payload.autoRenewStatus.map { $0 == .on }
         expirationIntent = payload.expirationIntent
@@ -63,7 +65,7 @@ public struct RenewalFact: Hashable, Sendable {
 }
 
 extension RenewalFact: StoredFields {
-    @usableFromInline package static let blank = RenewalFact(provenance: .blank, originalTransactionId: "")
+    @usableFromInline package static let blank = RenewalFact(provenance: .blank, chain: "")
 
     /// All fields except `chainName`, which the chain's key contains. The names are distinct from those of
     /// a chain's own fields, because both are stored in one row.

@@ -171,14 +171,16 @@ public struct TransactionStatement: Hashable, Sendable {
     public var originalTransactionId: String { ChainName.originalTransactionId(in: chainName) }
 
     /// Makes a statement without the optional fields.
+    ///
+    /// - Parameter chain: The name of the chain; see ``ChainKey/name``.
     public init(
-        source: Source, provenance: Provenance, transactionId: String, originalTransactionId: String, productId: String
+        source: Source, provenance: Provenance, transactionId: String, chain: String, productId: String
     ) {
         self.source = source
         self.provenance = provenance
         knownSince = provenance.date
         self.transactionId = transactionId
-        chainName = originalTransactionId
+        chainName = chain
         self.productId = productId
         quantity = 1
         isUpgraded = false
@@ -236,7 +238,7 @@ public struct TransactionStatement: Hashable, Sendable {
 
 extension TransactionStatement: StoredFields {
     @usableFromInline package static let blank = TransactionStatement(
-        source: .signedTransaction, provenance: .blank, transactionId: "", originalTransactionId: "", productId: "")
+        source: .signedTransaction, provenance: .blank, transactionId: "", chain: "", productId: "")
 
     /// All fields except `chainName`, which the chain's key contains. A field that is added here needs a
     /// column in the storage.
@@ -324,8 +326,7 @@ extension TransactionStatement {
         guard let transactionId = payload.transactionId, let productId = payload.productId else { return nil }
         let chain = ChainName.name(payload, transactionId, in: environment)
         self.init(
-            source: source, provenance: provenance, transactionId: transactionId, originalTransactionId: chain,
-            productId: productId)
+            source: source, provenance: provenance, transactionId: transactionId, chain: chain, productId: productId)
         type = payload.type
         subscriptionGroup = payload.subscriptionGroupIdentifier
         purchaseDate = payload.purchaseDate

@@ -2,14 +2,14 @@
 
 // What this version changes about a ledger that an earlier one wrote, once.
 
-public import AppStoreModel
+package import AppStoreModel
 
 /// What the first start of this version changed and found.
-public struct UpgradeReport: Hashable, Sendable {
+package struct UpgradeReport: Hashable, Sendable {
     /// The purchases of Xcode and LocalTesting that were dropped: an earlier version took all with one id for one.
-    public var droppedPurchases = 0
+    package var droppedPurchases = 0
     /// How many customers have an entitlement in the sandbox that they lack in production, by bundle id.
-    public var sandboxCustomers: [String: Int] = [:]
+    package var sandboxCustomers: [String: Int] = [:]
 }
 
 extension Ledger {
@@ -20,7 +20,7 @@ extension Ledger {
     /// purchases entitle. Runs once for each app of the rules; if it is interrupted, the next call begins again.
     ///
     /// - Throws: ``LedgerStorageError``.
-    public func upgrade(at now: Timestamp) async throws -> UpgradeReport {
+    package func upgrade(at now: Timestamp) async throws -> UpgradeReport {
         let ids = Set(rules.catalogues.keys.map(Self.upgradeID))
         let known = try await storage.load(LedgerQuery { $0.jobs = ids }).jobs
         let apps = Set(rules.catalogues.keys.filter { known[Self.upgradeID(of: $0)] == nil })

@@ -31,22 +31,30 @@ struct RequiredRoots {
     func check(_ roots: TrustRoots) throws(LedgerStorageError) {
         let (all, trusted) = (Set(anchors.values.joined()), roots.anchors)
         let lacking = all.subtracting(trusted)
-        guard lacking.isEmpty else { throw .otherRoots("The ledger has documents of \(lacking.sentence)", trusted) }
-        guard !all.areMixed else {
-            throw .otherRoots("The ledger has documents of \(all.sentence), which are not to be mixed", trusted)
-        }
+        guard lacking.isEmpty else { throw .otherRoots("The ledger has documents of", lacking, trusted) }
+        guard !all.areMixed else { throw .otherRoots("The ledger mixes documents of", all, trusted) }
     }
 }
 
 extension LedgerStorageError {
-    /// - Parameter found: What is in the ledger, as the beginning of a sentence.
-    fileprivate static func otherRoots(_ found: String, _ trusted: Set<TrustAnchor>) -> LedgerStorageError {
-        LedgerStorageError(
-            .otherRoots,
+    /// - Parameter found: The beginning of a sentence about `roots`.
+    fileprivate static func otherRoots(
+        _ found: String, _ roots: Set<TrustAnchor>, _ trusted: Set<TrustAnchor>
+    ) -> LedgerStorageError {
+        // A simulator has a root for tokens and another one for receipts, of which one may be missing.
+        let isOneMissing = Set(roots.map(\.family)).isSubset(of: trusted.map(\.family))
+        let cure =
+            isOneMissing
+            ? """
+            add the missing root to roots, or choose another database. If roots were replaced, pass \
+            --trust-other-roots to quittance serve once
             """
-            \(found), and the configuration trusts \(trusted.sentence): choose another database, or, if roots were \
-            replaced, pass --trust-other-roots to quittance serve once
-            """)
+            : """
+            choose another database. If you pass --trust-other-roots to quittance serve once, the purchases in the \
+            ledger go on counting as if they were genuine
+            """
+        return LedgerStorageError(
+            .otherRoots, "\(found) \(roots.sentence), and the configuration trusts \(trusted.sentence): \(cure)")
     }
 }
 
@@ -155,8 +163,13 @@ extension UnnotedRoots {
         case .success(.renewalInfo(let renewalInfo)):
             if let anchor = renewalInfo.anchor { anchors[document.scope, default: []].insert(anchor) }
         case .failure(let fault):
-            throw .otherRoots(
-                "The document \(document.name) in the ledger does not verify (\(fault.message))", trusted.anchors)
+            throw LedgerStorageError(
+                .otherRoots,
+                """
+                The document \(document.name) in the ledger does not verify (\(fault.message)), and the configuration \
+                trusts \(trusted.anchors.sentence): choose another database. If you pass --trust-other-roots to \
+                quittance serve once, the purchases in the ledger go on counting as if they were genuine
+                """)
         }
     }
 }

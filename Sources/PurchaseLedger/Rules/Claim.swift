@@ -68,8 +68,11 @@ package struct Claim {
     /// Whether accepting the claim counts as a change of owner. Owners that exist only because an account token names
     /// them do not count, and neither does a return: claims by others must not lock out the customer that had the
     /// purchase first.
-    package var changesOwner: Bool {
-        guard case .accepted = outcome, !isFirst else { return false }
+    package var changesOwner: Bool { takesFromEstablished && !isFirst }
+
+    /// Whether the claim is accepted, and an established customer owned the purchase before.
+    package var takesFromEstablished: Bool {
+        guard case .accepted = outcome else { return false }
         return owners.contains(where: \.isEstablished)
     }
 

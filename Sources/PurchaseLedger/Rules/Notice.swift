@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreModel
+package import AppStoreModel
 
 /// A fact that the operator should look at, such as purchases of a product that the catalogue lacks. It is kept for
 /// ``lifetime`` after it was last seen.
 ///
 /// A notice is stored as a ``Job`` without payload, which is due when the notice ends: every storage finds jobs by kind
 /// and due time, and commits them with the decision that noticed.
-public struct Notice: Hashable, Sendable {
+package struct Notice: Hashable, Sendable {
     /// What was noticed.
-    public enum Kind: String, CaseIterable, Sendable {
+    package enum Kind: String, CaseIterable, Sendable {
         /// A purchase of a product that the catalogue lacks, so that it gives no entitlement. The subject is the
         /// product id.
         case unknownProduct
@@ -18,17 +18,17 @@ public struct Notice: Hashable, Sendable {
         case contestedPurchase
 
         /// The kind of the jobs that hold such notices.
-        public var job: Job.Kind { Job.Kind(rawValue: rawValue) }
+        package var job: Job.Kind { Job.Kind(rawValue: rawValue) }
     }
 
     /// What was noticed.
-    public var kind: Kind
+    package var kind: Kind
     /// The app and environment.
-    public var scope: LedgerScope
+    package var scope: LedgerScope
     /// What the notice is about, as its kind says.
-    public var subject: String
+    package var subject: String
 
-    public init(_ kind: Kind, _ subject: String, in scope: LedgerScope) {
+    package init(_ kind: Kind, _ subject: String, in scope: LedgerScope) {
         self.kind = kind
         self.scope = scope
         self.subject = subject
@@ -36,7 +36,7 @@ public struct Notice: Hashable, Sendable {
 
     /// How long a notice is kept after it was last seen: as long as a subscription's month, so that a product that is
     /// only renewed stays noticed.
-    public static let lifetime = Duration.seconds(30 * 86_400)
+    package static let lifetime = Duration.seconds(30 * 86_400)
 
     /// How much later a notice must end to be stored anew. A product that is sold all the time costs a write a day.
     static let precision = Duration.seconds(86_400)

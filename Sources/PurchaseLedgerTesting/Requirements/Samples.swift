@@ -107,7 +107,7 @@ extension Sample {
     ) -> TransactionStatement {
         var statement = TransactionStatement(
             source: source, provenance: Provenance(signedDate: time(signed), digest: DocumentDigest([1, 2, 3])),
-            transactionId: id, originalTransactionId: key(chain).originalTransactionId, productId: text)
+            transactionId: id, chain: key(chain).name, productId: text)
         statement.knownSince = time(signed - 1)
         statement.type = Open(rawValue: text)
         statement.subscriptionGroup = text
@@ -131,13 +131,13 @@ extension Sample {
     /// A statement without optional members.
     private static let bare = TransactionStatement(
         source: .signedTransaction, provenance: Provenance(signedDate: ends[0], digest: DocumentDigest([])),
-        transactionId: "bare", originalTransactionId: key().originalTransactionId, productId: "")
+        transactionId: "bare", chain: key().name, productId: "")
 
     /// Renewal info with a value in every member.
     static var renewal: RenewalFact {
         var renewal = RenewalFact(
             provenance: Provenance(signedDate: ends[0], digest: DocumentDigest([4])),
-            originalTransactionId: key().originalTransactionId)
+            chain: key().name)
         (renewal.autoRenewProductId, renewal.appAccountToken) = (awkward[1], awkward[4])
         renewal.willRenew = false
         renewal.expirationIntent = Open(rawValue: 77)

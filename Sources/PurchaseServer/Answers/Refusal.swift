@@ -126,7 +126,11 @@ extension Refusal {
 
     /// - Parameter known: The names in the configuration; `nil` if the client must not learn them.
     static func unknownEntitlement(known: Set<String>?) -> Refusal {
-        let names = known.map { $0.isEmpty ? "It has none." : "It has \($0.sorted().joined(separator: ", "))." }
+        let names = known.map { known in
+            known.isEmpty
+                ? "It has none: add products with entitlements to it."
+                : "It has \(known.sorted().joined(separator: ", "))."
+        }
         return Refusal(
             status: .notFound, code: "unknownEntitlement",
             message: "The app's configuration has no entitlement of this name." + (names.map { " " + $0 } ?? ""))

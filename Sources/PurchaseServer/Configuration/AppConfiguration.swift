@@ -27,8 +27,10 @@ public struct AppConfiguration: Sendable {
     public var entitlements: Set<String> = []
     /// Whether sandbox purchases count in an answer that names no environment.
     public var sandboxAccess = SandboxAccess.all
-    /// Ids of customers, for ``SandboxAccess/listed``.
-    public var sandboxCustomers: Set<String> = []
+    /// Ids of customers, for ``SandboxAccess/listed``. They are normalized when they are set.
+    public var sandboxCustomers: Set<String> = [] {
+        didSet { sandboxCustomers = Set(sandboxCustomers.map(\.normalizedCustomerID)) }
+    }
     /// The `password` that verifyReceipt requires for receipts with subscriptions; `nil` if it requires none.
     public var sharedSecret: String?
     /// Ids of purchases that grant nothing, and whose receipts verifyReceipt answers with 21010; see

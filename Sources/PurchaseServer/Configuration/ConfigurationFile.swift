@@ -97,10 +97,14 @@ extension SandboxAccess {
         let text = try app.string("sandboxAccess") ?? Self.all.rawValue
         guard let access = SandboxAccess(rawValue: text) else {
             let known = Self.allCases.map(\.rawValue).joined(separator: ", ")
-            throw app.member("sandboxAccess").error("Expected one of \(known).")
+            throw app.member("sandboxAccess").error("Expected one of \(known), found “\(text)”.")
+        }
+        let isListed = app.value["sandboxCustomers"]?.array?.isEmpty == false
+        guard access != .listed || isListed else {
+            throw app.member("sandboxAccess").error("With “listed”, sandboxCustomers names at least one customer.")
         }
         guard access == .listed || app.value["sandboxCustomers"] == nil else {
-            throw app.member("sandboxCustomers").error("It is for sandboxAccess “listed”.")
+            throw app.member("sandboxCustomers").error("It has an effect only if sandboxAccess is “listed”: set that.")
         }
         self = access
     }

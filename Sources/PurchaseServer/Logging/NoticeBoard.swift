@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+package import AppStoreModel
 import Logging
-import PurchaseLedger
+package import PurchaseLedger
 import Synchronization
 
 /// What the operator should look at: notices of arriving documents, for the log, and all notices of the last 30 days,
@@ -32,7 +32,7 @@ package final class NoticeBoard: Sendable {
     package init() {}
 
     /// Notes what arriving documents show.
-    func note(_ notices: [Notice: Int]) {
+    package func note(_ notices: [Notice: Int]) {
         state.withLock { state in
             for (notice, count) in notices where state.entries.count < Self.limit || state.entries[notice] != nil {
                 state.entries[notice, default: Entry()].count += count
@@ -41,8 +41,10 @@ package final class NoticeBoard: Sendable {
     }
 
     /// Takes the notices whose line is due, and how many documents showed each since the last line.
-    func takeDue(at now: Timestamp) -> [(notice: Notice, count: Int)] {
+    package func takeDue(at now: Timestamp) -> [(notice: Notice, count: Int)] {
         state.withLock { state in
+            // What was not seen again within the interval needs no room.
+            state.entries = state.entries.filter { $1.count > 0 || $1.nextLine ?? now > now }
             var due: [(Notice, Int)] = []
             for (notice, entry) in state.entries where entry.count > 0 && entry.nextLine ?? now <= now {
                 due.append((notice, entry.count))
@@ -61,7 +63,7 @@ package final class NoticeBoard: Sendable {
     func show(_ notices: [Notice]) {
         let sentences = Notice.Kind.allCases.compactMap { kind in
             let subjects = Set(notices.filter { $0.kind == kind }.map(\.name)).sorted()
-            return subjects.isEmpty ? nil : kind.concern(Self.list(subjects))
+            return subjects.isEmpty ? nil : kind.concern(Self.list(subjects), count: subjects.count)
         }
         let concern = sentences.isEmpty ? nil : sentences.joined(separator: " ")
         state.withLock { $0.concern = concern }
@@ -74,10 +76,8 @@ package final class NoticeBoard: Sendable {
 }
 
 extension Notice.Kind {
-    /// What the operator should do, as a sentence.
-    ///
-    /// - Parameter subjects: The names of the notices.
-    fileprivate func concern(_ subjects: String) -> String {
+    /// What the operator should do, as a sentence. Readiness is public, so it names products and no transactions.
+    fileprivate func concern(_ subjects: String, count: Int) -> String {
         switch self {
         case .unknownProduct:
             """
@@ -86,8 +86,8 @@ extension Notice.Kind {
             """
         case .contestedPurchase:
             """
-            More customers than usual presented these purchases within 30 days: \(subjects). If their documents went \
-            round, set claimPolicy to keep, or require customerProof.
+            More customers than usual presented one purchase within 30 days: \(count) of them, which the log names. If \
+            their documents went round, set claimPolicy to keep, or require customerProof.
             """
         }
     }

@@ -69,6 +69,7 @@ struct CustomerRoutes: Sendable {
     /// Records the documents that a customer presents.
     private func submit(_ body: [UInt8], _ request: KeyedRequest) async throws -> SubmissionBody? {
         let id = try request.customerId
+        try request.requireRecorded()
         let submission = try Submission(parsing: body, role: request.role)
         let evidence = try await verified(submission, request)
         // A server key may change owners without limit, to correct claims made with client keys.

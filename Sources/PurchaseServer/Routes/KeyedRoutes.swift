@@ -17,8 +17,9 @@ struct KeyedRoutes: Sendable {
     let now: @Sendable () -> Timestamp
     /// Returns the time of the machine, by which customer tokens are valid: backends sign them by their own clocks.
     let wall: @Sendable () -> Timestamp
-    /// Logged if an answer leaves out entitlements of the sandbox.
-    let leftOut: ThrottledWarning
+    /// Logged if an answer leaves out entitlements of the sandbox that a reviewer may need, by the bundle ids of the apps
+    /// whose `sandboxAccess` is `none`.
+    let leftOut: [String: ThrottledWarning]
 
     /// A handler that authenticates a request, then encodes the result of `answer`.
     ///
@@ -202,7 +203,14 @@ extension KeyedRequest {
     /// - Parameter environments: Where the customer has what does not count; `nil` for nowhere.
     func noteLeftOut(_ environments: [String]?) {
         guard environments?.contains(AppStoreModel.Environment.sandbox.rawValue) == true else { return }
-        routes.leftOut.log(["bundleId": .string(bundleId), "sandboxAccess": .string(app.sandboxAccess.rawValue)])
+        routes.leftOut[bundleId]?.log()
+    }
+
+    /// Checks that the server records documents of an environment that the request is about.
+    func requireRecorded() throws(Refusal) {
+        guard case .one(let environment) = environment, verifier.environments.isEmpty else { return }
+        throw .invalid(
+            "The server records nothing of \(environment.rawValue): its configuration lacks it in environments.")
     }
 
     /// Completes the refusal of a document from an environment that the request is not about. Nothing is wrong with the

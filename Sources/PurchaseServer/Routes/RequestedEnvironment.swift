@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import PurchaseLedger
 
 /// The environments that a request is about: its query parameter `environment`.
 enum RequestedEnvironment: Hashable, Sendable {
@@ -37,7 +36,7 @@ struct EnvironmentRule: Sendable {
     /// The environments whose documents the ledger records.
     let configured: Set<Environment>
     let sandboxAccess: SandboxAccess
-    /// The ids of customers whose sandbox purchases count if access is listed.
+    /// The normalized ids of customers whose sandbox purchases count if access is listed.
     let sandboxCustomers: Set<String>
 
     /// The environments to load: those that may count, and those in which the customer may have what does not count.
@@ -54,7 +53,7 @@ struct EnvironmentRule: Sendable {
     /// - Parameter ids: All ids of the customer.
     func counted(for ids: [String]) -> [Environment] {
         switch requested {
-        case .unnamed: [.production] + (isTester(ids) ? [.sandbox] : [])
+        case .unnamed: [.production] + (configured.contains(.sandbox) && isTester(ids) ? [.sandbox] : [])
         case .any: [.production, .sandbox]
         case .one(let environment): [environment]
         }
@@ -63,7 +62,7 @@ struct EnvironmentRule: Sendable {
     private func isTester(_ ids: [String]) -> Bool {
         switch sandboxAccess {
         case .all: true
-        case .listed: ids.contains { id in sandboxCustomers.contains { $0.normalizedCustomerID == id } }
+        case .listed: !sandboxCustomers.isDisjoint(with: ids)
         case .none: false
         }
     }

@@ -29,7 +29,7 @@ struct SignatureRoutes: Sendable {
     private func handler(
         _ role: APIKey.Role, _ sign: @escaping @Sendable ([UInt8], KeyedRequest) async throws -> SignatureBody?
     ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
-        keyed.handler(needs: role, "The customer") { request in
+        keyed.handler(needs: role, "The customer", spansEnvironments: role == .client) { request in
             try await request.withBody(upTo: Self.bodyLimit) { request, body in
                 do {
                     return try await sign(body, request)
@@ -71,10 +71,14 @@ struct SignatureRoutes: Sendable {
         guard let transaction = asked.transactionId else {
             throw Refusal.invalid("transactionId is missing: with a client key, an offer is for one customer.")
         }
-        guard let customer = try await request.ledger.customer(id, in: request.scope, at: request.now) else {
-            return false
-        }
-        guard customer.purchases.contains(where: { $0.transactionId == transaction }) else {
+        let rule = request.environmentRule
+        let found = try await request.ledger.customer(
+            id, of: request.scope.bundleId, in: rule.loaded, at: request.now)
+        guard let found else { return false }
+        // An app does not know the environment before it has bought, so any that counts for the customer will do.
+        let customer = rule.counted(for: found.values.first?.ids ?? []).compactMap { found[$0] }
+            .first { $0.purchases.contains { $0.transactionId == transaction } }
+        guard let customer else {
             throw Refusal.offerForOtherCustomer("transactionId is no purchase of the customer in the path.")
         }
         guard !customer.refuses(transaction) else { throw Refusal.offerOfRefusedPurchase }
@@ -107,7 +111,7 @@ struct SignatureRoutes: Sendable {
 extension Ledger.CustomerAnswer {
     /// Whether the transaction is of a purchase that the operator refuses.
     fileprivate func refuses(_ transactionId: String) -> Bool {
-        purchases.contains { $0.transactionId == transactionId && holdings.refused.contains($0.originalTransactionId) }
+        purchases.contains { $0.transactionId == transactionId && holdings.refused.contains($0.chainName) }
     }
 }
 
