@@ -16,7 +16,7 @@ extension LoadedRecords {
         }
         guard queries.contains(where: \.owners) else { return leads }
         let known = Set(customers.map { Customer(number: $1.number, bundleId: $0.bundleId) })
-        leads.numbers = Set(chains.values.flatMap(\.record.parties)).subtracting(known)
+        leads.numbers = Set(chains.values.flatMap(\.record.owners).map(\.customer)).subtracting(known)
         return leads
     }
 
@@ -72,10 +72,10 @@ extension LedgerSnapshot {
     }
 
     private mutating func addOwners(_ loaded: LoadedRecords) {
-        let parties = Set(chains.values.flatMap(\.parties))
+        let owners = Set(chains.values.flatMap(\.owners).map(\.customer))
         for (id, row) in loaded.customers {
             let record = row.record(id.bundleId)
-            if parties.contains(record.customer) { customers[record.customer] = record }
+            if owners.contains(record.customer) { customers[record.customer] = record }
         }
     }
 }

@@ -54,8 +54,8 @@ extension SQLiteLedgerSession {
         }
         try loadChains(into: &snapshot)
         if query.owners {
-            let parties = Set(snapshot.chains.values.flatMap(\.parties))
-            for party in parties { snapshot.customers[party] = try storedCustomer(party) }
+            let owners = Set(snapshot.chains.values.flatMap(\.owners).map(\.customer))
+            for owner in owners { snapshot.customers[owner] = try storedCustomer(owner) }
         }
         if numbersCustomers {
             snapshot.newNumbers = try newNumbers(for: query.customers.subtracting(snapshot.ids.keys))

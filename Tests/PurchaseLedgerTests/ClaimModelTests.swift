@@ -126,7 +126,6 @@ import Testing
         ) -> Bool {
             guard var purchase = purchases[chain] else { return true }
             let owners = purchase.owners.map(\.person)
-            if let first = purchase.first, !persons.values.contains(first) { purchase.first = nil }
             let isReturn = purchase.first == claimant
             // The first dispute: another established customer has it, or one that does not yield.
             if purchase.first == nil {

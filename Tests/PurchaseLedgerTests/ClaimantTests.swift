@@ -55,19 +55,6 @@ import Testing
         #expect(try await shop.owners() == ["anna"])
     }
 
-    @Test func `after the first customer was erased, the next owner is the first one`() async throws {
-        let shop = try Shop(.transfer)
-        let document = try await shop.month()
-        for id in ["anna", "bert"] { try await shop.claim(id, document, limits: true) }
-        // Bert owns the purchase, so it is not found as one of Anna's.
-        _ = try await shop.ledger.delete("anna", in: Facts.scope, at: Facts.day(1))
-        for _ in 0..<20 {
-            try await shop.claim("cora", document, limits: true)
-            #expect(try await shop.claim("bert", document, limits: true))
-        }
-        #expect(try await Self.claimants(shop, among: ["bert", "cora"]) == ["bert", "cora"])
-    }
-
     @Test func `what a policy refuses, it refuses to the first customer too`() async throws {
         let shop = try Shop(.transferIfInactive)
         let document = try await shop.month()

@@ -198,12 +198,6 @@ extension LedgerDraft {
         _ result: inout RecordResult
     ) {
         let key = record.key
-        if let first = record.claimants.first,
-            self.customer(Customer(number: first, bundleId: key.scope.bundleId)) == nil
-        {
-            // It was erased, or became one with another customer. The present owner is the first one from now on.
-            record.claimants.remove(first)
-        }
         let claim = Claim(
             policy: rules.claimPolicy, claimant: claimant, owners: record.owners.map { party($0.customer) },
             account: chain.account.flatMap { customer($0) }.map { party($0.customer) },

@@ -12,7 +12,7 @@ public struct LedgerQuery: Hashable, Sendable {
     public var customers: Set<CustomerID> = []
     /// The environments in which to load all chains of ``customers``.
     public var holdings: Set<Environment> = []
-    /// Whether to load the owners of all chains in the snapshot, and the customers that had them first.
+    /// Whether to load the owners of all chains in the snapshot.
     public var owners = false
     /// Documents to look up, without their content: whether they are stored.
     public var names: Set<Provenance> = []

@@ -153,8 +153,8 @@ extension State {
                 || query.holdings.contains(key.scope.environment)
                     && record.owners.contains { snapshot.customers[$0.customer] != nil }
         }
-        for party in query.owners ? snapshot.chains.values.flatMap(\.parties) : [] {
-            snapshot.customers[party] = customers[party]
+        for owner in query.owners ? snapshot.chains.values.flatMap(\.owners) : [] {
+            snapshot.customers[owner.customer] = customers[owner.customer]
         }
         let new = query.customers.filter { snapshot.ids[$0] == nil }.sorted { $0.id < $1.id }
         for (place, id) in new.enumerated() { snapshot.newNumbers[id] = lastNumber + Int64(place) + 1 }

@@ -48,12 +48,6 @@ public struct ChainRecord: Hashable, Sendable {
     /// Whether there are facts whose documents were not erased.
     public var hasFacts: Bool { !chain.transactions.isEmpty || chain.renewal != nil }
 
-    /// The customers on whom a claim depends: the owners, and the one that had the purchase first.
-    package var parties: Set<Customer> {
-        let first = claimants.first.map { Customer(number: $0, bundleId: key.scope.bundleId) }
-        return Set(owners.map(\.customer) + [first].compactMap(\.self))
-    }
-
     /// Whether a customer is among the owners.
     public func isOwned(by customer: Customer) -> Bool { owners.contains { $0.customer == customer } }
 }
