@@ -31,6 +31,10 @@ public enum Limits {
     /// Bytes that gzip in one input expands to: the longest receipt as base64.
     package static let inflated = receipt / 3 * 4
 
+    /// How many times its length gzip in an input expands to, at most. A receipt as base64 compresses to a tenth; a few
+    /// bytes must not cost what millions do.
+    package static let inflation = 32
+
     // MARK: Inside documents
 
     /// Levels of JSON. Apple's deepest answer has 6.

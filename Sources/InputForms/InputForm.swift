@@ -25,7 +25,7 @@ package struct InputForm: Sendable {
     ///
     /// - Throws: ``InputFault`` if there is no document.
     package init(recognizing bytes: ArraySlice<UInt8>) throws(InputFault) {
-        var recognition = InputRecognition()
+        var recognition = InputRecognition(bytes.count)
         documents = try recognition.documents(in: bytes)
         steps = recognition.steps
     }

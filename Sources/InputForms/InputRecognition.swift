@@ -6,13 +6,18 @@ import DeflateCoding
 /// Looks for documents in an input, and undoes one wrapping after the other.
 ///
 /// Each step reads its text a fixed number of times, and its result is not longer. Only gzip expands, up to
-/// `Limits.inflated` bytes in one input. So the cost is linear.
+/// `Limits.inflation` times the input. So the cost is linear.
 struct InputRecognition {
     private(set) var steps: [InputStep] = []
     /// How many wrappings were undone. Each level of recursion undoes one.
     private var undone = 0
     /// How many bytes may still be decompressed.
-    private var inflatable = Limits.inflated
+    private var inflatable: Int
+
+    /// - Parameter count: The bytes of the input, which bound what gzip in it expands to.
+    init(_ count: Int) {
+        inflatable = min(count * Limits.inflation, Limits.inflated)
+    }
 
     /// The documents in a text or in binary data.
     mutating func documents(in bytes: ArraySlice<UInt8>) throws(InputFault) -> [Result<InputDocument, InputFault>] {

@@ -98,8 +98,11 @@ struct Wrapping: Sendable {
         text.begins(with: "Bearer ") || text.begins(with: "bearer ") ? Array(text.dropFirst(7)) : nil
     }
 
+    /// The most fields of a form before the one with the document. Forms that are sent have a few.
+    private static let fields = 16
+
     private static func formBody(_ text: ArraySlice<UInt8>) -> [UInt8]? {
-        for pair in text.split(separator: UInt8(ascii: "&")) {
+        for pair in text.split(separator: UInt8(ascii: "&"), maxSplits: fields) {
             guard let end = pair.indexOfFirst(UInt8(ascii: "=")) else { continue }
             let name = pair[..<end]
             guard WrappedJSON.members.contains(where: { name.elementsEqual($0.utf8) }) else { continue }

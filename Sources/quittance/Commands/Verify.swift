@@ -14,10 +14,9 @@ struct Verify: AsyncParsableCommand {
             them inside, such as {"signedPayload": …}, a verifyReceipt request or answer, and pages of the App Store \
             Server API. Quotes, line ends, other alphabets of base64, hexadecimal, gzip and more are undone first; of \
             anything else the error names the form. A file may contain many documents, one per line or as a list in \
-            JSON. Each \
-            answer then names its line and its number in the list, and answers have the order of the documents. All \
-            cores are used, and files of any size take little memory. From a pipe, the first answer comes once the \
-            second line begins: until then the input may be one document.
+            JSON. Each answer then names its line and its number in the list, and answers have the order of the \
+            documents. All cores are used, and files of any size take little memory. From a pipe, the first answer \
+            comes once the second line begins: until then the input may be one document.
 
             Exit status: 0 verified; 1 refused, with code and reason on standard error; 2 unreadable input or wrong \
             usage; 3 genuine, but the document (such as renewal info) names no app to compare with --bundle-id. Verify \
