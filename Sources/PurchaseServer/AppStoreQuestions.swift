@@ -75,7 +75,7 @@ public struct AppStoreQuestions: Sendable {
         }
     }
 
-    /// Asks about the subscriptions of a receipt that the ledger sees first, of which it knows no renewal info.
+    /// Asks about the subscriptions of a receipt of which the ledger has no renewal info.
     ///
     /// - Parameter chains: All purchases of the receipt.
     func ask(about chains: Set<ChainKey>, in scope: LedgerScope) async {

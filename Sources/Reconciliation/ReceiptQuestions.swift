@@ -5,7 +5,7 @@ import AppStoreModel
 import AppStoreTrust
 package import PurchaseLedger
 
-// Receipts contain no renewal info. The App Store is asked for it once, when the ledger sees a receipt first.
+// Receipts contain no renewal info. The App Store is asked for it when the ledger has none.
 
 extension Reconciler {
     /// After this time a question is asked again that had no answer.
@@ -15,7 +15,8 @@ extension Reconciler {
     /// them.
     ///
     /// Never fails: without an answer in time the ledger's own answer stands. A job then asks again. If the budget for
-    /// such questions is used up, nothing is asked, and no job is stored: as many would wait as there are receipts.
+    /// such questions is used up, nothing is asked until the receipt comes again, and no job is stored: as many would
+    /// wait as there are receipts. A subscription is asked about once a day at most.
     ///
     /// - Parameters:
     ///   - chains: All purchases of the receipt.
@@ -23,7 +24,8 @@ extension Reconciler {
     package func askAboutReceipt(_ chains: Set<ChainKey>, within limit: Duration) async {
         // If the ledger is out of reach, the answer itself fails.
         guard let unknown = try? await unknownRenewals(of: chains), let key = unknown.min(),
-            receiptBudget.take(at: now()), recent.begin(unknown, at: now())
+            !receiptQuestions.contains(unknown, at: now()), receiptBudget.take(at: now()),
+            receiptQuestions.begin(unknown, at: now())
         else { return }
         do {
             try await ask(about: key, within: limit)

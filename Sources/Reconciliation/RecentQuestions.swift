@@ -6,16 +6,21 @@ import Synchronization
 
 /// The subscriptions that were asked about a moment ago, so that many reads of one customer do not ask many times.
 final class RecentQuestions: Sendable {
-    /// How long a question is recent: the App Store's answer will hardly be another one.
-    private static let lifetime = Duration.seconds(30)
+    /// How long a question is recent.
+    private let lifetime: Duration
     /// The most questions that are remembered: at Apple's 50 a second there are 1,500 in this time.
     private static let capacity = 10_000
 
     private let times = Mutex<[ChainKey: Timestamp]>([:])
 
+    /// - Parameter lifetime: By default the App Store's answer will hardly be another one.
+    init(lifetime: Duration = .seconds(30)) {
+        self.lifetime = lifetime
+    }
+
     /// Notes a question about some subscriptions of one customer.
     func note(_ keys: some Sequence<ChainKey>, at now: Timestamp) {
-        times.withLock { Self.note(keys, in: &$0, at: now) }
+        times.withLock { note(keys, in: &$0, at: now) }
     }
 
     /// Notes a question unless one about any of the subscriptions is recent. Of concurrent callers one asks.
@@ -23,17 +28,26 @@ final class RecentQuestions: Sendable {
     /// - Returns: Whether to ask.
     func begin(_ keys: some Sequence<ChainKey>, at now: Timestamp) -> Bool {
         times.withLock { times in
-            guard !keys.contains(where: { times[$0].map { $0 > now } ?? false }) else { return false }
-            Self.note(keys, in: &times, at: now)
+            guard !Self.contains(keys, in: times, at: now) else { return false }
+            note(keys, in: &times, at: now)
             return true
         }
     }
 
-    private static func note(
-        _ keys: some Sequence<ChainKey>, in times: inout [ChainKey: Timestamp], at now: Timestamp
-    ) {
-        if times.count >= capacity { times = times.filter { $0.value > now } }
-        if times.count >= capacity { times.removeAll() }
+    /// Whether a question about any of the subscriptions is recent.
+    func contains(_ keys: some Sequence<ChainKey>, at now: Timestamp) -> Bool {
+        times.withLock { Self.contains(keys, in: $0, at: now) }
+    }
+
+    private static func contains(
+        _ keys: some Sequence<ChainKey>, in times: [ChainKey: Timestamp], at now: Timestamp
+    ) -> Bool {
+        keys.contains { times[$0].map { $0 > now } ?? false }
+    }
+
+    private func note(_ keys: some Sequence<ChainKey>, in times: inout [ChainKey: Timestamp], at now: Timestamp) {
+        if times.count >= Self.capacity { times = times.filter { $0.value > now } }
+        if times.count >= Self.capacity { times.removeAll() }
         for key in keys { times[key] = now.advanced(by: lifetime) }
     }
 }

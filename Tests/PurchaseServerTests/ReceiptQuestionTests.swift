@@ -13,7 +13,7 @@ import Synchronization
 import TestWorld
 import Testing
 
-/// What verifyReceipt asks the App Store about a receipt that the ledger sees first: receipts have no renewal info.
+/// Tests what verifyReceipt asks the App Store about a receipt: receipts have no renewal info.
 @Suite struct ReceiptQuestionTests {
     private static let now = LedgerRoutesTests.now
 
@@ -192,6 +192,18 @@ import Testing
         shop.line.pass(.milliseconds(environment == .production ? 201 : 2002))
         #expect(Self.rows(try await shop.ask("c7")) == 2)
         #expect(Self.rows(try await shop.ask("c8")) == 0)
+        // A receipt that came too early is asked about when it comes again.
+        shop.line.pass(.milliseconds(environment == .production ? 201 : 2002))
+        #expect(Self.rows(try await shop.ask("c6")) == 2)
+    }
+
+    @Test func `a subscription without renewal info makes answers wait once a day`() async throws {
+        let shop = try await Shop(hasWrongKey: true)
+        for (pause, count) in [(0, 1), (3600, 1), (82_799, 1), (1, 2)] as [(Int64, Int)] {
+            shop.line.pass(.seconds(pause))
+            #expect(Self.rows(try await shop.ask()) == 0)
+            #expect(shop.line.requests.count == count, "after \(pause) more seconds")
+        }
     }
 
     @Test func `with a wrong key the answer stays as it is, and no job is stored`() async throws {

@@ -161,7 +161,7 @@ import Testing
             "PurchaseServer/AppStoreQuestions.swift", ["readLimit = Duration.seconds(1)"]
         ),
         (
-            "questions about receipts that the ledger sees first", "10 % of Apple's rate limit",
+            "questions about receipts whose renewal info the ledger lacks", "10 % of Apple's rate limit",
             "Reconciliation/ReceiptBudget.swift", ["percent = 10"]
         ),
         (
@@ -172,8 +172,8 @@ import Testing
             "the lease of a job", "120 s", "Reconciliation/Reconciler.swift", ["lease = Duration.seconds(120)"]
         ),
         (
-            "subscriptions that were asked about in the last 30 s", "10,000", "Reconciliation/RecentQuestions.swift",
-            ["lifetime = Duration.seconds(30)", "capacity = 10_000"]
+            "subscriptions that were asked about in the last 30 s, for receipts in a day", "10,000",
+            "Reconciliation/RecentQuestions.swift", ["lifetime: Duration = .seconds(30)", "capacity = 10_000"]
         ),
         (
             "pages of a window of the notification history", "20,000", "Reconciliation/HistoryReading.swift",

@@ -97,10 +97,9 @@ extension VerifyReceiptResponder {
         guard refusal == nil, let full = FullReceiptAnswer(receipt) else { return response }
         if full.isNeeded { try service.requireSecret(request.password, of: receipt.bundleId) }
         if try await full.isRefused(by: service.ledger) { throw VerifyReceiptStatus.accountNotFound }
-        var isNew = false
-        if let evidence = Evidence(receipt) { isNew = try await service.ledger.record([evidence], at: now).new > 0 }
+        if let evidence = Evidence(receipt) { _ = try await service.ledger.record([evidence], at: now) }
         guard full.isNeeded else { return response }
-        if isNew { await service.questions?.ask(about: full.chains, in: full.scope) }
+        await service.questions?.ask(about: full.chains, in: full.scope)
         let latestOnly = request.excludeOldTransactions ?? false
         return try await full.complete(response, from: service.ledger, latestOnly: latestOnly)
     }
