@@ -55,9 +55,8 @@ import Testing
         Payload(
             JWSRenewalInfoDecodedPayload.self,
             strict: [
-                "originalTransactionId", "productId", "autoRenewProductId", "autoRenewStatus", "expirationIntent",
-                "isInBillingRetryPeriod", "gracePeriodExpiresDate", "signedDate", "environment",
-                "recentSubscriptionStartDate", "renewalDate", "appAccountToken", "appTransactionId",
+                "originalTransactionId", "productId", "autoRenewProductId", "gracePeriodExpiresDate", "signedDate",
+                "environment", "recentSubscriptionStartDate", "renewalDate", "appAccountToken", "appTransactionId",
             ],
             """
             {"originalTransactionId":"1","productId":"a","autoRenewProductId":"a","autoRenewStatus":1,

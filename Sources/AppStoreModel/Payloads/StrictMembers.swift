@@ -36,12 +36,12 @@ extension TransactionMultiSeatInfo: LenientPayload {
 }
 
 extension JWSRenewalInfoDecodedPayload: LenientPayload {
-    /// `autoRenewStatus`, `expirationIntent`, `isInBillingRetryPeriod` and the end of the grace period decide the
-    /// status of a subscription after its period. Price increases and offers do not.
+    /// The ends of periods and of the grace period decide when access ends. Without `autoRenewStatus`,
+    /// `expirationIntent` or `isInBillingRetryPeriod` it is unknown what follows, which is a state of its own: the App
+    /// Store is asked.
     static let strictMembers: Set = [
         "originalTransactionId", "productId", "autoRenewProductId", "appAccountToken", "appTransactionId",
-        "environment", "autoRenewStatus", "expirationIntent", "isInBillingRetryPeriod",
-        "gracePeriodExpiresDate", "signedDate", "recentSubscriptionStartDate", "renewalDate",
+        "environment", "gracePeriodExpiresDate", "signedDate", "recentSubscriptionStartDate", "renewalDate",
     ]
 }
 

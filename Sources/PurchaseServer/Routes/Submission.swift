@@ -139,12 +139,26 @@ private struct PresentedDocuments {
     @inline(never)
     mutating func evidence() throws(Refusal) -> [Evidence] {
         for (place, renewal) in renewals {
-            guard let bound = transactions.lazy.compactMap({ Evidence(renewal, boundBy: $0) }).first else {
+            let candidates = transactions.ordered(by: renewal)
+            guard let bound = candidates.lazy.compactMap({ Evidence(renewal, boundBy: $0) }).first else {
                 let message = "Renewal info names no app: send a transaction of its subscription with it."
                 throw Refusal(VerificationError(.otherKind, message)).about(place)
             }
             add(bound)
         }
         return found
+    }
+}
+
+extension [Verified<JWSTransactionDecodedPayload>] {
+    /// The transactions in the order in which they may bind renewal info: those whose period ends at its renewal date,
+    /// then the newest purchases. In Xcode two subscriptions may have one id.
+    fileprivate func ordered(by renewal: Verified<JWSRenewalInfoDecodedPayload>) -> Self {
+        let end = renewal.payload.renewalDate
+        func rank(_ transaction: Verified<JWSTransactionDecodedPayload>) -> (Int, Int64) {
+            let payload = transaction.payload
+            return (end != nil && payload.expiresDate == end ? 1 : 0, payload.purchaseDate?.milliseconds ?? 0)
+        }
+        return sorted { rank($0) > rank($1) }
     }
 }
