@@ -16,8 +16,9 @@ extension Ledger {
     /// How many chains are read at once.
     private static let upgradePage = 200
 
-    /// Drops test purchases that an earlier version recorded under ids alone, and counts the customers whom sandbox
-    /// purchases entitle. Runs once for each app of the rules; if it is interrupted, the next call begins again.
+    /// Drops test purchases that an earlier version recorded under ids alone, publishes what the rules of this version
+    /// change about all others, and counts the customers whom sandbox purchases entitle. Runs once for each app of the
+    /// rules; if it is interrupted, the next call begins again.
     ///
     /// - Throws: ``LedgerStorageError``.
     package func upgrade(at now: Timestamp) async throws -> UpgradeReport {
@@ -30,6 +31,11 @@ extension Ledger {
             let page = try await storage.scanChains(after: cursor, limit: Self.upgradePage)
             let keys = page.items.filter { apps.contains($0.scope.bundleId) }
             report.droppedPurchases += try await drop(keys.filter(\.isNamedByIdAlone), at: now)
+            // A line item of "0" made two periods one, so states that were published may be wrong.
+            _ = try await publish(keys.filter(\.scope.environment.hasAppStore), at: now) { draft, key in
+                draft.publishDue(key)
+                draft.publishNow(key)
+            }
             testers.formUnion(try await owners(of: keys.filter { $0.scope.environment == .sandbox }, at: now))
             cursor = page.next
         } while cursor != nil
