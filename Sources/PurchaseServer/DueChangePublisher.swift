@@ -189,6 +189,7 @@ extension DueChangePublisher {
                 notices += found.filter { $0.holds(catalogue) }
             }
         }
+        notices += board.logged(at: now()).filter { $0.holds(ledger.rules.catalogue(of: $0.scope.bundleId)) }
         board.show(notices)
     }
 }

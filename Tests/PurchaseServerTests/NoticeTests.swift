@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreTrust
 import HTTPTypes
 import Logging
 import PurchaseLedger
@@ -121,6 +122,26 @@ import Testing
         #expect(try await Self.concern(restarted) == nil)
         let jobs = try await storage.scanJobs(after: nil, limit: 10).items
         #expect(!jobs.contains { $0.id.kind.rawValue == "unknownProduct" })
+    }
+
+    @Test func `a product that the configuration lost is a concern once a customer is denied`() async throws {
+        let (world, lines) = (try await World(), LogLines())
+        var earlier = world.ledger
+        earlier.rules.catalogues["com.example"]?.products["lost"] = .init(entitlements: ["pro"])
+        let verifier = try #require(world.server.ledger).verifier
+        let token = try world.transaction { $0.productId = "lost" }
+        let evidence = try #require(
+            Evidence(
+                try await verifier.verify(
+                    token.utf8, as: JWSTransactionDecodedPayload.self, at: LedgerRoutesTests.now)))
+        _ = try await earlier.record([evidence], claimedBy: "anna", at: LedgerRoutesTests.now)
+        try await Self.round(world, lines, at: TestStore.day(0))
+        #expect(try await Self.concern(world) == nil, "nobody asked")
+        let answer = try await world.send(.get, "/v1/customers/anna/entitlements/pro", key: .client).1
+        #expect(answer["unknownProducts"]?.compactText == #"["lost"]"#)
+        try await Self.round(world, lines, at: TestStore.day(0))
+        #expect(try await Self.concern(world)?.contains("lost (Production)") == true)
+        #expect(Self.warnings(lines).count == 1)
     }
 
     @Test func `old purchases that a backfill brings are no concern`() async throws {

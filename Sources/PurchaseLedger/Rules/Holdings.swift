@@ -12,6 +12,8 @@ public struct Holdings: Hashable, Sendable {
     public var consumables: [ConsumablePurchase] = []
     /// The customer's products that are not in the catalogue. They grant no entitlement.
     public var unknownProducts: Set<String> = []
+    /// Those of ``unknownProducts`` that were bought in the last 30 days; see ``Notice``.
+    package var recentUnknownProducts: Set<String> = []
     /// The names of the chains that the operator refuses; see ``Catalogue/refuses(_:)``.
     public var refused: Set<String> = []
     /// When this answer changes if no further fact arrives; `nil` for never.
@@ -37,8 +39,9 @@ extension Holdings {
             consumables += history.consumables
             for grant in history.grants(state, catalogue, at: now) { grants.add(grant) }
             subscriptions[chain.key.name] = state
-            unknownProducts.formUnion(
-                history.purchases.elements { catalogue.products[$0.productId] == nil }.map(\.productId))
+            let unknown = history.purchases.elements { catalogue.products[$0.productId] == nil }
+            unknownProducts.formUnion(unknown.map(\.productId))
+            recentUnknownProducts.formUnion(unknown.filter { Notice.isRecent($0, at: now) }.map(\.productId))
             let change = history.nextChange(chain.renewal, catalogue, after: now)
             nextChange = earliest(nextChange, change)
         }

@@ -46,13 +46,17 @@ package struct Notice: Hashable, Sendable {
 }
 
 extension Notice {
+    /// Whether a purchase was made in the last 30 days.
+    static func isRecent(_ statement: TransactionStatement, at now: Timestamp) -> Bool {
+        now < (statement.purchaseDate ?? now).advanced(by: lifetime)
+    }
+
     /// The purchases of the last 30 days in a document whose products the app's catalogue lacks. Older ones, which a
     /// backfill brings, tell nothing about the catalogue of today. None if the app has no catalogue.
     static func unknownProducts(in document: Evidence, _ rules: LedgerRules, at now: Timestamp) -> [Notice] {
         guard let catalogue = rules.catalogues[document.scope.bundleId] else { return [] }
         let unknown = document.statements.filter { statement in
-            catalogue.products[statement.productId] == nil
-                && now < (statement.purchaseDate ?? now).advanced(by: lifetime)
+            catalogue.products[statement.productId] == nil && isRecent(statement, at: now)
         }
         return Set(unknown.map(\.productId)).sorted().map { Notice(.unknownProduct, $0, in: document.scope) }
     }

@@ -37,6 +37,16 @@ struct CountedHoldings {
         counted.reduce(into: Set()) { $0.formUnion($1.holdings.unknownProducts) }.sorted()
     }
 
+    /// Notices of the recent purchases among them, each once.
+    func notices(of bundleId: String) -> [Notice: Int] {
+        counted.reduce(into: [:]) { notices, counted in
+            let scope = LedgerScope(bundleId: bundleId, environment: counted.environment)
+            for product in counted.holdings.recentUnknownProducts {
+                notices[Notice(.unknownProduct, product, in: scope)] = 1
+            }
+        }
+    }
+
     /// The environments that do not count, and in which an entitlement is active.
     ///
     /// - Parameter name: The entitlement; `nil` for any.

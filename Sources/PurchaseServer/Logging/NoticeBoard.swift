@@ -24,6 +24,8 @@ package final class NoticeBoard: Sendable {
 
     private struct State {
         var entries: [Notice: Entry] = [:]
+        /// When this process logged each notice last.
+        var logged: [Notice: Timestamp] = [:]
         var concern: String?
     }
 
@@ -49,8 +51,17 @@ package final class NoticeBoard: Sendable {
             for (notice, entry) in state.entries where entry.count > 0 && entry.nextLine ?? now <= now {
                 due.append((notice, entry.count))
                 state.entries[notice] = Entry(nextLine: now.advanced(by: Self.interval))
+                if state.logged.count < Self.limit { state.logged[notice] = now }
             }
             return due.sorted { $0.0.subject < $1.0.subject }
+        }
+    }
+
+    /// What this process logged in the last 30 days, also without a document that arrived.
+    func logged(at now: Timestamp) -> [Notice] {
+        state.withLock { state in
+            state.logged = state.logged.filter { now < $1.advanced(by: Notice.lifetime) }
+            return Array(state.logged.keys)
         }
     }
 

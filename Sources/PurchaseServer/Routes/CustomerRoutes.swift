@@ -62,6 +62,8 @@ struct CustomerRoutes: Sendable {
         var holdings = try await load()
         if await request.refresh(holdings.counted) { holdings = try await load() }
         let body = EntitlementCheckBody(name, holdings, at: request.now)
+        // The configuration may have lost the product after the purchase. A question stores nothing.
+        if !body.isActive { request.note(holdings.notices(of: request.scope.bundleId)) }
         request.noteLeftOut(body.activeIn)
         return body
     }

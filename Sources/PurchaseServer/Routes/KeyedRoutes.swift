@@ -17,8 +17,8 @@ struct KeyedRoutes: Sendable {
     let now: @Sendable () -> Timestamp
     /// Returns the time of the machine, by which customer tokens are valid: backends sign them by their own clocks.
     let wall: @Sendable () -> Timestamp
-    /// Logged if an answer leaves out entitlements of the sandbox that a reviewer may need, by the bundle ids of the apps
-    /// whose `sandboxAccess` is `none`.
+    /// Logged if an answer leaves out entitlements of the sandbox that a reviewer may need, by the bundle ids of the
+    /// apps whose `sandboxAccess` is `none`.
     let leftOut: [String: ThrottledWarning]
 
     /// A handler that authenticates a request, then encodes the result of `answer`.
@@ -204,6 +204,11 @@ extension KeyedRequest {
     func noteLeftOut(_ environments: [String]?) {
         guard environments?.contains(AppStoreModel.Environment.sandbox.rawValue) == true else { return }
         routes.leftOut[bundleId]?.log()
+    }
+
+    /// Notes for the operator what an answer shows.
+    func note(_ notices: [Notice: Int]) {
+        if !notices.isEmpty { routes.service.board.note(notices) }
     }
 
     /// Checks that the server records documents of an environment that the request is about.
