@@ -78,7 +78,8 @@ let package = Package(
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "DeflateCoding", dependencies: ["CZlib"]),
         .target(
-            name: "DocumentPacking", dependencies: ["AppStoreModel", "DeflateCoding", "PurchaseLedger", "ReceiptCoding"]),
+            name: "DocumentPacking",
+            dependencies: ["AppStoreModel", "DeflateCoding", "PurchaseLedger", "ReceiptCoding"]),
         .target(name: "InputForms", dependencies: ["AppStoreModel", "DeflateCoding", "ReceiptCoding"]),
         .systemLibrary(name: "CLibPQ", providers: [.apt(["libpq-dev"])]),
         .target(
@@ -231,7 +232,9 @@ let package = Package(
             dependencies: ["AppStoreModel", "AppStoreSimulator", "ReceiptCoding", "TestData"]),
         .testTarget(
             name: "InputFormsTests",
-            dependencies: ["AppStoreModel", "AppStoreSimulator", "InputForms", "ReceiptCoding", "TestData", "TestWorld"]),
+            dependencies: [
+                "AppStoreModel", "AppStoreSimulator", "InputForms", "ReceiptCoding", "TestData", "TestWorld",
+            ]),
         .testTarget(
             name: "AppStoreTrustTests",
             dependencies: [
