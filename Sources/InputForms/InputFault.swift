@@ -128,7 +128,7 @@ extension InputFault {
 
     static let brokenGzip = InputFault(
         .brokenGzip,
-        "This is gzip that is damaged or has more than \(Limits.inflated) bytes: send the document uncompressed.")
+        "This is gzip that is damaged or expands too far: send the document uncompressed.")
 
     static let tooManyWrappings = InputFault(
         .tooManyWrappings,
