@@ -27,7 +27,7 @@ enum Work {
             changes.documents = documents.map { NewDocument($0, for: [renewal.key], receivedAt: time) }
             var event = LedgerEvent(
                 .subscriptionRenewed, in: FilledDatabase.scope, at: time,
-                chain: renewal.key.name)
+                chainName: renewal.key.name)
             (event.transactionId, event.productId) = (renewal.transaction, FilledDatabase.product)
             (event.recordedAt, event.after) = (time, record.report?.state)
             changes.events = [event]
