@@ -7,7 +7,7 @@
 // document that a root anchors notes that root, and documents of different origin are not mixed.
 
 import AppStoreModel
-package import AppStoreTrust
+import AppStoreTrust
 import Synchronization
 
 /// The note of the roots that anchored documents of an app and environment.

@@ -5,7 +5,7 @@ public import AppStoreModel
 /// The customers that presented one purchase. The list is empty as long as its owner alone did, which is nearly always.
 ///
 /// The first one had the purchase before all others, and never drops out: whatever others claim, that customer gets the
-/// purchase back. Of the others the list has those of the last ``period``.
+/// purchase back. Of the others the list has those of the last 30 days.
 public struct Claimants: Hashable, Sendable {
     /// A customer that presented the purchase.
     public struct Claimant: Hashable, Sendable {
@@ -46,7 +46,7 @@ public struct Claimants: Hashable, Sendable {
     /// The number of the customer that had the purchase first; `nil` if no other customer presented it.
     package var first: Int64? { list.first?.number }
 
-    /// How many customers presented the purchase: the first one, and the others of the last ``period``.
+    /// How many customers presented the purchase: the first one, and the others of the last 30 days.
     package func count(at now: Timestamp) -> Int {
         min(list.count, 1) + list.dropFirst().count { $0.isRecent(at: now) }
     }

@@ -37,7 +37,7 @@ public struct ChainKey: Hashable, Sendable {
     /// The app and environment.
     public var scope: LedgerScope
     /// The name of the chain in its scope: the original transaction id. In environments without an App Store, the
-    /// second of the first purchase follows, since ids repeat there; see ``ChainName``.
+    /// second of the first purchase follows, since ids repeat there; see `ChainName`.
     public var name: String
 
     public init(_ name: String, in scope: LedgerScope) {

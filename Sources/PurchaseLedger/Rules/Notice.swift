@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import AppStoreModel
+import AppStoreModel
 
 /// A fact that the operator should look at, such as purchases of a product that the catalogue lacks. It is kept for
 /// ``lifetime`` after it was last seen.
