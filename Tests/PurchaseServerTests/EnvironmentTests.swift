@@ -249,7 +249,7 @@ import Testing
         let router = Application(router: world.server.router(), logger: world.server.logger)
         let key = world.keys[.client] ?? ""
         func ask() async throws {
-            try await router.test(.router) { client in
+            _ = try await router.test(.router) { client in
                 try await client.execute(
                     uri: "/v1/customers/anna/entitlements/pro", method: .get,
                     headers: [.authorization: "Bearer \(key)"])
