@@ -69,6 +69,7 @@ struct CommitPlan {
         for key in changes.apiKeys { plan.put(key) }
         plan.insertNumbered(changes.events)
         plan.raise(changes.marks)
+        plan.put(changes.marks.epochs)
         plan.endRows()
         return plan.statements
     }
@@ -113,7 +114,7 @@ extension LedgerChanges {
     /// The apps of what is written and has no environment.
     var apps: Set<String> {
         Set(customers.map(\.customer.bundleId) + apiKeys.map(\.bundleId)).union(catalogues.keys)
-            .union(marks.erasedEvents.keys)
+            .union(marks.erasedEvents.keys).union(marks.epochs.keys)
     }
 }
 

@@ -9,6 +9,7 @@ final class EventFeed: Sendable {
     private let requests: RepeatedRequests
     private let clock: ContinuousClock
     private let isDistributed: Bool
+    private let beginEpochs: PostgresStatement
     /// The readers for whom events must be numbered. They share the work, and so one connection: if another server
     /// holds the counter, they would else take all of them.
     private let readers: GroupQueue<Reader, Never>
@@ -37,9 +38,12 @@ final class EventFeed: Sendable {
         }
     }
 
-    /// - Parameter isDistributed: Whether Citus distributes the tables.
-    init(_ requests: RepeatedRequests, clock: ContinuousClock, isDistributed: Bool) {
+    /// - Parameters:
+    ///   - isDistributed: Whether Citus distributes the tables.
+    ///   - showsIdentity: Whether the database says which one it is.
+    init(_ requests: RepeatedRequests, clock: ContinuousClock, isDistributed: Bool, showsIdentity: Bool) {
         (self.requests, self.clock, self.isDistributed) = (requests, clock, isDistributed)
+        beginEpochs = EventSequencer.beginEpochs(showsIdentity: showsIdentity)
         let pool = requests.pool
         readers = GroupQueue(
             width: 1, largest: .max, clock: clock, on: { pool.loop },
@@ -70,7 +74,7 @@ extension EventFeed {
 
     /// - Returns: Whether there may be more.
     private func numberBatch() async throws -> Bool {
-        let answers = try await requests.send(.transaction([EventSequencer.lock, EventSequencer.move]))
+        let answers = try await requests.send(.transaction([EventSequencer.lock, beginEpochs, EventSequencer.move]))
         return try answers.last?.map { try $0.next(Int.self) }.first == EventSequencer.batch
     }
 
@@ -82,6 +86,7 @@ extension EventFeed {
         let answers = try await requests.read([EventSearch.last, EventSequencer.oldest])
         let last = try answers[0].map { try $0.next(Int64.self) }.first ?? 0
         guard !answers[1].rows.isEmpty else { return false }
+        try await requests.send(.transaction([EventSequencer.beginFirstEpochs]))
         do {
             _ = try await requests.pool.run(.transaction(EventSequencer.number(answers[1], after: last)))
         } catch let failure as PostgresFailure where failure.isConflict || failure.isWorthAnotherConnection {
@@ -107,7 +112,7 @@ extension EventFeed {
                 if isDistributed {
                     _ = try? await numberOnNodes()
                 } else {
-                    _ = try? await requests.pool.run(.transaction([EventSequencer.lockIfFree, EventSequencer.move]))
+                    _ = try? await requests.pool.run(.transaction([EventSequencer.lockIfFree, beginEpochs, EventSequencer.move]))
                 }
             }
         }
@@ -124,33 +129,30 @@ extension EventFeed {
     func page(
         of bundleId: String, after cursor: EventCursor?, limit: Int, in epoch: Int
     ) async throws -> EventPage {
-        let start = try cursor.map { cursor in
-            guard let number = cursor.number else { throw EventCursorError.invalid }
-            return number
-        }
-        let page = try await numbered(of: bundleId, after: start, limit: limit, in: epoch)
+        let page = try await numbered(of: bundleId, after: cursor, limit: limit, in: epoch)
         guard page.mayBeIncomplete else { return page.page }
         try await number()
-        return try await numbered(of: bundleId, after: start, limit: limit, in: epoch).page
+        return try await numbered(of: bundleId, after: cursor, limit: limit, in: epoch).page
     }
 
     /// - Returns: A page, and whether events that have no number yet may belong on it.
     private func numbered(
-        of bundleId: String, after start: Int64?, limit: Int, in epoch: Int
+        of bundleId: String, after cursor: EventCursor?, limit: Int, in epoch: Int
     ) async throws -> (page: EventPage, mayBeIncomplete: Bool) {
         let statements = [
             EventSearch.erased(bundleId), EventSearch.last,
-            EventSearch.page(bundleId, after: start, limit: limit, joins: !isDistributed), EventSequencer.isNeeded,
+            EventSearch.page(bundleId, after: cursor?.number, limit: limit, joins: !isDistributed), EventSequencer.isNeeded,
+            // After the page, so that it has the epochs of all events on it.
+            EventSearch.epochs(bundleId),
         ]
         let answers = try await requests.read(statements, during: epoch)
         func number(_ place: Int) throws -> Int64 { try answers[place].map { try $0.next(Int64.self) }.first ?? 0 }
         let (erased, last, areUnnumbered) = (try number(0), try number(1), try number(3) > 0)
-        let first = start ?? erased
+        let epochs = EventEpochs(try answers[4].map { EventEpoch(id: try $0.next(), last: try $0.next()) })
         // A cursor above the last number is none, unless another server has numbered events meanwhile.
-        guard first <= max(erased, last) else { throw EventCursorError.invalid }
-        guard first >= erased else { throw EventCursorError.expired(oldest: EventCursor(erased)) }
-        let found = try EventSearch.found(answers[2])
-        let next = found.last?.event.cursor ?? EventCursor(first)
+        let first = try epochs.start(after: cursor, erased: erased, last: max(erased, last))
+        let found = try EventSearch.found(answers[2], epochs)
+        let next = found.last?.event.cursor ?? epochs.cursor(first)
         var page = EventPage(events: found.map(\.event), customerIds: [:], next: next)
         for (id, event) in found {
             if let customer = event.customer, let id { page.customerIds[customer] = id }
@@ -169,6 +171,16 @@ extension EventFeed {
             uniqueKeysWithValues: customers.compactMap { customer in
                 ids[customer.number].map { (customer, $0) }
             })
+    }
+
+    /// Begins another epoch of each app.
+    func beginEpoch() async throws {
+        try await number()
+        let first = isDistributed ? EventSequencer.beginFirstEpochs : beginEpochs
+        try await requests.send(.transaction([first]))
+        // A number that another server gives meanwhile counts as one that was lost.
+        let last = try await requests.read(EventSearch.last).map { try $0.next(Int64.self) }.first ?? 0
+        try await requests.send(.transaction(EventSequencer.beginNextEpochs(after: last)))
     }
 
     /// Erases events that were recorded before an instant, the oldest of each app first, at most `limit`.

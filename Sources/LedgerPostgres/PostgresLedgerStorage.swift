@@ -20,6 +20,9 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let repeats = RepeatedNotifications()
     /// Whether Citus distributes the tables, see ``Distribution``. Then works and loads share no statements.
     private let isDistributed: Bool
+    /// Whether a new epoch of the events begins by itself after a failover. If not, somebody must call
+    /// ``beginEpoch()``.
+    public let showsIdentity: Bool
     /// Whether documents are packed, see ``Schema``. Not if the tables are distributed: storing a piece would lock the
     /// table of pieces on all nodes.
     private let packs: Bool
@@ -109,7 +112,10 @@ public final class PostgresLedgerStorage: LedgerStorage {
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
             packs = isDistributed ? false : try await migrator.packsDocuments()
-            feed = EventFeed(requests, clock: clock, isDistributed: isDistributed)
+            let identity = DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
+            // Each node of Citus fails over by itself, which this identity does not show.
+            showsIdentity = identity != nil && !isDistributed
+            feed = EventFeed(requests, clock: clock, isDistributed: isDistributed, showsIdentity: showsIdentity)
             let (width, shares) = (max(1, settings.connections), settings.sharesStatements && !isDistributed)
             works = GroupQueue(
                 width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1, clock: clock,

@@ -95,7 +95,9 @@ extension PostgresLedgerStorage {
     public func marks() async throws -> LedgerMarks {
         try await translated {
             try await self.feed.number()
-            let answers = try await self.requests.read([EventSearch.counters, EventSearch.allErased])
+            let answers = try await self.requests.read([
+                EventSearch.counters, EventSearch.allErased, EventSearch.allEpochs,
+            ])
             return try Self.marks(answers)
         }
     }
@@ -108,6 +110,10 @@ extension PostgresLedgerStorage {
         for (app, erased) in try answers[1].map({ (try $0.next(String.self), try $0.next(Int64.self)) }) {
             marks.erasedEvents[app] = erased
         }
+        let epochs = try answers[2].map { row in
+            (app: try row.next(String.self), epoch: EventEpoch(id: try row.next(), last: try row.next()))
+        }
+        marks.epochs = Dictionary(grouping: epochs, by: \.app).mapValues { EventEpochs($0.map(\.epoch)) }
         return marks
     }
 
@@ -154,6 +160,7 @@ extension PostgresLedgerStorage {
         return own != nil && own == others
     }
 
+    /// Which database this is; `nil` if it does not say.
     private func identity() async -> String? {
         DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))?.identity
     }
@@ -172,6 +179,8 @@ extension PostgresLedgerStorage {
             }
         }
     }
+
+    public func beginEpoch() async throws { try await translated { try await self.feed.beginEpoch() } }
 
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
         try await translated { try await self.feed.erase(before: instant, limit: limit) }

@@ -231,6 +231,8 @@ extension SQLiteLedgerStorage {
 
     public func marks() async throws -> LedgerMarks { try await read { try $0.marks() } }
 
+    public func beginEpoch() async throws { try await write { try $0.beginEpochs() } }
+
     public func proveWritable() async throws { try await write { try $0.proveWritable() } }
 }
 

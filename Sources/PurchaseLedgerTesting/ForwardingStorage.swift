@@ -80,6 +80,8 @@ extension ForwardingStorage {
 
     public func marks() async throws -> LedgerMarks { try await target.marks() }
 
+    public func beginEpoch() async throws { try await target.beginEpoch() }
+
     public func keepsAllDocuments() async throws -> Bool { try await target.keepsAllDocuments() }
 
     public func proveWritable() async throws { try await target.proveWritable() }

@@ -107,5 +107,7 @@ private struct SharedStorage: LedgerStorage {
 
     func apiKeys() async throws -> [APIKey] { try await database.memory.apiKeys() }
     func marks() async throws -> LedgerMarks { try await database.memory.marks() }
+
+    func beginEpoch() async throws { try await database.memory.beginEpoch() }
     func proveWritable() async throws { try await database.memory.proveWritable() }
 }

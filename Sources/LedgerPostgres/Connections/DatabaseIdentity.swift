@@ -7,7 +7,7 @@
 /// leads to the new primary, which may lack the last commits.
 enum DatabaseIdentity {
     /// On a standby there is no timeline to ask for, and nothing is written there.
-    private static let text = """
+    static let text = """
         (SELECT system_identifier || ' ' || oid || ' '
             || CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
         FROM pg_database, pg_control_system() WHERE datname = current_database())

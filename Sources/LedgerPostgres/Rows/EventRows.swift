@@ -65,6 +65,19 @@ extension CommitPlan {
         }
     }
 
+    /// Replaces the epochs of some apps.
+    mutating func put(_ epochs: [String: EventEpochs]) {
+        for (bundleId, epochs) in epochs.sorted(by: { $0.key < $1.key }) {
+            let app = PostgresValue.integer(scopes.app(bundleId))
+            add("DELETE FROM epochs WHERE app = $1", [app])
+            for (place, epoch) in epochs.all.enumerated() {
+                add(
+                    "INSERT INTO epochs (app, place, id, last) VALUES ($1, $2, $3, $4)",
+                    [app, .integer(Int64(place)), .text(epoch.id), epoch.last.parameter])
+            }
+        }
+    }
+
     /// The events of a chain are ordered by its version, those of one commit by their place.
     mutating func append(_ events: [LedgerEvent]) {
         for (place, event) in events.enumerated() where event.cursor == nil {
@@ -142,6 +155,46 @@ enum EventSequencer {
         RETURNING (SELECT count(*) FROM batch)
         """)
 
+    /// Begins the epochs that are needed before events are numbered: the first one of each app, and another one if this
+    /// is not the database in which the newest one was begun, which may have numbered events that are not here.
+    ///
+    /// - Parameter showsIdentity: Whether the database says which one it is. If not, only
+    ///   ``PostgresLedgerStorage/beginEpoch()`` begins further epochs.
+    static func beginEpochs(showsIdentity: Bool) -> PostgresStatement {
+        PostgresStatement(
+            """
+            WITH here AS (SELECT \(showsIdentity ? DatabaseIdentity.text : "NULL::text") AS identity),
+            newest AS (
+                SELECT DISTINCT ON (apps.id) apps.id AS app, place, epochs.identity AS earlier, here.identity
+                FROM here CROSS JOIN apps LEFT JOIN epochs ON epochs.app = apps.id
+                ORDER BY apps.id, place DESC),
+            noted AS (
+                UPDATE epochs SET identity = newest.identity FROM newest
+                WHERE epochs.app = newest.app AND epochs.place = newest.place AND newest.earlier IS NULL
+                    AND newest.identity IS NOT NULL),
+            ended AS (
+                UPDATE epochs SET last = (SELECT last FROM counter WHERE id = 1) FROM newest
+                WHERE epochs.app = newest.app AND epochs.place = newest.place AND newest.earlier <> newest.identity)
+            INSERT INTO epochs (app, place, id, identity)
+            SELECT app, coalesce(place + 1, 0), \(Schema.newEpoch), identity FROM newest
+            WHERE place IS NULL OR earlier <> identity
+            """)
+    }
+
+    /// Begins another epoch of each app that has one.
+    ///
+    /// - Parameter last: The last number that was given.
+    static func beginNextEpochs(after last: Int64) -> [PostgresStatement] {
+        [
+            PostgresStatement("UPDATE epochs SET last = $1 WHERE last IS NULL", [.integer(last)]),
+            PostgresStatement(
+                """
+                INSERT INTO epochs (app, place, id)
+                SELECT app, max(place) + 1, \(Schema.newEpoch) FROM epochs GROUP BY app
+                """),
+        ]
+    }
+
     /// Whether events wait for their numbers.
     static let isNeeded = PostgresStatement("SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1) AS waiting")
 }
@@ -151,6 +204,13 @@ enum EventSequencer {
 extension EventSequencer {
     /// How many events a server numbers at a time. Each takes a statement.
     static let nodeBatch = 500
+
+    /// Begins the first epoch of each app. A node that takes over for another one is not noticed.
+    static let beginFirstEpochs = PostgresStatement(
+        """
+        INSERT INTO epochs (app, place, id)
+        SELECT id, 0, \(Schema.newEpoch) FROM apps WHERE id NOT IN (SELECT app FROM epochs) ON CONFLICT DO NOTHING
+        """)
 
     /// The oldest events in the outbox, each with the number of its app.
     static let oldest = PostgresStatement(
@@ -197,6 +257,17 @@ enum EventSearch {
     /// The last numbers of events and customers, in this order.
     static let counters = PostgresStatement("SELECT last FROM counter ORDER BY id")
 
+    /// The epochs of an app.
+    static func epochs(_ bundleId: String) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT epochs.id, last FROM epochs JOIN apps ON apps.id = app WHERE bundle_id = $1 ORDER BY place",
+            [.text(bundleId)])
+    }
+
+    /// The epochs of every app that has any, each with the app.
+    static let allEpochs = PostgresStatement(
+        "SELECT bundle_id, epochs.id, last FROM epochs JOIN apps ON apps.id = app ORDER BY app, place")
+
     /// The number of each app's last erased event.
     static let allErased = PostgresStatement("SELECT bundle_id, erased_events FROM apps")
 
@@ -220,11 +291,11 @@ enum EventSearch {
     }
 
     /// The events on a ``page(_:after:limit:joins:)``, each with the first id of its customer.
-    static func found(_ rows: PostgresRows) throws -> [(customerId: String?, event: LedgerEvent)] {
+    static func found(_ rows: PostgresRows, _ epochs: EventEpochs) throws -> [(customerId: String?, event: LedgerEvent)] {
         try rows.map { row in
             let (id, sequence) = (try row.next(String?.self), try row.next(Int64.self))
             var event = try row.event()
-            event.cursor = EventCursor(sequence)
+            event.cursor = epochs.cursor(sequence)
             return (id, event)
         }
     }

@@ -14,7 +14,7 @@ enum Distribution {
     ]
 
     /// The tables that are on one node, the same one: numbering events is then a transaction of one node.
-    static let together = ["counter", "events"]
+    static let together = ["counter", "events", "epochs"]
 
     /// The tables that are distributed by `home`.
     static let distributed = [

@@ -12,7 +12,7 @@ enum Schema {
     /// The statements of each migration.
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
-        documentsWithoutArrival, retention,
+        documentsWithoutArrival, retention, epochs,
     ]
 
     /// Apps and scopes are never deleted, so that servers keep their numbers.
@@ -256,6 +256,43 @@ enum Schema {
         "ALTER TABLE events ADD CONSTRAINT events_pkey PRIMARY KEY USING INDEX events_of_app",
         "DROP INDEX events_by_app",
     ]
+
+    /// The epochs of each app's events, the newest one with the greatest `place` and without a `last`. `identity` is the
+    /// database in which events were numbered in it, see ``EventSequencer/beginEpochs(showsIdentity:)``.
+    ///
+    /// Cursors of a version without epochs are numbers alone. They are those of an epoch without an id, which ends here.
+    private static let epochs = [
+        """
+        CREATE TABLE epochs (
+            app bigint NOT NULL,
+            place bigint NOT NULL,
+            id text COLLATE "C" NOT NULL,
+            last bigint,
+            identity text,
+            PRIMARY KEY (app, place))
+        """,
+        """
+        DO $$ DECLARE
+            number bigint := (SELECT last FROM counter WHERE id = 1);
+        BEGIN
+            INSERT INTO epochs (app, place, id, last) SELECT id, 0, '', number FROM apps WHERE number > 0;
+        END $$
+        """,
+        "INSERT INTO epochs (app, place, id) SELECT id, 1, \(newEpoch) FROM apps",
+        """
+        DO $$ BEGIN
+            IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') THEN
+                IF EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('jobs')) THEN
+                    PERFORM create_distributed_table(
+                        'epochs', NULL, distribution_type => NULL, colocate_with => 'counter');
+                END IF;
+            END IF;
+        END $$
+        """,
+    ]
+
+    /// The id of a new epoch: 48 random bits, since no other ledger may have the same.
+    static let newEpoch = "left(replace(gen_random_uuid()::text, '-', ''), 12)"
 
     private static let others = [
         """

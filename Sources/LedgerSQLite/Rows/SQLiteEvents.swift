@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Each app numbers its own events. A cursor is the number of the last event that the caller has read.
+// Each app numbers its own events. A cursor has the number of the last event that the caller has read, and its epoch.
 
 extension SQLiteLedgerSession {
     private static let columns = """
@@ -30,9 +30,8 @@ extension SQLiteLedgerSession {
     }
 
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
-        let (lastErased, last) = try eventBounds(of: bundleId)
-        guard let start = cursor.map(\.number) ?? lastErased, start <= last else { throw EventCursorError.invalid }
-        guard start >= lastErased else { throw EventCursorError.expired(oldest: EventCursor(lastErased)) }
+        let (bounds, epochs) = (try eventBounds(of: bundleId), try epochs(of: bundleId))
+        let start = try epochs.start(after: cursor, erased: bounds.lastErased, last: bounds.last)
         let found = try all(
             """
             SELECT (SELECT id FROM customerIds WHERE customerIds.customer = events.customer ORDER BY place LIMIT 1),
@@ -40,9 +39,9 @@ extension SQLiteLedgerSession {
             FROM events LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = scopes.app
             WHERE events.app = ? AND sequence > ? ORDER BY sequence LIMIT ?
             """, [try app(bundleId).stored, .integer(start), max(0, limit).stored]
-        ) { (customerId: try $0.next(String?.self), event: try LedgerEvent(&$0)) }
+        ) { (customerId: try $0.next(String?.self), event: try LedgerEvent(&$0, epochs)) }
         let events = found.map(\.event)
-        var page = EventPage(events: events, customerIds: [:], next: events.last?.cursor ?? EventCursor(start))
+        var page = EventPage(events: events, customerIds: [:], next: events.last?.cursor ?? epochs.cursor(start))
         for (customerId, event) in found {
             if let customer = event.customer, let customerId { page.customerIds[customer] = customerId }
         }
@@ -50,16 +49,9 @@ extension SQLiteLedgerSession {
     }
 
     /// The number of an app's last erased event, and the highest number that its cursors may have.
-    ///
-    /// In older files all apps shared one sequence, so an old cursor may have a higher number than the app's last
-    /// event. Such a cursor must stay valid, and the app's next event must get a number above it.
     private func eventBounds(of bundleId: String) throws -> (lastErased: Int64, last: Int64) {
         let bounds = try first(
-            """
-            SELECT erasedEvents, max(erasedEvents, (SELECT max(sharedSequence) FROM apps),
-                                     coalesce((SELECT max(sequence) FROM events WHERE app = apps.id), 0))
-            FROM apps WHERE bundleId = ?
-            """, [.text(bundleId)]
+            "SELECT erasedEvents, \(Schema.lastEvent) FROM apps WHERE bundleId = ?", [.text(bundleId)]
         ) { (lastErased: try $0.next(Int64.self), last: try $0.next(Int64.self)) }
         if let bounds { return bounds }
         let shared = try first("SELECT max(sharedSequence) FROM apps", []) { try $0.next(Int64?.self) }
@@ -73,8 +65,32 @@ extension SQLiteLedgerSession {
             let (lastErased, last) = try eventBounds(of: bundleId)
             marks.erasedEvents[bundleId] = lastErased
             marks.lastEvent = max(marks.lastEvent, last)
+            marks.epochs[bundleId] = try epochs(of: bundleId)
         }
         return marks
+    }
+
+    private func epochs(of bundleId: String) throws -> EventEpochs {
+        EventEpochs(
+            try all(
+                "SELECT epochs.id, last FROM epochs JOIN apps ON apps.id = app WHERE bundleId = ? ORDER BY place",
+                [.text(bundleId)]
+            ) { EventEpoch(id: try $0.next(), last: try $0.next()) })
+    }
+
+    private func put(_ epochs: EventEpochs, of bundleId: String) throws {
+        let app = StoredValue.integer(try addedApp(bundleId))
+        try run("DELETE FROM epochs WHERE app = ?", [app])
+        for (place, epoch) in epochs.all.enumerated() {
+            try run(
+                "INSERT INTO epochs (app, place, id, last) VALUES (?, ?, ?, ?)",
+                [app, .integer(Int64(place)), epoch.id.stored, epoch.last.stored])
+        }
+    }
+
+    /// Begins an epoch of each app.
+    func beginEpochs() throws {
+        for statement in Schema.beginEpochs { try run(statement, []) }
     }
 
     /// The next event of every app gets a number above the shared one, see ``Schema``.
@@ -84,6 +100,7 @@ extension SQLiteLedgerSession {
                 "UPDATE apps SET erasedEvents = max(erasedEvents, ?) WHERE id = ?",
                 [.integer(erased), .integer(try addedApp(bundleId))])
         }
+        for (bundleId, epochs) in marks.epochs { try put(epochs, of: bundleId) }
         if marks.lastEvent > 0 {
             try run("UPDATE apps SET sharedSequence = max(sharedSequence, ?)", [.integer(marks.lastEvent)])
             lastSequences = [:]
@@ -111,8 +128,8 @@ extension SQLiteLedgerSession {
 }
 
 extension LedgerEvent {
-    fileprivate init(_ row: inout RowReader) throws {
-        let (scope, cursor) = (try row.scope(), EventCursor(try row.next()))
+    fileprivate init(_ row: inout RowReader, _ epochs: EventEpochs) throws {
+        let (scope, cursor) = (try row.scope(), epochs.cursor(try row.next()))
         self.init(try row.next(), in: scope, at: try row.next())
         self.cursor = cursor
         effectiveAt = try row.next()

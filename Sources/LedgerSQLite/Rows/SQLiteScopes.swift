@@ -27,6 +27,7 @@ extension SQLiteLedgerSession {
     func addedApp(_ bundleId: String) throws -> Int64 {
         if let number = try app(bundleId) { return number }
         let number = try insert("INSERT INTO apps (bundleId) VALUES (?)", [.text(bundleId)])
+        try run("INSERT INTO epochs (app, place, id) VALUES (?, 0, \(Schema.newEpoch))", [.integer(number)])
         cache.apps[bundleId] = number
         return number
     }

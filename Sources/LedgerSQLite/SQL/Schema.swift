@@ -27,6 +27,7 @@ package enum Schema {
         migrator.registerMigration("020 claimants") {
             try $0.execute(sql: "ALTER TABLE chains ADD COLUMN claimants TEXT")
         }
+        migrator.registerMigration("021 epochs") { try $0.execute(sql: epochs) }
         return migrator
     }
 
@@ -125,6 +126,40 @@ extension Schema {
             environment TEXT NOT NULL,
             UNIQUE (app, environment)
         ) STRICT;
+        """
+
+    /// The epochs of each app's events, the newest one with the greatest `place` and without a `last`.
+    ///
+    /// Cursors of a version without epochs are numbers alone. They are those of an epoch without an id, which ends here:
+    /// so a number that such a version gave after its backup is not taken for one of this file.
+    private static let epochs = """
+        CREATE TABLE epochs (
+            app INTEGER NOT NULL REFERENCES apps,
+            place INTEGER NOT NULL,
+            id TEXT NOT NULL,
+            last INTEGER,
+            PRIMARY KEY (app, place)
+        ) STRICT, WITHOUT ROWID;
+        INSERT INTO epochs (app, place, id, last) SELECT id, 0, '', \(lastEvent) FROM apps WHERE \(lastEvent) > 0;
+        INSERT INTO epochs (app, place, id) SELECT id, 1, \(newEpoch) FROM apps;
+        """
+
+    /// Begins an epoch of each app.
+    static let beginEpochs = [
+        "UPDATE epochs SET last = (SELECT \(lastEvent) FROM apps WHERE id = epochs.app) WHERE last IS NULL",
+        "INSERT INTO epochs (app, place, id) SELECT app, max(place) + 1, \(newEpoch) FROM epochs GROUP BY app",
+    ]
+
+    /// The id of a new epoch: 48 random bits, since no other ledger may have the same.
+    static let newEpoch = "lower(hex(randomblob(6)))"
+
+    /// The highest number that cursors of an app may have, in a query of `apps`.
+    ///
+    /// In older files all apps shared one sequence, so an old cursor may have a higher number than the app's last
+    /// event. Such a cursor must stay valid, and the app's next event must get a number above it.
+    static let lastEvent = """
+        max(erasedEvents, (SELECT max(sharedSequence) FROM apps),
+            coalesce((SELECT max(sequence) FROM events WHERE app = apps.id), 0))
         """
 
     /// A chain's row contains its newest renewal info and what was published about it last. Each notification of a

@@ -143,6 +143,7 @@ private struct CopyWriter {
         case .apiKeys(let keys): changes.apiKeys = keys
         case .catalogues(let catalogues): changes.catalogues = catalogues
         case .events(let events): changes.events = events
+        case .epochs(let epochs): changes.marks.epochs = epochs
         case .marks(let marks): changes.marks = marks
         }
         try await commit(changes)

@@ -37,6 +37,7 @@ struct LedgerWalk {
         case apiKeys([APIKey])
         case catalogues([String: [UInt8]])
         case events([LedgerEvent])
+        case epochs([String: EventEpochs])
         case marks(LedgerMarks)
     }
 
@@ -130,6 +131,8 @@ struct LedgerWalk {
         let (own, found) = (try await ledger.load(query).catalogues, try await other.load(query).catalogues)
         let missing = try Self.missing(own, in: found)
         if !missing.isEmpty { try await lacks(.catalogues(missing)) }
+        // Before the events, whose cursors name their epochs.
+        if includesMarks { try await visitEpochs(lacks) }
         var count = 0
         for app in apps { count += try await visitEvents(of: app, lacks) }
         guard includesMarks else { return count }
@@ -137,6 +140,12 @@ struct LedgerWalk {
         let (marks, others) = (try await ledger.marks(), try await other.marks())
         if try !Self.covers(others, marks) { try await lacks(.marks(marks)) }
         return count
+    }
+
+    private func visitEpochs(_ lacks: (Part) async throws -> Void) async throws {
+        let (own, found) = (try await ledger.marks().epochs, try await other.marks().epochs)
+        let missing = own.filter { found[$0] != $1 }
+        if !missing.isEmpty { try await lacks(.epochs(missing)) }
     }
 
     private func visitEvents(of app: String, _ lacks: (Part) async throws -> Void) async throws -> Int {
@@ -159,11 +168,11 @@ struct LedgerWalk {
         do {
             let events = try await other.events(of: app, after: cursor, limit: limit).events
             return Dictionary(events.map { ($0.cursor, $0) }) { first, _ in first }
-        } catch EventCursorError.invalid {
-            // Its events end before the cursor.
-            return [:]
-        } catch is EventCursorError {
+        } catch EventCursorError.expired {
             throw Difference(Self.erasedEvents(of: app))
+        } catch is EventCursorError {
+            // Its events end before the cursor, or are not of this epoch.
+            return [:]
         }
     }
 }
@@ -250,6 +259,7 @@ extension LedgerWalk.Part {
         case .apiKeys: "the list of API keys"
         case .catalogues(let catalogues): "the catalogue of \(catalogues.keys.min() ?? "")"
         case .events(let events): events.first?.subject ?? ""
+        case .epochs(let epochs): "the epochs of \(epochs.keys.min() ?? "")"
         case .marks: "the last number that was given"
         }
     }

@@ -111,23 +111,6 @@ extension LedgerEvent {
     public var originalTransactionId: String? { chainName.map { ChainName.originalTransactionId(in: $0) } }
 }
 
-/// A position in the events of one app, in the storage's own format.
-public struct EventCursor: Hashable, Sendable, RawRepresentable {
-    public var rawValue: String
-
-    public init(rawValue: String) {
-        self.rawValue = rawValue
-    }
-}
-
-/// Why there are no events after a cursor.
-public enum EventCursorError: Error, Hashable {
-    /// It is not a cursor of this ledger.
-    case invalid
-    /// Events after it were erased. The remaining ones begin after `oldest`.
-    case expired(oldest: EventCursor)
-}
-
 /// A page of one app's events.
 public struct EventPage: Sendable {
     /// The events in the order of their cursors.

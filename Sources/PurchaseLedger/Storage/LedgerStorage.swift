@@ -77,8 +77,12 @@ public protocol LedgerStorage: Sendable {
     /// All API keys, in the order in which they were stored. Storing a key again moves it to the end.
     func apiKeys() async throws -> [APIKey]
 
-    /// The numbers that were given so far, and the apps in the ledger.
+    /// The numbers that were given so far, and the apps in the ledger with their epochs.
     func marks() async throws -> LedgerMarks
+
+    /// Begins an epoch of each app's events, see ``EventEpochs``: for a ledger that may lack events which followers have
+    /// read. Cursors that were returned so far stay valid.
+    func beginEpoch() async throws
 
     /// Whether each document is still stored, unless it was erased with its purchase. A storage from which old
     /// documents may be taken to save space returns false once that was done. Facts without a document are then no

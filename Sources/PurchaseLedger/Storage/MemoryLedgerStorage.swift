@@ -94,6 +94,8 @@ public final class MemoryLedgerStorage: LedgerStorage {
 
     public func marks() async throws -> LedgerMarks { state.withLock { $0.marks } }
 
+    public func beginEpoch() async throws { state.withLock { $0.beginEpochs() } }
+
     public func proveWritable() async throws {}
 }
 
@@ -122,6 +124,7 @@ private struct State {
         /// The number of the last event that was erased.
         var erased: Int64 = 0
         var events: [LedgerEvent] = []
+        var epochs = EventEpochs()
 
         var last: Int64 { events.last?.cursor?.number ?? erased }
 
@@ -180,15 +183,23 @@ extension State {
     }
 
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
-        let list = events[bundleId] ?? EventList()
-        guard let start = cursor.map(\.number) ?? list.erased, start <= max(firstEvent, list.last) else {
-            throw EventCursorError.invalid
-        }
-        guard start >= list.erased else { throw EventCursorError.expired(oldest: EventCursor(list.erased)) }
+        let list = list(of: bundleId)
+        let start = try list.epochs.start(after: cursor, erased: list.erased, last: max(firstEvent, list.last))
         let events = Array(list.events[list.place(after: start)...].prefix(limit))
         var names: [Customer: String] = [:]
         for customer in events.compactMap(\.customer) { names[customer] = customers[customer]?.ids.first }
-        return EventPage(events: events, customerIds: names, next: events.last?.cursor ?? EventCursor(start))
+        return EventPage(events: events, customerIds: names, next: events.last?.cursor ?? list.epochs.cursor(start))
+    }
+
+    /// An app's first epoch has its bundle id, so that simulations are repeatable.
+    private func list(of bundleId: String) -> EventList {
+        events[bundleId] ?? EventList(epochs: EventEpochs([EventEpoch(id: bundleId)]))
+    }
+
+    mutating func beginEpochs() {
+        for (app, list) in events {
+            events[app]?.epochs.begin("\(app).\(list.epochs.all.count)", after: max(firstEvent, list.last))
+        }
     }
 
     var marks: LedgerMarks {
@@ -198,6 +209,7 @@ extension State {
         let apps = scopes.map(\.bundleId) + customers.keys.map(\.bundleId) + apiKeys.map(\.bundleId)
         for app in Set(apps).union(catalogues.keys).union(events.keys) {
             marks.erasedEvents[app] = events[app]?.erased ?? 0
+            marks.epochs[app] = list(of: app).epochs
         }
         return marks
     }
@@ -230,7 +242,14 @@ extension State {
         lastNumber = max(lastNumber, marks.lastCustomer)
         firstEvent = max(firstEvent, marks.lastEvent)
         for (app, erased) in marks.erasedEvents {
-            events[app, default: EventList()].erased = max(erased, events[app]?.erased ?? 0)
+            var list = list(of: app)
+            list.erased = max(erased, list.erased)
+            events[app] = list
+        }
+        for (app, epochs) in marks.epochs {
+            var list = list(of: app)
+            list.epochs = epochs
+            events[app] = list
         }
     }
 
@@ -256,9 +275,9 @@ extension State {
     }
 
     private mutating func append(_ event: LedgerEvent) {
-        var (event, list) = (event, events[event.scope.bundleId] ?? EventList())
+        var (event, list) = (event, list(of: event.scope.bundleId))
         let number = event.cursor?.number ?? max(firstEvent, list.last) + 1
-        event.cursor = EventCursor(number)
+        event.cursor = list.epochs.cursor(number)
         let place = list.place(after: number)
         guard place == 0 || list.events[place - 1].cursor != event.cursor else { return }
         list.events.insert(event, at: place)

@@ -99,10 +99,38 @@ extension LedgerStorageContract {
         },
         Requirement("Any text that is not a cursor of the ledger is refused as invalid") { trial in
             try await trial.commit { $0.events = [Sample.event("one")] }
-            for text in Sample.awkward + ["-1", "one", "9223372036854775807", "9223372036854775808", "1 "] {
+            for text in Sample.awkward + ["-1", "one", "9223372036854775808", "1 ", "1.", "1.one", "01", ".1"] {
                 let error = try await trial.error(after: EventCursor(rawValue: text))
                 try trial.expect(error, is: .invalid, "\(text.prefix(20).debugDescription) as a cursor")
             }
+        },
+        Requirement("A cursor of another app is refused as invalid") { trial in
+            try await trial.commit { $0.events = [Sample.event("one"), Sample.event("two", in: Sample.otherApp)] }
+            let cursor = try await trial.page(of: "com.example.two", after: nil).events.first?.cursor
+            try trial.expect(try await trial.error(after: cursor), is: .invalid, "The other app's cursor")
+        },
+        Requirement("Once an epoch began, a number of the one before it that was not given then is lost") { trial in
+            try await trial.commit { $0.events = ["one", "two"].map { Sample.event($0) } }
+            let old = try await trial.page(after: nil).events.compactMap(\.cursor)
+            for round in 0..<2 {
+                // As if this were a copy, and the ledger had gone on to number events of its own.
+                try await trial.second.beginEpoch()
+                try trial.expect(
+                    try await trial.page(after: old[1]).events.map(\.detail), is: Array(repeating: "new", count: round),
+                    "Events after the last cursor")
+                try await trial.commit { $0.events = [Sample.event("new")] }
+            }
+            let epoch = old[1].epoch
+            for number in [3, 4, 5] as [Int64] {
+                let error = try await trial.error(after: EventCursor(number, epoch: epoch))
+                try trial.expect(error, is: .lost(oldest: old[1]), "The lost cursor \(number)")
+            }
+            let all = try await trial.page(after: nil).events.compactMap(\.cursor)
+            try trial.expect(Array(all.prefix(2)), is: old, "Cursors of earlier events")
+            try trial.expect(Set(all.map(\.epoch)).count, is: 3, "Epochs")
+            let marks = try await trial.first.marks().epochs["com.example.one"]
+            try trial.expect(marks?.all.map(\.last), is: [2, 3, nil], "The last numbers of the epochs")
+            try trial.expect(try await trial.page(after: old[1]).events.map(\.detail), is: ["new", "new"], "New events")
         },
         Requirement("A page has the first id of each customer in its events, unless the customer was erased") { trial in
             var (anna, bert) = (try await trial.customer("anna", "a"), try await trial.customer("bert"))
@@ -127,9 +155,11 @@ extension LedgerStorageContract {
             let numbers = [(3, Sample.production), (7, Sample.sandbox), (3, Sample.otherApp)] as [(Int64, LedgerScope)]
             let copied = numbers.map { number, scope in
                 var event = Sample.event("\(number)", in: scope)
-                event.cursor = EventCursor(number)
+                event.cursor = EventCursor(number, epoch: "of \(scope.bundleId)")
                 return event
             }
+            let epochs = copied.map { ($0.scope.bundleId, EventEpochs([EventEpoch(id: $0.cursor?.epoch ?? "")])) }
+            try await trial.commit { $0.marks.epochs = Dictionary(epochs) { first, _ in first } }
             for (handle, events) in zip(trial.handles, [Array(copied[..<1]), copied]) {
                 try await trial.commit(handle) { $0.events = events }
                 // As after an answer that was lost.
@@ -142,7 +172,8 @@ extension LedgerStorageContract {
                 let page = try await trial.page(after: EventCursor(Int64(cursor)))
                 try trial.expect(page.events, is: Array(events), "Events after \(cursor)")
             }
-            try trial.expect(try await trial.error(after: EventCursor(8)), is: .invalid, "A cursor after the last")
+            let lost = EventCursorError.lost(oldest: EventCursor(7, epoch: "of com.example.one"))
+            try trial.expect(try await trial.error(after: EventCursor(8)), is: lost, "A cursor after the last")
             for handle in trial.handles { try await trial.commit(handle) { $0.events = [Sample.event("new")] } }
             let new = try await trial.page(after: EventCursor(7)).events
             try trial.expect(new.map(\.detail), is: ["new", "new"], "Events that were numbered since")
@@ -164,8 +195,10 @@ extension LedgerStorageContract {
                 }
             }
             for cursor in 0..<4 {
-                let error = try await trial.error(after: EventCursor(Int64(cursor)))
-                try trial.expect(error, is: .expired(oldest: EventCursor(4)), "The error for \(cursor)")
+                guard case .expired(let oldest) = try await trial.error(after: EventCursor(Int64(cursor))) else {
+                    throw Trial.Failure(message: "The cursor \(cursor) did not expire.")
+                }
+                try trial.expect(oldest.number, is: 4, "The oldest valid cursor")
             }
             for cursor in [4, 70] {
                 let page = try await trial.page(after: EventCursor(Int64(cursor)))

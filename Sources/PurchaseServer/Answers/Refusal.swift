@@ -141,11 +141,21 @@ extension Refusal {
         case .invalid:
             self.init(
                 status: .badRequest, code: "invalidCursor",
-                message: "“after” is not a cursor of this app: send the nextCursor of the last page, or omit “after”.")
+                message: """
+                    “after” is not a cursor of this app and ledger: send the nextCursor of the last page, or omit “after”.
+                    """)
         case .expired(let oldest):
             self.init(
                 status: .gone, code: "cursorExpired",
                 message: "Events after this cursor were erased. The others begin after the cursor in “oldest”.",
+                oldestCursor: oldest)
+        case .lost(let oldest):
+            self.init(
+                status: .gone, code: "cursorExpired",
+                message: """
+                    The ledger was restored, and does not have the last events before this cursor: what they said may \
+                    not hold. Continue after the cursor in “oldest”, and read again what you know of purchases.
+                    """,
                 oldestCursor: oldest)
         }
     }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Cursors, and the epochs that tell which event a cursor's number stands for.
+//
+// Events are numbered. A ledger that was restored from a backup, or a standby that took over without the last commits,
+// gives numbers a second time, to other events. A number alone would then seem to be a cursor of this ledger, and its
+// follower would miss the events that have the numbers up to it. Therefore each ledger that may have lost events begins
+// an epoch, and a cursor names the epoch in which its number was given.
+
+/// A position in the events of one app: the number of an event and the id of its epoch, such as `130.5f3a9c01d2e4`.
+///
+/// A number alone, as earlier versions wrote it, is a cursor of the first epoch.
+public struct EventCursor: Hashable, Sendable, RawRepresentable {
+    public var rawValue: String
+
+    public init(rawValue: String) {
+        self.rawValue = rawValue
+    }
+}
+
+extension EventCursor {
+    /// The cursor of the event with a number in an epoch.
+    ///
+    /// - Parameter epoch: The id of the epoch; empty for a number alone.
+    public init(_ number: Int64, epoch: String = "") {
+        self.init(rawValue: epoch.isEmpty ? "\(number)" : "\(number).\(epoch)")
+    }
+
+    /// The number of the event, from 0 for the beginning; `nil` for other spellings of it, such as 007 or +7, and for
+    /// any other text.
+    public var number: Int64? {
+        let digits = rawValue.prefix { $0 != "." }
+        guard let number = Int64(digits), number >= 0, "\(number)" == digits else { return nil }
+        // A point without an id behind it is another spelling too.
+        return rawValue.hasSuffix(".") ? nil : number
+    }
+
+    /// The id of the epoch; empty if the cursor is a number alone.
+    public var epoch: String { String(rawValue.drop { $0 != "." }.dropFirst()) }
+}
+
+/// Why there are no events after a cursor.
+public enum EventCursorError: Error, Hashable {
+    /// It is not a cursor of this app in this ledger.
+    case invalid
+    /// Events after it were erased. The remaining ones begin after `oldest`.
+    case expired(oldest: EventCursor)
+    /// The event at the cursor is not in this ledger, which was restored from a backup or lost its last commits since.
+    /// Up to `oldest` the events are those that the follower knows.
+    case lost(oldest: EventCursor)
+}
+
+/// A stretch in the life of a ledger in which each number stands for one event of an app.
+public struct EventEpoch: Hashable, Sendable {
+    /// A text that no epoch of another ledger or app has. Empty for the numbers that a version without epochs gave.
+    public var id: String
+    /// The greatest number of the epoch that stands for the same event in this ledger; `nil` for the newest epoch.
+    public var last: Int64?
+
+    public init(id: String, last: Int64? = nil) {
+        (self.id, self.last) = (id, last)
+    }
+}
+
+/// The epochs of one app's events in a ledger, the newest one last.
+public struct EventEpochs: Hashable, Sendable {
+    /// The epochs, in the order in which they began.
+    public private(set) var all: [EventEpoch]
+
+    public init(_ all: [EventEpoch] = []) {
+        self.all = all
+    }
+
+    /// The cursor of a number: it names the epoch in which the number was given. The same event always has the same
+    /// cursor.
+    public func cursor(_ number: Int64) -> EventCursor {
+        let epoch = all.first { number <= $0.last ?? .max }
+        return EventCursor(number, epoch: epoch?.id ?? "")
+    }
+
+    /// The number after which the events follow that a cursor asks for.
+    ///
+    /// - Parameters:
+    ///   - cursor: `nil` for the beginning.
+    ///   - erased: The number of the app's last erased event.
+    ///   - last: The greatest number that was given, as far as the app's cursors may have it.
+    /// - Throws: ``EventCursorError``.
+    public func start(
+        after cursor: EventCursor?, erased: Int64, last: Int64
+    ) throws(EventCursorError) -> Int64 {
+        guard let cursor else { return erased }
+        guard let number = cursor.number else { throw .invalid }
+        let epoch = cursor.epoch.isEmpty ? all.first : all.first { $0.id == cursor.epoch }
+        guard epoch != nil || cursor.epoch.isEmpty else { throw .invalid }
+        let shared = max(erased, min(last, epoch?.last ?? last))
+        guard number <= shared else { throw .lost(oldest: self.cursor(shared)) }
+        guard number >= erased else { throw .expired(oldest: self.cursor(erased)) }
+        return number
+    }
+
+    /// Ends the newest epoch and begins another one.
+    ///
+    /// - Parameters:
+    ///   - id: The id of the new epoch.
+    ///   - last: The greatest number that was given.
+    public mutating func begin(_ id: String, after last: Int64) {
+        if let newest = all.indices.last { all[newest].last = all[newest].last ?? last }
+        all.append(EventEpoch(id: id))
+    }
+
+    /// Adds the epochs of a ledger that this one replaces, so that its followers are told where the two part.
+    ///
+    /// - Parameter other: The epochs of the same app in the ledger that is replaced.
+    public mutating func add(replaced other: EventEpochs) {
+        let common = zip(all, other.all).prefix { $0.id == $1.id }.count
+        guard common > 0, let newest = all.last else { return }
+        let parting = min(all[common - 1].last ?? .max, other.all[common - 1].last ?? .max)
+        let known = Set(all.map(\.id))
+        let lost = other.all.dropFirst(common).filter { !known.contains($0.id) }
+        all.removeLast()
+        all += lost.map { EventEpoch(id: $0.id, last: min(parting, $0.last ?? .max)) } + [newest]
+    }
+}
