@@ -13,6 +13,9 @@ public struct Ledger: Sendable {
     /// The roots that this ledger and its copies need not note again.
     let knownRoots = KnownRoots()
 
+    /// Writes erasures down outside the ledger too, one after another; `nil` if they are only in the ledger.
+    private var erasures: ErasureTurns?
+
     /// Called after each commit: with `nil` if it succeeded, otherwise with the storage's error.
     package var onCommit: @Sendable (LedgerStorageError?) -> Void = { _ in }
 
@@ -23,6 +26,9 @@ public struct Ledger: Sendable {
         self.storage = storage
         self.rules = rules
     }
+
+    /// Lets erasures be written into a journal too, before they are committed. No other ledger may use the journal.
+    package mutating func keepErasures(in journal: any ErasureJournal) { erasures = ErasureTurns(journal) }
 }
 
 extension Ledger {
@@ -194,7 +200,10 @@ extension Ledger {
     /// - Returns: `nil` if the customer is not known.
     public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> DeletionReport? {
         let id = CustomerID(id, of: scope.bundleId)
-        return try await commit(.everything(of: [id]), at: now) { $0.erase(id, in: scope) }
+        guard let erasures else {
+            return try await commit(.everything(of: [id]), at: now) { $0.erase(id, in: scope) }
+        }
+        return try await erasures.take { try await erase(id, in: scope, erasures.journal, at: now) }
     }
 }
 

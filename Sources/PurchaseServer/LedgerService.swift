@@ -7,7 +7,7 @@ public import PurchaseLedger
 /// A ledger, the verifier of its documents, and the configuration of its apps.
 public struct LedgerService: Sendable {
     /// The ledger. It cannot be replaced, since each of its commits counts for the server's readiness.
-    public let ledger: Ledger
+    public private(set) var ledger: Ledger
     /// Accepts the documents of the ledger's apps and environments.
     public var verifier: AppStoreVerifier
     /// The configuration of apps, by bundle id. For an app that is missing, the defaults apply.
@@ -59,6 +59,9 @@ public struct LedgerService: Sendable {
 }
 
 extension LedgerService {
+    /// Lets erasures be written into a journal too, before they are committed.
+    package mutating func keepErasures(in journal: any ErasureJournal) { ledger.keepErasures(in: journal) }
+
     /// What the operator should look at although the server works; `nil` for nothing.
     var concern: String? {
         let concerns = [ledger.concern, board.concern].compactMap(\.self)

@@ -36,7 +36,7 @@ extension Composition {
     /// - Throws: Exit status 1 if the ledger cannot be opened.
     func storageForServing() async throws -> any ClosableStorage {
         if case .postgresql(let uri) = configuration.database { return try await database(uri) }
-        let path = try ledgerPath()
+        let path = try ledgerFile()
         return try opening(path) { try SQLiteLedgerStorage(path: path, isServed: true) }
     }
 
@@ -86,14 +86,17 @@ extension Composition {
 
     /// The path of the ledger, whose file must exist.
     func existingLedger() throws -> String {
-        let path = try ledgerPath()
+        let path = try ledgerFile()
         guard FileManager.default.fileExists(atPath: path) else {
             throw ValidationError("There is no ledger at \(path). quittance serve creates one.")
         }
         return path
     }
 
-    private func ledgerPath() throws -> String {
+    /// The path of the ledger, whose file may be missing.
+    ///
+    /// - Throws: Wrong usage if the ledger is in a database, or nowhere.
+    func ledgerFile() throws -> String {
         switch configuration.database {
         case .sqlite(let path): return path
         case .postgresql:
@@ -105,6 +108,39 @@ extension Composition {
         case nil:
             throw ValidationError("Which ledger? Pass --database sqlite:PATH, or add database to the configuration.")
         }
+    }
+
+    /// What the name of a ledger's file is followed by in that of its journal of erasures.
+    static let erasuresEnding = "-erasures"
+
+    /// Where erasures are written down too; `nil` for a database without the setting `erasureJournal`.
+    var erasureJournalPath: String? {
+        if let path = configuration.erasureJournal { return path }
+        guard case .sqlite(let path) = configuration.database else { return nil }
+        return URL(fileURLWithPath: path).resolvingSymlinksInPath().path + Self.erasuresEnding
+    }
+
+    /// The journal of erasures, which is made if it does not exist.
+    ///
+    /// - Throws: Exit status 1 if it cannot be opened.
+    func erasureJournal() throws -> ErasureJournalFile? {
+        var random = random
+        do {
+            return try erasureJournalPath.map { try ErasureJournalFile($0, random: &random) }
+        } catch let error as LedgerStorageError {
+            Terminal.printError("quittance: \(error)")
+            throw ExitCode(1)
+        }
+    }
+
+    /// What to do if followers of events do not hear of a failover by themselves; `nil` if they do.
+    func failoverWarning(_ storage: any LedgerStorage) -> String? {
+        #if PostgreSQL
+        guard let storage = storage as? PostgresLedgerStorage, !storage.showsIdentity else { return nil }
+        return "The database does not say which one it is: run quittance restore --new-epoch after each failover"
+        #else
+        return nil
+        #endif
     }
 
     /// What to do if other users of the machine may read the ledger; `nil` if they may not.

@@ -62,6 +62,13 @@ import Testing
                 #expect(try await server.send(.POST, "/notifications/v2", body).status == 200)
             }
         }
+
+        /// Presents a purchase as a customer.
+        func claim(_ purchase: Int, by id: String, on server: ServerProcess, _ key: String) async throws {
+            let transaction = try #require(world.occurrences[purchase].transaction)
+            let body = #"{"document":"\#(try store.signer.sign(transaction, at: world.now))"}"#
+            #expect(try await server.send(.POST, "/v1/customers/\(id)/purchases", body, key: key).status == 200)
+        }
     }
 
     private static func mode(_ path: String) throws -> Int {
@@ -76,43 +83,104 @@ import Testing
         return try TestProcess(command, output: .inherited).wait()
     }
 
-    /// The steps of docs/ledger.md.
-    @Test func `a copy of a running server's ledger is restored step by step`() async throws {
+    /// The cursors of all events after one, or the error with what it names as `oldest`.
+    private static func follow(
+        _ server: ServerProcess, _ key: String, after cursor: String? = nil
+    ) async throws -> (cursors: [String], error: String?, oldest: String?) {
+        let answer = try await server.send(.GET, "/v1/events?limit=500" + (cursor.map { "&after=\($0)" } ?? ""), key: key)
+        let items = answer.json["items"]?.array ?? []
+        let error = answer.json["error"]
+        return (items.compactMap { $0["id"]?.string }, error?["code"]?.string, error?["oldest"]?.string)
+    }
+
+    /// The steps of docs/ledger.md, with a follower of events and a customer who is deleted after the backup.
+    @Test(arguments: [true, false])
+    func `a backup is restored: its followers are told, and who was deleted stays deleted`(
+        byCommand: Bool
+    ) async throws {
         let place = try LedgerFolder()
         let server = try await place.serve()
         let created = try CommandLineTests.run(
             ["keys", "create", "--name", "test", "--role", "server", "--bundle-id", Self.bundleId] + place.database)
         let key = created.output.trimmingCharacters(in: .whitespacesAndNewlines)
         try await place.send(1..<20, to: server)
+        for (purchase, id) in [(1, "anna"), (2, "bert"), (3, "cora")] {
+            try await place.claim(purchase, by: id, on: server, key)
+        }
+        #expect(try await server.send(.DELETE, "/v1/customers/cora", key: key).status == 200)
+        // Cora came back before the backup.
+        try await place.claim(4, by: "cora", on: server, key)
+        let shared = try #require(try await Self.follow(server, key).cursors.last)
         let backup = try CommandLineTests.run(["backup", place.path("copy.sqlite")] + place.database)
         try #require(backup.status == 0, "\(backup.error)")
-        // Each of the 19 notifications counts as two documents: itself and its transaction.
-        #expect(backup.output.hasPrefix("38 documents copied to "))
-        #expect(try Self.mode(place.path("copy.sqlite")) == 0o600)
+        for ending in ["", "-erasures"] { #expect(try Self.mode(place.path("copy.sqlite" + ending)) == 0o600) }
+        #expect(try await server.send(.DELETE, "/v1/customers/anna", key: key).status == 200)
         try await place.send(20..<30, to: server)
-        // 1. Stop the server.
+        let lost = try #require(try await Self.follow(server, key).cursors.last)
+        let isServed = try CommandLineTests.run(["restore", place.path("copy.sqlite")] + place.arguments)
+        #expect(isServed.status == 1 && isServed.error.contains("Another server uses this ledger"), "\(isServed.error)")
         #expect(server.terminate() == 0)
-        // 2. Move the ledger's files away.
-        try FileManager.default.createDirectory(atPath: place.path("old"), withIntermediateDirectories: true)
-        for ending in ["", "-wal", "-shm"] {
-            try? FileManager.default.moveItem(
-                atPath: place.path("ledger.sqlite" + ending), toPath: place.path("old/ledger.sqlite" + ending))
+
+        if byCommand {
+            let outcome = try CommandLineTests.run(["restore", place.path("copy.sqlite")] + place.arguments)
+            try #require(outcome.status == 0, "\(outcome.error)")
+            #expect(outcome.output.contains("1 deleted customer erased again."), "\(outcome.output)")
+            let names = try FileManager.default.contentsOfDirectory(atPath: place.folder.path)
+            #expect(names.contains { $0.hasPrefix("ledger.sqlite.replaced-") } && !names.contains { $0.contains("partial") })
+        } else {
+            for ending in ["", "-wal", "-shm"] { unlink(place.path("ledger.sqlite" + ending)) }
+            try FileManager.default.copyItem(atPath: place.path("copy.sqlite"), toPath: place.path("ledger.sqlite"))
         }
-        // 3. Put the copy in its place.
-        try FileManager.default.copyItem(atPath: place.path("copy.sqlite"), toPath: place.path("ledger.sqlite"))
-        // 4. Check it.
         let checked = try CommandLineTests.run(["check"] + place.arguments)
-        #expect(checked.status == 0 && checked.output == "38 documents verified; no faults.\n", "\(checked.error)")
-        let rebuilt = try CommandLineTests.run(["rebuild"] + place.arguments)
-        #expect(rebuilt.status == 0, "\(rebuilt.error)")
-        // 5. Start the server.
+        #expect(checked.status == 0 && checked.output.hasSuffix("verified; no faults.\n"), "\(checked.error)")
+
         let restored = try await place.serve()
-        #expect(try await restored.send(.GET, "/v1/transactions/\(place.ids[19])", key: key).status == 200)
-        #expect(try await restored.send(.GET, "/v1/transactions/\(place.ids[20])", key: key).status == 404)
-        #expect(try await restored.send(.GET, "/health/ready").json["lastNotificationAccepted"]?.integer != nil)
-        try await place.send(20..<22, to: restored)
-        #expect(try await restored.send(.GET, "/v1/transactions/\(place.ids[20])", key: key).status == 200)
+        for (id, purchases) in [("anna", 0), ("bert", 1), ("cora", 1)] {
+            let answer = try await restored.send(.GET, "/v1/customers/\(id)", key: key)
+            #expect(answer.json["purchases"]?.array?.count ?? 0 == purchases, "\(id): \(answer.json.compactText)")
+        }
+        for round in 0..<2 {
+            let found = try await Self.follow(restored, key, after: lost)
+            #expect(found.error == "cursorExpired" && found.oldest == shared, "round \(round)")
+            guard round == 0 else { break }
+            // As many events as it takes until the lost number is given again.
+            try await place.send(20..<30, to: restored)
+        }
+        let all = try await Self.follow(restored, key).cursors
+        let place0 = try #require(all.firstIndex(of: shared))
+        #expect(try await Self.follow(restored, key, after: shared).cursors == Array(all[(place0 + 1)...]))
+        #expect(all.suffix(10).allSatisfy { !$0.hasSuffix(lost.drop { $0 != "." }) })
         #expect(restored.terminate() == 0)
+    }
+
+    @Test func `a restore that is refused changes nothing`() async throws {
+        let place = try LedgerFolder()
+        let server = try await place.serve()
+        try await place.send(1..<3, to: server)
+        #expect(server.terminate() == 0)
+        let copy = place.path("copy.sqlite")
+        #expect(try CommandLineTests.run(["backup", copy] + place.database).status == 0)
+        try Data("no ledger".utf8).write(to: URL(fileURLWithPath: place.path("other")))
+        let before = try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted()
+        let ledger = try Data(contentsOf: URL(fileURLWithPath: place.path("ledger.sqlite")))
+        let wrong: [([String], String, Int32)] = [
+            ([], "Pass the BACKUP to restore", 2), ([copy, "--new-epoch"], "Pass the BACKUP to restore", 2),
+            ([place.path("none")], "There is no backup at", 2), ([place.path("ledger.sqlite")], "is the ledger itself", 2),
+            ([place.path("other")], "Nothing was restored", 1),
+        ]
+        for (arguments, message, status) in wrong {
+            let outcome = try CommandLineTests.run(["restore"] + arguments + place.arguments)
+            #expect(outcome.status == status && outcome.error.contains(message), "\(outcome.error)")
+        }
+        // Without the roots of these documents.
+        let unverified = try CommandLineTests.run(["restore", copy] + place.database)
+        #expect(unverified.status == 1 && unverified.error.contains("Nothing was restored"), "\(unverified.error)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: place.path("ledger.sqlite"))) == ledger)
+        for name in ["ledger.sqlite-lock", "ledger.sqlite-erasures", "ledger.sqlite-journal"] {
+            let outcome = try CommandLineTests.run(["backup", place.path(name), "--force"] + place.database)
+            #expect(outcome.status == 2 && outcome.error.contains("a name of the ledger's own files"), "\(outcome.error)")
+        }
     }
 
     @Test func `a backup replaces another file only with --force, and leaves no file behind if it fails`()
@@ -126,7 +194,7 @@ import Testing
         let before = try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted()
         let wrong: [([String], String, Int32)] = [
             ([copy], "exists: choose another file", 2), ([ledger, "--force"], "is the ledger itself", 2),
-            ([ledger + "-wal", "--force"], "is the ledger itself", 2),
+            ([ledger + "-wal", "--force"], "is a name of the ledger's own files", 2),
             ([place.folder.path, "--force"], "is not a regular file", 2),
             ([place.path("nowhere/copy")], "in \(place.path("nowhere")): No such file", 1),
             ([""], "name the file to write", 2),

@@ -45,6 +45,9 @@ public struct ServerConfiguration: Sendable {
     public var claimPolicy = ClaimPolicy.accountTokenWins
     /// Whether the ledger keeps the signed documents of deleted customers.
     public var keepEvidence = false
+    /// The path of the journal of erasures; `nil` for the name of the ledger's file and `-erasures`, and for none if the
+    /// ledger is in a database.
+    public var erasureJournal: String?
     /// The age in days at which events are erased, 1 to 3650; `nil` keeps all events.
     public var eventRetentionDays: Int?
     /// The lowest level that the log includes.
@@ -158,6 +161,7 @@ extension ServerConfiguration {
         Setting("revocation", \.revocation, words(Revocation.self), { Revocation(rawValue: $0) }),
         Setting("claimPolicy", \.claimPolicy, words(ClaimPolicy.self), { ClaimPolicy(rawValue: $0) }),
         Setting("keepEvidence", \.keepEvidence, "true or false", { Bool($0) }),
+        Setting("erasureJournal", \.erasureJournal, "the path of a file") { $0.isEmpty ? nil : .some($0) },
         Setting("eventRetentionDays", \.eventRetentionDays, "a number of days from 1 to 3650") {
             number($0, in: 1...3650).map(Optional.some)
         },

@@ -120,7 +120,8 @@ struct Rebuild: AsyncParsableCommand {
 }
 
 extension Ledger.Fault {
-    fileprivate var sentence: String { document.map { "document \($0): \(error)" } ?? error }
+    /// What is wrong, after the document that it is about.
+    var sentence: String { document.map { "document \($0): \(error)" } ?? error }
 }
 
 /// Reports the progress of long work on standard error.

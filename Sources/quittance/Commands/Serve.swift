@@ -105,7 +105,10 @@ struct Serve: AsyncParsableCommand {
         }
         if let warning = await composition.clockWarning(storage) { logger.warning("\(warning)") }
         if let warning = composition.exposure { logger.warning("\(warning)") }
+        if let warning = composition.failoverWarning(storage) { logger.warning("\(warning)") }
         var service = composition.service(storage, verifier)
+        let erasures = try composition.erasureJournal()
+        if let journal = erasures?.journal { service.keepErasures(in: journal) }
         service.signing = signing
         service.questions = composition.questions(service)
         if !configuration.roots.isEmpty {
@@ -115,6 +118,7 @@ struct Serve: AsyncParsableCommand {
         // Closing merges SQLite's write-ahead log into the file, so the ledger is closed after an error too.
         do {
             try await composition.requireRoots(of: service, trustsOthers: trust.trustsOtherRoots, logger)
+            try await eraseAgain(erasures, service, logger)
             try await serve(composition, service, logger)
         } catch {
             try? storage.close()
@@ -136,6 +140,22 @@ struct Serve: AsyncParsableCommand {
                 published with Quittance. For tests on one machine only
                 """)
         }
+    }
+
+    /// Erases customers whose erasure is in the journal and not in the ledger, as after a backup was restored by hand.
+    private func eraseAgain(_ erasures: ErasureJournalFile?, _ service: LedgerService, _ logger: Logger) async throws {
+        guard let erasures else {
+            return logger.warning(
+                """
+                Without erasureJournal, a restored dump brings deleted customers back: set it to the path of a file of \
+                this server
+                """)
+        }
+        let count = try await service.ledger.replay(erasures)
+        guard count > 0 else { return }
+        logger.warning(
+            "The ledger is older than the journal of erasures: customers were erased again",
+            metadata: ["customers": "\(count)", "journal": .string(erasures.path)])
     }
 
     /// Apps and other roots need a ledger, and a ledger needs apps.

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import Foundation
+import LedgerSQLite
+import PurchaseLedger
+import PurchaseServer
+
+/// `quittance restore`: puts a backup in the place of a ledger, and makes a restored database known as such.
+struct Restore: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Restore a ledger from a backup. Stop the server first.",
+        discussion: """
+            With BACKUP, a copy that quittance backup made: the command checks it, with all signatures, and puts it in \
+            the place of the ledger. The files that were there are moved to FILE.replaced-TIME and kept.
+
+            Without BACKUP, with --new-epoch: for a database that PostgreSQL's own tools restored, or after a failover \
+            that the database does not show (docs/postgresql.md).
+
+            In both cases, customers whose deletion is in the journal of erasures are deleted again, and the events \
+            begin an epoch: a follower whose cursor is beyond the backup gets 410 with the cursor to go on from.
+
+            Exit status: 0 the ledger is restored; 1 nothing was replaced, with the reason on standard error; 2 wrong \
+            usage.
+
+              quittance restore /backups/monday.sqlite --database sqlite:quittance.sqlite
+              quittance restore --new-epoch --database postgresql:///ledger
+            """)
+
+    @Argument(help: "The backup.", completion: .file())
+    var backup: String?
+
+    @OptionGroup var options: ServerOptions
+
+    @Flag(name: .customLong("new-epoch"), help: "Keep the ledger, and only erase again and begin an epoch.")
+    var newEpoch = false
+
+    @Flag(help: "Restore the backup although some of its documents or purchases have faults.")
+    var force = false
+
+    func validate() throws {
+        guard (backup == nil) == newEpoch else {
+            throw ValidationError("Pass the BACKUP to restore, or --new-epoch without one.")
+        }
+    }
+
+    func run() async throws {
+        let composition = try options.composition()
+        let verifier = try composition.verifier(checkingRevocation: false)
+        guard let backup else {
+            return try await endingOnDamage {
+                let storage = try await composition.openStorage()
+                let erased = try await eraseAgain(composition, composition.service(storage, verifier), from: nil)
+                try await storage.beginEpoch()
+                try storage.close()
+                try Terminal.print("The events begin an epoch. \(Self.sentence(erased))\n\(Self.advice)")
+            }
+        }
+        let path = try composition.ledgerFile()
+        guard FileManager.default.fileExists(atPath: backup) else {
+            throw ValidationError("There is no backup at \(backup).")
+        }
+        try await endingOnDamage {
+            let place = try SQLiteLedgerPlace(path)
+            defer { place.release() }
+            guard URL(fileURLWithPath: backup).resolvingSymlinksInPath().path != place.path else {
+                throw ValidationError("\(backup) is the ledger itself: pass a backup.")
+            }
+            if let failure = place.lockFailure {
+                Terminal.printError("quittance: Make sure that no server uses the file: \(failure)")
+            }
+            try await restore(backup, to: place, composition.with(.sqlite(path: place.path)), verifier)
+        }
+    }
+
+    private func restore(
+        _ backup: String, to place: SQLiteLedgerPlace, _ composition: Composition, _ verifier: AppStoreVerifier
+    ) async throws {
+        let copy = try PartialFile(beside: place.path)
+        defer { copy.remove() }
+        let interruption = copy.removeIfInterrupted()
+        defer { interruption.forEach { $0.cancel() } }
+        let documents = try copyLedger(backup, to: copy.path)
+
+        let storage = try SQLiteLedgerStorage(path: copy.path, createIfMissing: false)
+        let service = composition.service(storage, verifier)
+        var verified = Progress("verified")
+        let checked = try await service.ledger.check(by: verifier) { verified.report($0) }
+        if !checked.faults.isEmpty, !force { throw failure(checked.faults.map { $0.sentence }) }
+        try await addEpochs(of: place.path, to: storage)
+        let erased = try await eraseAgain(composition, service, from: backup)
+        try storage.close()
+
+        try PartialFile.flush(copy.path)
+        let old = place.path + ".replaced-" + Self.stamp(composition.now())
+        let hadLedger = FileManager.default.fileExists(atPath: place.path)
+        try place.replace(by: copy.path, movingTo: old)
+        try PartialFile.flushFolder(of: place.path)
+        try Terminal.print(
+            """
+            Restored \(counted(documents, "document")) from \(backup) to \(place.path). \(Self.sentence(erased))
+            \(hadLedger ? "The ledger that was there is \(old): keep it until you know that nothing is missing.\n" : "")\
+            \(Self.advice)
+            """)
+    }
+
+    /// - Returns: How many documents the backup has.
+    private func copyLedger(_ backup: String, to path: String) throws -> Int {
+        do {
+            let progress = CopyProgress()
+            let documents = try SQLiteLedgerBackup.copy(backup, to: path, onProgress: progress.report)
+            let faults = try SQLiteLedgerBackup.faults(path, documents: documents)
+            guard faults.isEmpty else { throw failure(faults) }
+            return documents
+        } catch let error as LedgerStorageError {
+            throw failure(["\(backup): \(error)"])
+        }
+    }
+
+    /// Lets the restored ledger know the cursors of the one that it replaces, and brings that one's log into its file. If
+    /// it cannot be opened, its followers begin again.
+    private func addEpochs(of path: String, to storage: SQLiteLedgerStorage) async throws {
+        guard let replaced = try? SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false) else { return }
+        defer { try? replaced.close() }
+        guard let others = try? await replaced.marks().epochs else { return }
+        var epochs = try await storage.marks().epochs
+        for (app, other) in others { epochs[app]?.add(replaced: other) }
+        let marks = epochs
+        try await storage.commit(LedgerQuery()) { _ in
+            var changes = LedgerChanges()
+            changes.marks.epochs = marks
+            return .commit(changes, ())
+        }
+    }
+
+    /// Erases again what the journals of the ledger and of the backup have.
+    private func eraseAgain(
+        _ composition: Composition, _ service: LedgerService, from backup: String?
+    ) async throws -> Int? {
+        guard let path = composition.erasureJournalPath else { return nil }
+        if let backup {
+            let other = try ErasureJournalFile.text(of: backup + Composition.erasuresEnding)
+            let (own, file) = (try ErasureJournalFile.text(of: path), try PartialFile(beside: path))
+            defer { file.remove() }
+            let merged = ErasureSection.merge(other, into: own)
+            if merged != own {
+                try merged.write(toFile: file.path, atomically: false, encoding: .utf8)
+                try file.install(as: path, replacing: true)
+            }
+        }
+        guard let journal = try composition.erasureJournal() else { return nil }
+        return try await service.ledger.replay(journal)
+    }
+
+    private static func sentence(_ erased: Int?) -> String {
+        guard let erased else {
+            return "Without erasureJournal, customers who were deleted since are in the ledger again."
+        }
+        return "\(counted(erased, "deleted customer")) erased again."
+    }
+
+    /// What is left to do.
+    private static let advice = """
+        API keys that were revoked since are valid again: quittance keys list.
+        A follower of /v1/events that is ahead gets 410 with "oldest": it goes on from there, and reads its customers again.
+        What was signed since comes back by itself if the apps have In-App Purchase keys, or by quittance backfill.
+        """
+
+    /// Such as `20261125T214500Z`.
+    private static func stamp(_ now: Timestamp) -> String {
+        now.iso8601.prefix { $0 != "." && $0 != "Z" }.filter { $0 != "-" && $0 != ":" } + "Z"
+    }
+
+    private func failure(_ reasons: [String]) -> ExitCode {
+        for reason in reasons { Terminal.printError("quittance: \(reason)") }
+        Terminal.printError("quittance: Nothing was restored. --force restores a backup with faulty documents.")
+        return ExitCode(1)
+    }
+}

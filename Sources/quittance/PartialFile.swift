@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Dispatch
+import Foundation
+
+/// A file with a temporary name, which gets its final name once it is complete.
+struct PartialFile {
+    struct Failure: Error, CustomStringConvertible {
+        var description: String
+
+        /// Adds the error of the last system call to a message.
+        init(_ message: String) {
+            description = "\(message): \(String(cString: strerror(errno)))"
+        }
+    }
+
+    let path: String
+
+    /// Creates an empty file with a unique name, which only its owner can read.
+    init(beside target: String) throws {
+        path = "\(target).\(UUID().uuidString.prefix(8)).partial"
+        let file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0o600)
+        guard file >= 0 else {
+            throw Failure("Cannot create a file in \(URL(fileURLWithPath: path).deletingLastPathComponent().path)")
+        }
+        // Whatever the umask.
+        fchmod(file, 0o600)
+        close(file)
+    }
+
+    /// Flushes the file, renames it to `target`, and flushes the folder.
+    func install(as target: String, replacing: Bool) throws {
+        try Self.flush(path)
+        if replacing {
+            guard rename(path, target) == 0 else { throw Failure("Cannot write \(target)") }
+        } else {
+            // Unlike `rename`, this never replaces a file that was created meanwhile. Some file systems have no hard
+            // links.
+            guard link(path, target) == 0 else { throw Failure("Cannot create \(target) without --force") }
+            unlink(path)
+        }
+        try Self.flushFolder(of: target)
+    }
+
+    static func flush(_ path: String) throws {
+        let file = open(path, O_RDONLY)
+        guard file >= 0 else { throw Failure("Cannot flush \(path)") }
+        defer { close(file) }
+        guard fsync(file) == 0 else { throw Failure("Cannot flush \(path)") }
+    }
+
+    static func flushFolder(of path: String) throws {
+        try flush(URL(fileURLWithPath: path).deletingLastPathComponent().path)
+    }
+
+    func remove() {
+        for ending in ["", "-wal", "-shm", "-journal"] { unlink(path + ending) }
+    }
+
+    /// Removes the file if a signal ends the command.
+    func removeIfInterrupted() -> [any DispatchSourceSignal] {
+        [SIGINT, SIGTERM, SIGHUP].map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler {
+                remove()
+                Foundation.exit(128 + number)
+            }
+            source.activate()
+            return source
+        }
+    }
+}
+
+/// Reports every tenth of a copy on standard error, if that is a terminal.
+final class CopyProgress {
+    private var tenths = 0
+
+    func report(_ copied: Int, of total: Int) {
+        guard Terminal.isErrorInteractive, total > 0, copied * 10 / total > tenths else { return }
+        tenths = copied * 10 / total
+        Terminal.printError("\(tenths * 10) % of \(total >> 20) MiB copied")
+    }
+}

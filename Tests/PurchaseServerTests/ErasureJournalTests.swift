@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Foundation
+import LedgerSQLite
+import PurchaseLedger
+import Testing
+
+@testable import PurchaseServer
+
+/// Tests that erasures outlive an older state of the ledger.
+@Suite struct ErasureJournalTests {
+    private static let scope = LedgerScope(bundleId: "com.example", environment: .production)
+    private let folder: TemporaryFolder
+
+    init() throws {
+        folder = try TemporaryFolder()
+    }
+
+    private static func time(_ second: Int64) -> Timestamp { Timestamp(milliseconds: 1_750_000_000_000 + second * 1000) }
+
+    private func path(_ name: String) -> String { folder.url.appendingPathComponent(name).path }
+
+    private func journal(_ name: String = "erasures", seed: UInt64 = 1) throws -> ErasureJournalFile {
+        var random = SeededRandom(seed: seed)
+        return try ErasureJournalFile(path(name), random: &random)
+    }
+
+    /// Adds a customer, as a claim does.
+    private static func add(_ ids: String..., to ledger: Ledger) async throws {
+        let keys = ids.map { CustomerID($0, of: scope.bundleId) }
+        try await ledger.storage.commit(LedgerQuery { $0.customers = [keys[0]] }) { snapshot in
+            var changes = LedgerChanges()
+            let customer = Customer(number: snapshot.newNumbers[keys[0]] ?? 0, bundleId: scope.bundleId)
+            changes.customers = [CustomerRecord(customer, ids: ids, isEstablished: true)]
+            return .commit(changes, ())
+        }
+    }
+
+    private static func known(_ ids: String..., in ledger: Ledger) async throws -> [String] {
+        var known: [String] = []
+        for id in ids where try await ledger.customer(id, in: scope, at: time(0)) != nil { known.append(id) }
+        return known
+    }
+
+    @Test func `in an older ledger who was deleted since is deleted again, and who came back stays`() async throws {
+        var ledgers: [Ledger] = []
+        for name in ["new", "old"] { ledgers.append(Ledger(storage: try SQLiteLedgerStorage(path: path(name)))) }
+        let file = try journal()
+        let journal = try #require(file.journal)
+        for place in ledgers.indices { ledgers[place].keepErasures(in: journal) }
+        // What both have.
+        for ledger in ledgers {
+            try await Self.add("anna", "anna@example.com", to: ledger)
+            try await Self.add("bert", to: ledger)
+            try await Self.add("dora", to: ledger)
+        }
+        _ = try await ledgers[0].delete("dora", in: Self.scope, at: Self.time(1))
+        let note = try await ledgers[0].storage.scanJobs(after: nil, limit: 9).items
+        try await ledgers[1].storage.commit(LedgerQuery()) { _ in
+            // The backup was made after Dora's deletion and return.
+            var changes = LedgerChanges()
+            changes.jobs = note
+            return .commit(changes, ())
+        }
+        // What only the new one has.
+        #expect(try await ledgers[0].delete("anna@example.com", in: Self.scope, at: Self.time(2)) != nil)
+        #expect(try await ledgers[0].delete("nobody", in: Self.scope, at: Self.time(3)) == nil)
+        #expect(try await ledgers[0].replay(file) == 0)
+
+        #expect(try await ledgers[1].replay(file) == 1)
+        #expect(try await Self.known("anna", "anna@example.com", "bert", "dora", in: ledgers[1]) == ["bert", "dora"])
+        try await Self.add("anna", to: ledgers[1])
+        #expect(try await ledgers[1].replay(file) == 0)
+        #expect(try await Self.known("anna", in: ledgers[1]) == ["anna"])
+    }
+
+    @Test func `the journal names nobody, and only its owner may read it`() async throws {
+        var ledger = Ledger(storage: MemoryLedgerStorage())
+        let file = try journal()
+        ledger.keepErasures(in: try #require(file.journal))
+        try await Self.add("anna@example.com", "9f3c", to: ledger)
+        #expect(try await ledger.delete("9f3c", in: Self.scope, at: Self.time(1)) != nil)
+        let text = try ErasureJournalFile.text(of: file.path)
+        let lines = text.split(separator: "\n")
+        #expect(lines.count == 3 && lines[0].hasPrefix("quittance-erasures 1 "))
+        #expect(lines[1...].allSatisfy { $0.hasPrefix("1 1750000001000 com.example ") })
+        #expect(!text.contains("anna") && !text.contains("9f3c"))
+        let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+    }
+
+    /// The program ended, or the commit failed, after the line was written.
+    @Test func `an erasure that was written and not committed is done at the next start`() async throws {
+        let ledger = Ledger(storage: MemoryLedgerStorage())
+        try await Self.add("anna", to: ledger)
+        try await Self.add("bert", to: ledger)
+        let file = try journal()
+        _ = try #require(file.journal).add([CustomerID("anna", of: Self.scope.bundleId)], at: Self.time(1))
+        #expect(try await ledger.replay(file) == 1)
+        #expect(try await Self.known("anna", "bert", in: ledger) == ["bert"])
+    }
+
+    @Test func `erasures at the same time are numbered and committed one after another`() async throws {
+        var ledger = Ledger(storage: MemoryLedgerStorage())
+        let file = try journal()
+        ledger.keepErasures(in: try #require(file.journal))
+        for number in 0..<40 { try await Self.add("\(number)", to: ledger) }
+        try await withThrowingTaskGroup(of: Void.self) { [ledger] group in
+            for number in 0..<40 {
+                group.addTask { _ = try await ledger.delete("\(number)", in: Self.scope, at: Self.time(1)) }
+            }
+            try await group.waitForAll()
+        }
+        let records = try #require(file.journal).records()
+        #expect(records.map(\.number) == Array(1...40))
+        let jobs = try await ledger.storage.scanJobs(after: nil, limit: 9).items
+        #expect(jobs.map { String(decoding: $0.payload, as: UTF8.self) } == ["40"])
+    }
+
+    @Test func `a line that was cut is passed over, and what follows it is read`() throws {
+        let id = CustomerID("anna", of: Self.scope.bundleId)
+        do { _ = try #require(try journal().journal).add([id], at: Self.time(1)) }
+        var text = try ErasureJournalFile.text(of: path("erasures"))
+        text.removeLast(20)
+        try text.write(toFile: path("erasures"), atomically: false, encoding: .utf8)
+        do { _ = try #require(try journal().journal).add([id], at: Self.time(2)) }
+        let records = try #require(try journal().journal).records()
+        #expect(records.map(\.erasedAt) == [Self.time(2)])
+    }
+
+    @Test func `another file is refused, and so is a journal that is in use`() throws {
+        for text in ["x", "quittance-erasures 1 0f\n", "{}\n"] {
+            try text.write(toFile: path("other"), atomically: false, encoding: .utf8)
+            #expect { try journal("other") } throws: { ($0 as? LedgerStorageError)?.code == .damaged }
+        }
+        let first = try journal()
+        #expect { try journal() } throws: { "\($0)".contains("is used by another server") }
+        #expect(first.journal != nil)
+        #expect { try journal("none/erasures") } throws: { "\($0)".contains("No such file") }
+    }
+
+    /// The ledger's disk was lost, a new ledger was begun, and then the backup was found.
+    @Test func `the journals of a backup and of the ledger are kept both`() async throws {
+        let ids = ["anna", "bert"].map { CustomerID($0, of: Self.scope.bundleId) }
+        for (name, seed, id) in [("backup", 1, ids[0]), ("ledger", 2, ids[1])] as [(String, UInt64, CustomerID)] {
+            _ = try #require(try journal(name, seed: seed).journal).add([id], at: Self.time(1))
+        }
+        let texts = try ["backup", "ledger"].map { try ErasureJournalFile.text(of: path($0)) }
+        let merged = ErasureSection.merge(texts[0], into: texts[1])
+        #expect(ErasureSection.merge(texts[0], into: merged) == merged)
+        try merged.write(toFile: path("merged"), atomically: false, encoding: .utf8)
+        let file = try journal("merged")
+        #expect(file.journals.count == 2)
+        let ledger = Ledger(storage: MemoryLedgerStorage())
+        for id in ["anna", "bert", "cora"] { try await Self.add(id, to: ledger) }
+        #expect(try await ledger.replay(file) == 2)
+        #expect(try await Self.known("anna", "bert", "cora", in: ledger) == ["cora"])
+    }
+}
