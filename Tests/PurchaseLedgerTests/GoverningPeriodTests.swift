@@ -216,6 +216,29 @@ import Testing
         #expect(entitlements.map(\.transactionId) == (status == .active ? [id] : []))
     }
 
+    // MARK: - Periods that overlap
+
+    /// Two periods of one product, of which neither supersedes the other: the second one was refunded, or ended first.
+    @Test(
+        arguments: [(40, 12, .revoked), (20, nil, .stale), (20, 12, .revoked)]
+            as [(Double, Double?, SubscriptionState.Status)])
+    func `an earlier period that still runs governs, so that the status says what is granted`(
+        until: Double, revoked: Double?, status: SubscriptionState.Status
+    ) {
+        let chain = Facts.chain([
+            Facts.transaction(until: 30),
+            Facts.transaction("2", signed: 12, from: 10, until: until) { $0.revocationDate = revoked.map(Facts.day) },
+        ])
+        let catalogue = Catalogue(products: ["month": .init(entitlements: ["pro"])], staleLeeway: .zero)
+        let state = chain.subscription(catalogue, at: Facts.day(25))
+        #expect(state?.status == .active && state?.governing.transactionId == "1")
+        #expect(state?.accessUntil == Facts.day(30) && state?.nextChange == Facts.day(30))
+        let entitlements = Holdings([chain], catalogue: catalogue, at: Facts.day(25)).entitlements
+        #expect(entitlements.map(\.transactionId) == ["1"])
+        #expect(chain.subscription(catalogue, at: Facts.day(45))?.status == status)
+        #expect(Holdings([chain], catalogue: catalogue, at: Facts.day(45)).entitlements == [])
+    }
+
     // MARK: - A genuine receipt
 
     /// Instants on 2019-12-26, with the plan that governs then and the end of its period.

@@ -250,10 +250,17 @@ class Chain:
         return [period for period in self.periods if not period.upgraded and not self.is_superseded(period, now)]
 
     def governing(self, now: int) -> Purchase | None:
-        """(5) Of those that remain, the last bought that has begun. If none has, the first counts as running."""
+        """(5) Of those that remain, the last bought that has begun. If none has, the first counts as running.
+
+        QUESTION: if that one was revoked, or is over, while an earlier one runs. E.4 allows the earlier one, whose
+        money was not returned, so the status is about it too.
+        """
         remaining = self.remaining(now)
         begun = [period for period in remaining if period.start <= now]
-        return begun[-1] if begun else remaining[0] if remaining else None
+        running = [period for period in begun if now < (period.end or 0) and not self.is_revoked(period)]
+        if begun:
+            return (running or begun)[-1]
+        return remaining[0] if remaining else None
 
     def unbegun(self, now: int) -> list[Purchase]:
         return [period for period in self.remaining(now) if now < period.start and not self.is_revoked(period)]

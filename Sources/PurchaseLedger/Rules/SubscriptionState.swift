@@ -37,7 +37,8 @@ public struct SubscriptionState: Hashable, Sendable {
 
     /// The status at the given instant.
     public var status: Status
-    /// The period that decides: the one bought last, of those that have begun and were not superseded.
+    /// The period that decides: the one bought last, of those that were not superseded and run; if none runs, of those
+    /// that have begun.
     public var governing: TransactionStatement
     /// The last period of the same product that is paid for without a gap: ``governing``, or a renewal that was charged
     /// ahead.
@@ -134,10 +135,13 @@ extension PurchaseHistory {
         return count == 1 ? max(0, period.quantity - max(0, revoked)) : nil
     }
 
-    /// The period bought last of those that have begun. If none has, the first period governs: a renewal that was
-    /// charged ahead proves that another period precedes it.
+    /// The period bought last of those that run, otherwise of those that have begun. A period that was revoked, or is
+    /// over, says nothing about an earlier one that still runs: that was paid for, and grants. If none has begun, the
+    /// first period governs: a renewal that was charged ahead proves that another period precedes it.
     private func governing(at now: Timestamp) -> TransactionStatement? {
-        periods.indices.last { periods[$0].start <= now }.map { periods[$0] } ?? periods.first
+        let begun = periods.indices.filter { periods[$0].start <= now }
+        let last = begun.last { periods[$0].revocation == nil && now < periods[$0].end } ?? begun.last
+        return last.map { periods[$0] } ?? periods.first
     }
 
     private static func status(
