@@ -12,6 +12,12 @@ extension PostgresLedgerStorage {
         }
     }
 
+    public func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey] {
+        try await translated {
+            try ChainSearch.found(try await self.requests.read(ChainSearch.ahead(of: instant, limit: limit))).map(\.key)
+        }
+    }
+
     public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
         try await translated {
             let names = try DocumentSearch.names(

@@ -187,6 +187,10 @@ extension SQLiteLedgerStorage {
         try await read { try $0.dueChains(at: now, limit: limit) }
     }
 
+    public func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey] {
+        try await read { try $0.chainsAhead(of: instant, limit: limit) }
+    }
+
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await read { try $0.events(of: bundleId, after: cursor, limit: limit) }
     }

@@ -19,6 +19,9 @@ public struct Ledger: Sendable {
     /// Called after each commit: with `nil` if it succeeded, otherwise with the storage's error.
     package var onCommit: @Sendable (LedgerStorageError?) -> Void = { _ in }
 
+    /// Called with documents that were verified, before they are recorded.
+    package var onDocuments: @Sendable ([Evidence]) -> Void = { _ in }
+
     /// Called after a commit with the notices of its documents, and how many documents show each.
     package var onNotices: @Sendable ([Notice: Int]) -> Void = { _ in }
 
@@ -73,6 +76,7 @@ extension Ledger {
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
     ) async throws -> RecordResult {
+        onDocuments(evidence)
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
         let recording = Recording(
             documents: evidence, claimant: claimant, limitsClaims: limitsClaims,
@@ -83,18 +87,33 @@ extension Ledger {
         return result
     }
 
-    /// Publishes the changes of chains that are due because time has passed, without new documents.
+    /// Publishes the changes of chains that are due because time has passed, without new documents. If a clock that was
+    /// ahead published changes too early, publishes the present state of those chains; see ``ChainReport/asOf``.
     ///
     /// - Returns: How many chains were evaluated: `limit` if there may be more.
     /// - Throws: ``LedgerStorageError``: `damaged` if some of the chains cannot be read. All others were published.
     public func publishDueChanges(at now: Timestamp, limit: Int = 500) async throws -> Int {
         var damaged: Set<ChainKey> = []
+        let corrected = try await publishCorrections(at: now, limit: limit, besides: &damaged)
         let count = try await publishDueChanges(at: now, limit: limit, besides: &damaged)
         guard damaged.isEmpty else { throw LedgerStorageError.damaged(damaged) }
-        return count
+        return max(corrected, count)
     }
 
-    /// As ``publishDueChanges(at:limit:)``, but skips damaged chains.
+    /// Publishes the present state of chains about which a clock that was ahead published changes too early.
+    ///
+    /// - Parameter damaged: Chains that are known to be damaged. Newly found ones are added.
+    /// - Returns: How many chains were evaluated: `limit` if there may be more.
+    package func publishCorrections(
+        at now: Timestamp, limit: Int, besides damaged: inout Set<ChainKey>
+    ) async throws -> Int {
+        let instant = now.advanced(by: ChainReport.clockTolerance)
+        let ahead = Set(try await storage.chainsAhead(of: instant, limit: limit + damaged.count)).subtracting(damaged)
+        damaged.formUnion(try await publish(ahead.sorted(), at: now) { $0.publishDue($1) })
+        return ahead.count
+    }
+
+    /// As ``publishDueChanges(at:limit:)``, but skips damaged chains, and searches for no corrections.
     ///
     /// - Parameter damaged: Chains that are known to be damaged. Newly found ones are added.
     package func publishDueChanges(
@@ -197,13 +216,35 @@ extension Ledger {
     /// Erases a customer with its ids and links and, unless ``LedgerRules/keepsEvidence`` is set, the documents about
     /// its purchases. Purchases that another customer owns too stay. Events stay, but no longer name the customer.
     ///
+    /// - Parameter isTimeConfirmed: Whether `now` is known to be right. Otherwise documents count as older than the
+    ///   erasure only up to the newest signing date in the ledger: what is signed after an erasure by a clock that is
+    ///   ahead must not be dropped.
     /// - Returns: `nil` if the customer is not known.
-    public func delete(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> DeletionReport? {
+    public func delete(
+        _ id: String, in scope: LedgerScope, at now: Timestamp, isTimeConfirmed: Bool = true
+    ) async throws -> DeletionReport? {
         let id = CustomerID(id, of: scope.bundleId)
+        let instant = isTimeConfirmed ? now : try await provenTime(at: now)
         guard let erasures else {
-            return try await commit(.everything(of: [id]), at: now) { $0.erase(id, in: scope) }
+            return try await commit(.everything(of: [id]), at: now) { $0.erase(id, in: scope, asOf: instant) }
         }
-        return try await erasures.take { try await erase(id, in: scope, erasures.journal, at: now) }
+        return try await erasures.take { try await erase(id, in: scope, asOf: instant, erasures.journal, at: now) }
+    }
+
+    /// How many of the newest documents are searched for the newest signing date: enough to pass over old documents
+    /// that a backfill brought last.
+    private static let newestDocuments = (searched: 1000, read: 20)
+
+    /// The latest instant up to `now` that is proven to be past: the newest date at which the App Store signed a
+    /// document in the ledger. `distantPast` if there is none.
+    package func provenTime(at now: Timestamp) async throws -> Timestamp {
+        var newest = Timestamp.distantPast
+        for environment in Environment.allCases where environment.hasAppStore {
+            let documents = try await storage.newestDocuments(
+                in: environment, limit: Self.newestDocuments.read, among: Self.newestDocuments.searched)
+            newest = documents.compactMap(\.signedDate).reduce(newest, max)
+        }
+        return min(newest, now)
     }
 }
 

@@ -36,6 +36,10 @@ extension ForwardingStorage {
         try await target.dueChains(at: now, limit: limit)
     }
 
+    public func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey] {
+        try await target.chainsAhead(of: instant, limit: limit)
+    }
+
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await target.events(of: bundleId, after: cursor, limit: limit)
     }

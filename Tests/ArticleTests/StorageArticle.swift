@@ -65,6 +65,10 @@ private struct SharedStorage: LedgerStorage {
         try await database.memory.dueChains(at: now, limit: limit)
     }
 
+    func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey] {
+        try await database.memory.chainsAhead(of: instant, limit: limit)
+    }
+
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await database.memory.events(of: bundleId, after: cursor, limit: limit)
     }

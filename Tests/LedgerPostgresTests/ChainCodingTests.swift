@@ -97,5 +97,6 @@ import Testing
         #expect(FieldNumbers.names.firstIndex(of: "revokedSeats") == 31)
         #expect(FieldNumbers.names.firstIndex(of: "nextChange") == 56)
         #expect(FieldNumbers.names.firstIndex(of: "claimants") == 57)
+        #expect(FieldNumbers.names.firstIndex(of: "publishedAsOf") == 58)
     }
 }

@@ -224,6 +224,7 @@ import Testing
         let expected = try await storage.load { $0.chains = keys }.chains
         try #require(expected.values.first?.chain.purchases.first?.commitment?.billingPeriodNumber == 1)
         let count = try await storage.number("SELECT count(*) FROM events")
+        try await storage.execute("DROP INDEX chainsAhead")
         for (table, columns) in Self.newColumns {
             for column in columns { try await storage.execute("ALTER TABLE \(table) DROP COLUMN \(column)") }
         }
@@ -257,6 +258,7 @@ import Testing
         "statements": ofStatements, "residue": ofStatements,
         "chains": [
             "commitmentAutoRenewStatus", "commitmentAutoRenewProductId", "publishedCommitmentWillRenew", "claimants",
+            "publishedAsOf",
         ],
         "events": ["beforeCommitmentWillRenew", "afterCommitmentWillRenew"],
         "customers": ["consentedAt"],

@@ -117,5 +117,6 @@ private struct Report: StoredFields {
         try coder.field("lastExpiresDate", &report.expiresDate)
         try coder.field("isEntitling", &report.isEntitling)
         try coder.field("nextChange", &report.nextChange)
+        try coder.field("publishedAsOf", &report.asOf)
     }
 }

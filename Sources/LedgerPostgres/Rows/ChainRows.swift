@@ -48,14 +48,15 @@ extension CommitPlan {
     private static let put = RowStatement.insert(
         into: "chains AS c",
         [
-            ("home", .text), ("scope", .integer), ("version", .integer), ("next_change", .integer), ("owner", .integer),
-            ("state", .bytes),
+            ("home", .text), ("scope", .integer), ("version", .integer), ("next_change", .integer),
+            ("published_as_of", .integer), ("owner", .integer), ("state", .bytes),
         ],
         """
         ON CONFLICT (home, scope) DO UPDATE SET
             version = CASE WHEN c.version = excluded.version - 1 THEN excluded.version
                 ELSE 1 / (c.version - c.version) END,
-            next_change = excluded.next_change, owner = excluded.owner, state = excluded.state
+            next_change = excluded.next_change, published_as_of = excluded.published_as_of, owner = excluded.owner,
+            state = excluded.state
         """)
 
     /// Finds the chain of a transaction, and shows the transaction to people.
@@ -93,9 +94,10 @@ extension CommitPlan {
             )
             if touched.contains(key) {
                 let new = records[key] ?? old?.record ?? ChainRecord(key)
-                let (due, owner) = ((new.report?.nextChange).parameter, (new.owners.first?.customer.number).parameter)
+                let instants = [(new.report?.nextChange).parameter, (new.report?.asOf).parameter]
+                let owner = (new.owners.first?.customer.number).parameter
                 let state = PostgresValue.bytes(try ChainCoding.encode(new))
-                add(Self.put, name + [.integer((old?.version ?? 0) + 1), due, owner, state])
+                add(Self.put, name + [.integer((old?.version ?? 0) + 1)] + instants + [owner, state])
             } else if let old {
                 add(Self.check, name + [.integer(old.version)])
             } else {
@@ -157,6 +159,12 @@ enum ChainSearch {
         PostgresStatement(
             keys + " WHERE next_change <= $1 ORDER BY next_change, home, scope LIMIT $2",
             [now.parameter, max(0, limit).parameter])
+    }
+
+    static func ahead(of instant: Timestamp, limit: Int) -> PostgresStatement {
+        PostgresStatement(
+            keys + " WHERE published_as_of > $1 ORDER BY published_as_of DESC, home, scope LIMIT $2",
+            [instant.parameter, max(0, limit).parameter])
     }
 
     /// The chains after a cursor, which is the number of a scope, a space and an id.

@@ -19,6 +19,7 @@ enum FieldNumbers {
         "renewalAppAccountToken", "renewalDate", "commitmentAutoRenewStatus", "commitmentAutoRenewProductId",
         "status", "publishedProductId", "until", "willRenew", "commitmentWillRenew", "isSubscription",
         "lastTransactionId", "lastExpiresDate", "isEntitling", "nextChange", "claimants",
+        "publishedAsOf",
     ]
 }
 

@@ -12,7 +12,7 @@ enum Schema {
     /// The statements of each migration.
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
-        documentsWithoutArrival, retention, epochs,
+        documentsWithoutArrival, retention, epochs, reportInstants,
     ]
 
     /// Apps and scopes are never deleted, so that servers keep their numbers.
@@ -55,6 +55,13 @@ enum Schema {
             chain text COLLATE "C" NOT NULL,
             PRIMARY KEY (home, scope, chain))
         """,
+    ]
+
+    /// The index finds reports that a clock that was ahead has made. Few chains have an instant: those that changed by
+    /// time since their newest document was signed. For all others an update changes no index.
+    private static let reportInstants = [
+        "ALTER TABLE chains ADD published_as_of bigint",
+        "CREATE INDEX chains_ahead ON chains (published_as_of) WHERE published_as_of IS NOT NULL",
     ]
 
     /// The date comes first in the key, so that new documents are at the end of the index. `home` follows from the

@@ -16,7 +16,9 @@ struct StoredChain {
         number = try row.next()
         record = try row.fields(of: ChainRecord(key))
         let nextChange = try row.next(Timestamp?.self)
+        let asOf = try row.next(Timestamp?.self)
         record.report?.nextChange = nextChange
+        record.report?.asOf = asOf
         record.ownerChanges = try row.next(TimestampList.self).times
         record.owners = try row.next(String?.self).map { try ChainRecord.Owner.list($0, key) } ?? []
     }
@@ -32,8 +34,8 @@ extension ChainRecord: StoredFields {
     @usableFromInline package static let blank = ChainRecord(
         ChainKey("", in: LedgerScope(bundleId: "", environment: .production)))
 
-    /// All fields except the key, those in other tables, and `nextChange`, which is written separately because it is
-    /// indexed.
+    /// All fields except the key, those in other tables, and `nextChange` and `asOf`, which are written separately
+    /// because they are indexed.
     @usableFromInline
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("erasedAt", &erasedAt)
@@ -54,7 +56,7 @@ extension ChainRecord: StoredFields {
 extension ChainReport: StoredFields {
     @usableFromInline package static let blank = ChainReport(.blank, isSubscription: false)
 
-    /// All fields except `nextChange`.
+    /// All fields except `nextChange` and `asOf`.
     @usableFromInline
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try state.fields(&coder)

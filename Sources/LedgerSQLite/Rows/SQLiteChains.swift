@@ -15,7 +15,7 @@ extension SQLiteLedgerSession {
     /// The owners come as one text of pairs `number reason`, separated by commas, so that they need no second query for
     /// each chain.
     private static let chainColumns = """
-        chains.id, \(columnList), nextChange,
+        chains.id, \(columnList), nextChange, publishedAsOf,
         (SELECT times FROM ownerChanges WHERE chain = chains.id),
         (SELECT group_concat(customer || ' ' || reason) FROM (
             SELECT customer, reason FROM links WHERE chain = chains.id ORDER BY place))
@@ -95,6 +95,14 @@ extension SQLiteLedgerSession {
         return try all(Self.keys + due, [now.stored, max(0, limit).stored]) { try $0.numberedKey().item }
     }
 
+    func chainsAhead(of instant: Timestamp, limit: Int) throws -> [ChainKey] {
+        let ahead = """
+             WHERE publishedAsOf > ? AND scopes.id IS NOT NULL
+            ORDER BY publishedAsOf DESC, originalTransactionId LIMIT ?
+            """
+        return try all(Self.keys + ahead, [instant.stored, max(0, limit).stored]) { try $0.numberedKey().item }
+    }
+
     func scanChains(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<ChainKey> {
         try TableScan.page(after: cursor, limit: limit) { number, limit in
             try all(Self.keys + " WHERE chains.id > ? ORDER BY chains.id LIMIT ?", [.integer(number), limit.stored]) {
@@ -116,17 +124,17 @@ extension RowReader {
 
 extension SQLiteLedgerSession {
     private static let addChain = """
-        INSERT INTO chains (\(columnList), nextChange, originalTransactionId, scope)
-        VALUES (\(placeholders(columns.count + 3)))
+        INSERT INTO chains (\(columnList), nextChange, publishedAsOf, originalTransactionId, scope)
+        VALUES (\(placeholders(columns.count + 4)))
         """
 
-    /// Leaves out `nextChange`: SQLite writes its index again even if the value stays the same.
+    /// Leaves out `nextChange` and `publishedAsOf`: SQLite writes their indexes again even if the values stay the same.
     private static let updateChain = """
         UPDATE chains SET (\(columnList)) = (\(placeholders(columns.count))) WHERE id = ?
         """
 
-    private static let updateChainWithDue = """
-        UPDATE chains SET (\(columnList), nextChange) = (\(placeholders(columns.count + 1))) WHERE id = ?
+    private static let updateChainWithInstants = """
+        UPDATE chains SET (\(columnList), nextChange, publishedAsOf) = (\(placeholders(columns.count + 2))) WHERE id = ?
         """
 
     /// Writes what differs from the record that was loaded.
@@ -147,14 +155,15 @@ extension SQLiteLedgerSession {
     }
 
     private func putRow(_ record: ChainRecord) throws -> (old: ChainRecord, number: Int64) {
-        let (fields, due) = (try ParameterWriter.parameters(of: record), (record.report?.nextChange).stored)
+        let fields = try ParameterWriter.parameters(of: record)
+        let instants = [(record.report?.nextChange).stored, (record.report?.asOf).stored]
         guard let stored = try storedChain(record.key) else {
             let key = [.text(record.key.name), StoredValue.integer(try addedScope(record.key.scope))]
-            return (ChainRecord(record.key), try insert(Self.addChain, fields + [due] + key))
+            return (ChainRecord(record.key), try insert(Self.addChain, fields + instants + key))
         }
         let (old, number) = (stored.record, StoredValue.integer(stored.number))
-        if record.report?.nextChange != old.report?.nextChange {
-            try run(Self.updateChainWithDue, fields + [due, number])
+        if record.report?.nextChange != old.report?.nextChange || record.report?.asOf != old.report?.asOf {
+            try run(Self.updateChainWithInstants, fields + instants + [number])
         } else if try fields != ParameterWriter.parameters(of: old) {
             try run(Self.updateChain, fields + [number])
         }

@@ -28,8 +28,15 @@ package enum Schema {
             try $0.execute(sql: "ALTER TABLE chains ADD COLUMN claimants TEXT")
         }
         migrator.registerMigration("021 epochs") { try $0.execute(sql: epochs) }
+        migrator.registerMigration("022 reports of a clock that is ahead") { try $0.execute(sql: addReportInstants) }
         return migrator
     }
+
+    /// Few chains have an instant: those that changed by time since their newest document was signed.
+    private static let addReportInstants = """
+        ALTER TABLE chains ADD COLUMN publishedAsOf INTEGER;
+        CREATE INDEX chainsAhead ON chains (publishedAsOf) WHERE publishedAsOf IS NOT NULL;
+        """
 
     /// The migrations that made the files of an earlier version.
     private static let earlierMigrations: Set = [

@@ -73,8 +73,9 @@ public struct DeletionReport: Hashable, Sendable {
 extension LedgerDraft {
     /// Erases a customer and, unless the ledger keeps evidence, the chains that no other customer owns.
     ///
+    /// - Parameter instant: The time of the tombstones.
     /// - Returns: `nil` if the customer is not known.
-    mutating func erase(_ id: CustomerID, in scope: LedgerScope) -> DeletionReport? {
+    mutating func erase(_ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp) -> DeletionReport? {
         guard let customer = customer(id) else { return nil }
         let records = chains(of: customer.customer)
         remove(customer)
@@ -95,7 +96,7 @@ extension LedgerDraft {
             }
             erased.insert(record.key)
             if let account = record.chain.account { accounts.insert(account) }
-            erase(record)
+            erase(record, asOf: instant)
         }
         for account in accounts.sorted(by: { $0.id < $1.id }) { removeIfUnused(account) }
         changes.events.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer.customer))

@@ -15,7 +15,7 @@ public struct ErasureRecord: Hashable, Sendable {
     /// Its number in the journal, from 1. All ids of one customer have the same.
     public var number: Int64
     public var bundleId: String
-    /// When the erasure was asked for.
+    /// Up to when documents count as older than the erasure: usually when it was asked for.
     public var erasedAt: Timestamp
     /// The name that the journal has for the customer's id, see ``ErasureJournal/name(of:)``.
     public var name: String
@@ -116,18 +116,21 @@ extension Ledger {
     private static let mostRounds = 8
 
     /// Writes an erasure into the journal, and commits it.
+    ///
+    /// - Parameter instant: Up to when documents count as older than the erasure.
     func erase(
-        _ id: CustomerID, in scope: LedgerScope, _ journal: any ErasureJournal, at now: Timestamp
+        _ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp, _ journal: any ErasureJournal,
+        at now: Timestamp
     ) async throws -> DeletionReport? {
         let note = ErasureNote(journal, of: id.bundleId)
         for _ in 0..<Self.mostRounds {
             let snapshot = try await storage.load(LedgerQuery { $0.customers = [id] })
             guard let known = snapshot.customer(id)?.identifiers else { return nil }
-            let number = try journal.add(known.sorted { $0.id < $1.id }, at: now)
+            let number = try journal.add(known.sorted { $0.id < $1.id }, at: instant)
             let erasure = try await commit(.everything(of: [id]), at: now) { draft -> Erasure in
                 guard let customer = draft.customer(id) else { return .unknown }
                 guard customer.identifiers.isSubset(of: known) else { return .grown }
-                guard let report = draft.erase(id, in: scope) else { return .unknown }
+                guard let report = draft.erase(id, in: scope, asOf: instant) else { return .unknown }
                 draft.changes.jobs.append(note.job(number))
                 return .erased(report)
             }
@@ -163,7 +166,7 @@ extension Ledger {
         // All are found before any is erased: an erasure may remove other customers, and with them a place in the scan.
         for (id, erasedAt) in try await customers(in: lacking, journal) {
             let scope = LedgerScope(bundleId: id.bundleId, environment: .production)
-            let report = try await commit(.everything(of: [id]), at: erasedAt) { $0.erase(id, in: scope) }
+            let report = try await commit(.everything(of: [id]), at: erasedAt) { $0.erase(id, in: scope, asOf: erasedAt) }
             erased += report == nil ? 0 : 1
         }
         let jobs = lacking.map { bundleId, records in

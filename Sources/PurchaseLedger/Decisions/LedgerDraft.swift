@@ -83,18 +83,22 @@ extension LedgerDraft {
     func chains(of customer: Customer) -> [ChainRecord] { state.chains(of: customer) }
 
     /// Replaces the record of a chain by a tombstone, which keeps only the residue.
-    mutating func erase(_ record: ChainRecord) {
+    ///
+    /// - Parameter instant: The time of the tombstone. The chain's own documents count as older in any case, also if
+    ///   the clock is behind: otherwise a repetition would bring them back.
+    mutating func erase(_ record: ChainRecord, asOf instant: Timestamp) {
         var erased = ChainRecord(record.key)
         erased.chain.residue = record.chain.residueOfErasure
         erased.chain.predecessors = record.chain.predecessors
-        erased.erasedAt = now
+        let instant = evidence(record.key).map(\.name.signedDate).reduce(instant, max)
+        erased.erasedAt = instant
         erased.lastEventAt = record.lastEventAt
         put(erased)
         changes.erasedChains.insert(record.key)
         eraseConsumptionJobs(of: record)
         for name in record.chain.predecessors {
             var earlier = self.record(ChainKey(name, in: record.key.scope))
-            earlier.erasedAt = now
+            earlier.erasedAt = instant
             put(earlier)
         }
     }
@@ -198,6 +202,7 @@ extension LedgerDraft {
         // Renewal info alone does not say what was bought. There is nothing to publish, and no change to wait for.
         guard !record.chain.transactions.isEmpty else {
             record.report?.nextChange = nil
+            record.report?.asOf = nil
             return
         }
         let old = record.report
@@ -227,10 +232,12 @@ extension LedgerDraft {
         put(record)
     }
 
-    /// Publishes the changes of a chain that are due by now, one after another.
+    /// Publishes the changes of a chain that are due by now, one after another. If a clock that was ahead published
+    /// some too early, publishes the present state first.
     ///
     /// - Parameter end: Changes at or after this instant are left out.
     mutating func publishDue(_ record: inout ChainRecord, before end: Timestamp = .distantFuture) {
+        publishCorrection(&record)
         guard let due = record.report?.nextChange, due <= now else { return }
         noteCatalogue(of: record)
         while let instant = record.report?.nextChange, instant <= now, instant < end {
@@ -238,6 +245,22 @@ extension LedgerDraft {
             // `nextChange` must become later each time, or this loop would never end.
             if let next = record.report?.nextChange, next <= instant { record.report?.nextChange = nil }
         }
+    }
+
+    /// If a clock that was ahead made the report of a chain, publishes how the present state differs: as an update,
+    /// since nothing was bought, paid or cancelled.
+    private mutating func publishCorrection(_ record: inout ChainRecord) {
+        guard let old = record.report, old.isAhead(of: now), !record.chain.transactions.isEmpty else { return }
+        let new = ChainReport(record.chain, rules.catalogue(record.key.scope), at: now)
+        record.report = new
+        guard new.state != old.state || new.isEntitling != old.isEntitling else { return }
+        let kind = new.isSubscription ? LedgerEvent.Kind.subscriptionUpdated : .purchaseUpdated
+        var event = LedgerEvent(kind, in: record.key.scope, at: now)
+        event.transactionId = new.transactionId
+        event.productId = new.state.productId
+        event.before = old.state
+        event.after = new.state
+        append(toOwners: event, about: &record)
     }
 
     /// If the app of a chain has no catalogue, notes that its chains must be evaluated again once it has one.

@@ -19,10 +19,14 @@ public struct ChainReport: Hashable, Sendable {
     public var isEntitling: Bool
     /// When to evaluate the chain again; `nil` for never.
     public var nextChange: Timestamp?
+    /// The instant as of which the report was made, if it depends on the server's clock: time alone changed the chain
+    /// since its newest document was signed. `nil` if the documents prove it. If the instant is ahead of the present
+    /// time, the clock was wrong, and the chain is due; see ``clockTolerance``.
+    public var asOf: Timestamp?
 
     public init(
         _ state: ChainState, isSubscription: Bool, transactionId: String? = nil, expiresDate: Timestamp? = nil,
-        revoked: Set<String> = [], isEntitling: Bool = false, nextChange: Timestamp? = nil
+        revoked: Set<String> = [], isEntitling: Bool = false, nextChange: Timestamp? = nil, asOf: Timestamp? = nil
     ) {
         self.state = state
         self.isSubscription = isSubscription
@@ -31,6 +35,7 @@ public struct ChainReport: Hashable, Sendable {
         self.revoked = revoked
         self.isEntitling = isEntitling
         self.nextChange = nextChange
+        self.asOf = asOf
     }
 }
 
@@ -50,6 +55,35 @@ extension ChainReport {
         expiresDate = subscription?.lastPaid.expiresDate
         nextChange = history.nextChange(chain.renewal, catalogue, after: now)
         isEntitling = !grants.isEmpty
+        if chain.hasChanged(catalogue, by: now) { asOf = now }
+    }
+
+    /// How far the clocks of two servers, or of a server and the App Store, may differ. A report that a clock so far
+    /// ahead made is right before anybody corrects it.
+    package static let clockTolerance = Duration.seconds(60)
+
+    /// Whether the report depends on a clock that was ahead.
+    func isAhead(of now: Timestamp) -> Bool { asOf.map { $0 > now.advanced(by: Self.clockTolerance) } ?? false }
+}
+
+extension Chain {
+    /// When the newest document about the chain was signed; `nil` if there is none.
+    private var newestSigningDate: Timestamp? {
+        var newest = renewal?.provenance.signedDate
+        for fact in transactions.values {
+            newest = [newest, fact.signed?.provenance.signedDate, fact.receipt?.provenance.signedDate]
+                .compactMap(\.self).max()
+        }
+        return newest
+    }
+
+    /// Whether an answer about the chain may have changed by time alone, from its newest document to `now`.
+    fileprivate func hasChanged(_ catalogue: Catalogue, by now: Timestamp) -> Bool {
+        let signed = newestSigningDate ?? .distantPast
+        // Documents arrive within a moment. Nothing is computed twice for those.
+        guard signed.advanced(by: ChainReport.clockTolerance) < now else { return false }
+        let next = history(catalogue, at: signed).nextChange(renewal, catalogue, after: signed)
+        return next.map { $0 <= now } ?? false
     }
 }
 

@@ -26,6 +26,9 @@ public protocol LedgerStorage: Sendable {
     /// The chains whose report has a `nextChange` at or before `now`, the earliest first, at most `limit`.
     func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey]
 
+    /// The chains whose report has an ``ChainReport/asOf`` after `instant`, the latest first, at most `limit`.
+    func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey]
+
     /// The events of one app after a cursor, oldest first, at most `limit`.
     ///
     /// Once a cursor was returned, no new event appears before it. Events of one chain keep the order in which they

@@ -29,6 +29,13 @@ public final class MemoryLedgerStorage: LedgerStorage {
             .prefix(max(0, limit)).map(\.key)
     }
 
+    public func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey] {
+        let chains = state.withLock { $0.chains.values }
+        let ahead = chains.compactMap { record in record.report?.asOf.map { (at: $0, key: record.key) } }
+        return ahead.filter { $0.at > instant }.sorted { ($1.at, $0.key) < ($0.at, $1.key) }
+            .prefix(max(0, limit)).map(\.key)
+    }
+
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try state.withLock { try $0.events(of: bundleId, after: cursor, limit: max(0, limit)) }
     }

@@ -88,6 +88,25 @@ extension LedgerStorageContract {
             let due = try await trial.first.dueChains(at: Sample.time(2), limit: 9)
             try trial.expect(due, is: [Sample.key(5)], "Due after one was postponed, and one has no next change")
         },
+        Requirement("Chains are found by the instant as of which their reports were made, the latest first") { trial in
+            func chain(_ number: Int, _ instant: Int64?) -> ChainRecord {
+                var record = Sample.chain(number, next: Sample.time(1))
+                record.report?.asOf = instant.map(Sample.time)
+                return record
+            }
+            try await trial.commit {
+                $0.chains = [chain(1, 5), chain(2, 7), chain(3, nil), chain(4, 7), Sample.chain(5)]
+            }
+            for (instant, limit, expected) in [
+                (4, 9, [2, 4, 1]), (5, 9, [2, 4]), (4, 1, [2]), (7, 9, []), (4, 0, []),
+            ] as [(Int64, Int, [Int])] {
+                let found = try await trial.second.chainsAhead(of: Sample.time(instant), limit: limit)
+                try trial.expect(found, is: expected.map { Sample.key($0) }, "Ahead of \(instant), at most \(limit)")
+            }
+            try await trial.commit(trial.second) { $0.chains = [chain(2, nil), chain(3, 6), chain(4, 3)] }
+            let found = try await trial.first.chainsAhead(of: Sample.time(4), limit: 9)
+            try trial.expect(found, is: [Sample.key(3), Sample.key(1)], "Ahead after reports were made again")
+        },
     ]
 }
 

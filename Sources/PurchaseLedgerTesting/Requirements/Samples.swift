@@ -77,7 +77,7 @@ extension Sample {
         record.chain.mergeResidue(bare)
         record.report = ChainReport(
             state(awkward[1]), isSubscription: true, transactionId: awkward[0], expiresDate: ends[1],
-            revoked: Set(awkward), isEntitling: true, nextChange: time(9))
+            revoked: Set(awkward), isEntitling: true, nextChange: time(9), asOf: time(8))
         record.owners = owners
         record.ownerChanges = [time(2), time(1)] + ends
         record.claimants = Claimants([
