@@ -26,12 +26,12 @@ extension Reconciler {
         var information = question.information.completed(by: consumptionDefaults[transaction.productId] ?? .init())
         information.customerConsented = information.customerConsented ?? isGiven
         let deadline = question.deadline(in: scope.environment)
-        guard now() < deadline else {
+        guard now() < deadline || !isTimeConfirmed() else {
             return close(job, question, as: .missed, because: information.gap ?? job.failure ?? "The server was down.")
         }
         guard let request = information.request(isSubscription: transaction.isSubscription) else {
             let pause = ConsumptionQuestion.patience(in: scope.environment) / Self.looks
-            return .later(job.next(at: min(deadline, now().advanced(by: pause)), nil))
+            return .later(job.next(at: beforeDeadline(now().advanced(by: pause), deadline), nil))
         }
         return try await send(request, job, question, before: deadline)
     }
@@ -40,10 +40,11 @@ extension Reconciler {
         _ request: ConsumptionRequest, _ job: Job, _ question: ConsumptionQuestion, before deadline: Timestamp
     ) async throws -> JobOutcome {
         let rest = Duration.milliseconds(deadline.milliseconds - now().milliseconds)
+        let limit = rest > .zero ? min(AppStoreClient.deadline, rest) : AppStoreClient.deadline
         do {
             try await client.send(
                 .sendConsumptionInformation(request, about: job.id.name), to: scope.environment,
-                within: min(AppStoreClient.deadline, rest))
+                within: limit)
             return close(job, question, as: .answered)
         } catch  where error.code == .cancelled {
             throw error
@@ -51,9 +52,14 @@ extension Reconciler {
             return close(job, question, as: .refused, because: "\(error)")
         } catch {
             var next = retry(job, after: error)
-            next.dueAt = min(next.dueAt, deadline)
+            next.dueAt = beforeDeadline(next.dueAt, deadline)
             return .later(next)
         }
+    }
+
+    /// A time for another look, at the deadline at the latest unless that is over by a clock that may be wrong.
+    private func beforeDeadline(_ time: Timestamp, _ deadline: Timestamp) -> Timestamp {
+        now() < deadline ? min(time, deadline) : time
     }
 
     /// The outcome of a request, which is kept for a while.

@@ -58,9 +58,11 @@ extension HistoryCursor {
     }
 
     /// The cursor after a window was read.
-    func after(_ request: NotificationHistoryRequest, pages: Int) -> HistoryCursor {
+    ///
+    /// - Parameter appStoreTime: The App Store's own time, after which the history has nothing yet; `nil` if unknown.
+    func after(_ request: NotificationHistoryRequest, pages: Int, appStoreTime: Timestamp?) -> HistoryCursor {
         let next = pages <= 1 ? min(Self.longestWindow, window * 2) : min(window, Self.usualWindow)
-        return HistoryCursor(through: request.endDate, window: next)
+        return HistoryCursor(through: min(request.endDate, appStoreTime ?? request.endDate), window: next)
     }
 
     /// The job's payload.
@@ -73,17 +75,22 @@ extension Reconciler {
     func readHistory(_ job: inout Job) async throws -> JobOutcome {
         let end = now()
         var cursor = HistoryCursor(of: job, at: end)
+        var isLast: Bool
         repeat {
             let request = cursor.request(at: end)
+            isLast = false
             do {
-                cursor = cursor.after(request, pages: try await read(request, &job))
+                let pages = try await read(request, &job)
+                cursor = cursor.after(request, pages: pages, appStoreTime: appStoreTime())
+                // The history ends at the App Store's own time, if this server's clock is ahead.
+                isLast = request.endDate >= end || cursor.through < request.endDate
             } catch let error as AppStoreAPIError where error.hasExpiredPages {
                 guard cursor.window > HistoryCursor.shortestWindow else { throw error }
                 cursor.window = max(HistoryCursor.shortestWindow, cursor.window / 2)
                 continue
             }
             try await prolong(&job, cursor.payload)
-        } while cursor.through < end
+        } while !isLast
         var next = job.next(at: now().advanced(by: historyInterval), nil)
         next.attempts = 0
         return .later(next)

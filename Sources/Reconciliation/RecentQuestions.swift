@@ -28,7 +28,7 @@ final class RecentQuestions: Sendable {
     /// - Returns: Whether to ask.
     func begin(_ keys: some Sequence<ChainKey>, at now: Timestamp) -> Bool {
         times.withLock { times in
-            guard !Self.contains(keys, in: times, at: now) else { return false }
+            guard !contains(keys, in: times, at: now) else { return false }
             note(keys, in: &times, at: now)
             return true
         }
@@ -36,13 +36,14 @@ final class RecentQuestions: Sendable {
 
     /// Whether a question about any of the subscriptions is recent.
     func contains(_ keys: some Sequence<ChainKey>, at now: Timestamp) -> Bool {
-        times.withLock { Self.contains(keys, in: $0, at: now) }
+        times.withLock { contains(keys, in: $0, at: now) }
     }
 
-    private static func contains(
+    /// A time that lies too far ahead is from before the clock was set back.
+    private func contains(
         _ keys: some Sequence<ChainKey>, in times: [ChainKey: Timestamp], at now: Timestamp
     ) -> Bool {
-        keys.contains { times[$0].map { $0 > now } ?? false }
+        keys.contains { times[$0].map { now < $0 && $0 <= now.advanced(by: lifetime) } ?? false }
     }
 
     private func note(_ keys: some Sequence<ChainKey>, in times: inout [ChainKey: Timestamp], at now: Timestamp) {

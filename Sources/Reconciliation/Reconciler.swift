@@ -25,6 +25,14 @@ public struct Reconciler: Sendable {
     /// else. Consent has no default.
     public var consumptionDefaults: [String: ConsumptionInformation] = [:]
 
+    /// Whether `now` is known to be right. If it is not, no consumption request is given up as missed: the App Store
+    /// judges whether an answer is late.
+    public var isTimeConfirmed: @Sendable () -> Bool = { true }
+
+    /// The time by the App Store's own clock, which bounds how far the notification history counts as read: by a clock
+    /// that is ahead, hours would never be read. `nil` if it is not known; then `now` counts.
+    public var appStoreTime: @Sendable () -> Timestamp? = { nil }
+
     /// Called with each job that failed and is postponed, with each document that is parked, and with each consumption
     /// request that was refused or missed.
     public var onFailure: @Sendable (Job) -> Void = { _ in }
