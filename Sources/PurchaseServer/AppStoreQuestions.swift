@@ -25,12 +25,13 @@ public struct AppStoreQuestions: Sendable {
     ///   - wall: Returns the time of the machine, by which the App Store judges tokens and rates.
     ///   - sleep: Waits, and throws if the task is cancelled.
     ///   - random: Spreads the pauses before attempts.
+    ///   - judge: Judges the clock; `nil` if it counts as right.
     package init(
         _ ledger: Ledger, _ verifier: AppStoreVerifier, keys: [String: InAppPurchaseKey],
         apps: [String: AppConfiguration], over transport: any AppStoreTransport, share: Int = 100,
         now: @escaping @Sendable () -> Timestamp,
         wall: @escaping @Sendable () -> Timestamp, sleep: @escaping @Sendable (Duration) async throws -> Void,
-        random: any RandomNumberGenerator & Sendable
+        random: any RandomNumberGenerator & Sendable, judge: ClockJudge? = nil
     ) {
         var (clients, reconcilers) = ([String: AppStoreClient](), [LedgerScope: Reconciler]())
         for (bundleId, key) in keys {
@@ -44,6 +45,10 @@ public struct AppStoreQuestions: Sendable {
                 var reconciler = Reconciler(
                     ledger: ledger, verifier: verifier.only(scope), client: client, scope: scope, now: now)
                 reconciler.consumptionDefaults = apps[bundleId]?.consumption ?? [:]
+                if let judge {
+                    reconciler.isTimeConfirmed = { judge.isConfirmed }
+                    reconciler.appStoreTime = { judge.appStoreTime }
+                }
                 reconcilers[scope] = reconciler
             }
         }

@@ -17,6 +17,13 @@ package struct DueChangePublisher: Service {
     /// How often events are erased. Retention is in days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
+    /// How long chains are not corrected again after some were. While the clock of another server is ahead, each of the
+    /// two servers would publish again and again about the same chains.
+    private static let correctionPause = Duration.seconds(60)
+
+    /// How often the clock is compared with the database's.
+    private static let clockInterval = Duration.seconds(60)
+
     /// How often the notices of all servers are read.
     private static let noticeInterval = Duration.seconds(60)
 
@@ -27,6 +34,10 @@ package struct DueChangePublisher: Service {
     package var board: NoticeBoard?
     /// The configuration of the apps whose notices are read, by bundle id.
     package var apps: [String: AppConfiguration] = [:]
+    /// Judges the clock; `nil` if it counts as right.
+    package var judge: ClockJudge?
+    /// How far the clock is ahead of the database's; `nil` if they cannot be compared.
+    package var aheadOfDatabase: @Sendable () async throws -> Duration? = { nil }
 
     private let ledger: Ledger
     private let eventRetention: Duration?
@@ -38,6 +49,7 @@ package struct DueChangePublisher: Service {
     private let erasureFailure: ThrottledWarning
     private let damage: ThrottledWarning
     private let noticeFailure: ThrottledWarning
+    private let clockFailure: ThrottledWarning
 
     /// - Parameters:
     ///   - eventRetention: How long the ledger keeps events; `nil` keeps all.
@@ -56,6 +68,7 @@ package struct DueChangePublisher: Service {
         failure = ThrottledWarning(level: .error, "Changes could not be published", clock: clock, logger)
         erasureFailure = ThrottledWarning(level: .error, "Old events could not be erased", clock: clock, logger)
         noticeFailure = ThrottledWarning(level: .error, "Notices could not be read", clock: clock, logger)
+        clockFailure = ThrottledWarning("The database's clock could not be read", clock: clock, logger)
         damage = ThrottledWarning(
             "Changes of damaged purchases are not published: run quittance check", clock: clock, logger)
     }
@@ -69,11 +82,18 @@ package struct DueChangePublisher: Service {
     }
 
     private func publishAndErase() async {
-        var (concern, nextErasure, nextReading) = (String?.none, Timestamp?.none, Timestamp?.none)
+        // These intervals are measured by the clock that nobody sets: a wall clock that goes back must not end them.
+        var (erasure, reading) = (Interval(Self.erasureInterval, clock), Interval(Self.noticeInterval, clock))
+        var comparison = Interval(Self.clockInterval, clock)
+        var (correction, lastRound) = (Interval(Self.correctionPause, clock), now())
+        var (concern, doubt) = (String?.none, String?.none)
         while !Task.isCancelled {
+            await attempt(orLog: clockFailure) { try await compareClocks(&comparison) }
+            warnOfClock(unlessLogged: &doubt)
+            await attempt(orLog: failure) { try await publishCorrections(&correction, &lastRound) }
             await attempt(orLog: failure) { try await publishDueChanges() }
-            await attempt(orLog: erasureFailure) { try await eraseOldEvents(&nextErasure) }
-            await attempt(orLog: noticeFailure) { try await showNotices(&nextReading) }
+            await attempt(orLog: erasureFailure) { try await eraseOldEvents(&erasure) }
+            await attempt(orLog: noticeFailure) { try await showNotices(&reading) }
             warn(unlessLogged: &concern)
             try? await clock.sleep(for: interval)
         }
@@ -112,10 +132,32 @@ package struct DueChangePublisher: Service {
         if !damaged.isEmpty { damage.log(["error": "\(LedgerStorageError.damaged(damaged))"]) }
     }
 
-    private func eraseOldEvents(_ next: inout Timestamp?) async throws {
-        guard let eventRetention, next.map({ now() >= $0 }) ?? true else { return }
-        try await eraseEvents(before: now().advanced(by: .zero - eventRetention))
-        next = now().advanced(by: Self.erasureInterval)
+    /// Publishes the present state of chains about which a clock that was ahead published changes too early: at once if
+    /// it was this server's.
+    private func publishCorrections(_ interval: inout Interval, _ lastRound: inout Timestamp) async throws {
+        let now = now()
+        let isSetBack = now < lastRound
+        lastRound = now
+        guard isSetBack || interval.isOver else { return }
+        var (damaged, count, total) = (Set<ChainKey>(), Self.chainLimit, 0)
+        while count >= Self.chainLimit, !Task.isCancelled {
+            count = try await ledger.publishCorrections(at: now, limit: Self.chainLimit, besides: &damaged)
+            total += count
+        }
+        guard total > 0 else { return }
+        interval.begin()
+        logger.warning(
+            "A clock was ahead, so changes were published too early: their purchases were published again",
+            metadata: ["purchases": "\(total)"])
+    }
+
+    /// Erases what is older than the retention. That cannot be undone, so while the clock is doubtful nothing is
+    /// erased. Until something shows that the clock is right, the age of events is counted from what is proven.
+    private func eraseOldEvents(_ interval: inout Interval) async throws {
+        guard let eventRetention, interval.isOver, judge?.isDoubtful != true else { return }
+        let time = judge?.isConfirmed ?? true ? now() : try await ledger.provenTime(at: now())
+        try await eraseEvents(before: time.advanced(by: .zero - eventRetention))
+        interval.begin()
     }
 
     private func eraseEvents(before instant: Timestamp) async throws {
@@ -124,6 +166,41 @@ package struct DueChangePublisher: Service {
             count = try await ledger.eraseEvents(before: instant, limit: Self.eventLimit)
         }
     }
+}
+
+// MARK: - The clock
+
+extension DueChangePublisher {
+    private func compareClocks(_ interval: inout Interval) async throws {
+        guard let judge, interval.isOver else { return }
+        interval.begin()
+        if let distance = try await aheadOfDatabase() { judge.compare(aheadBy: distance, of: .database) }
+    }
+
+    /// Logs when the clock becomes doubtful, and when that is settled.
+    private func warnOfClock(unlessLogged last: inout String?) {
+        let concern = judge?.concern
+        if let concern, last == nil { logger.warning("\(concern)") }
+        if concern == nil, last != nil { logger.notice("The machine's clock is not doubtful any more") }
+        last = concern
+    }
+}
+
+/// A time span after which something is done again.
+private struct Interval {
+    private let length: Duration
+    private let clock: any Clock<Duration>
+    /// The time since it began; `nil` before it began first.
+    private var age: (@Sendable () -> Duration)?
+
+    init(_ length: Duration, _ clock: any Clock<Duration>) {
+        self.length = length
+        self.clock = clock
+    }
+
+    var isOver: Bool { age.map { $0() >= length } ?? true }
+
+    mutating func begin() { age = clock.stopwatch() }
 }
 
 // MARK: - The catalogue
@@ -174,12 +251,12 @@ extension DueChangePublisher {
 
 extension DueChangePublisher {
     /// Logs new notices, and once a minute reads those of all servers.
-    private func showNotices(_ nextReading: inout Timestamp?) async throws {
+    private func showNotices(_ interval: inout Interval) async throws {
         guard let board else { return }
         let due = board.takeDue(at: now())
         for (notice, count) in due { logger.warning(notice.message, metadata: notice.metadata(count)) }
-        guard !due.isEmpty || nextReading.map({ now() >= $0 }) ?? true else { return }
-        nextReading = now().advanced(by: Self.noticeInterval)
+        guard !due.isEmpty || interval.isOver else { return }
+        interval.begin()
         var notices: [Notice] = []
         for bundleId in apps.keys.sorted() {
             let catalogue = ledger.rules.catalogue(of: bundleId)

@@ -19,6 +19,13 @@ public struct LedgerService: Sendable {
     /// Asks the App Store about the apps that have keys; `nil` if the server only listens.
     public var questions: AppStoreQuestions?
 
+    /// Judges the machine's clock; `nil` if it counts as right, as a simulator's does.
+    public let clockJudge: ClockJudge?
+
+    /// How far the machine's clock is ahead of the database's; `nil` if they cannot be compared. It is called once a
+    /// minute if there is a ``clockJudge``.
+    public var aheadOfDatabase: @Sendable () async throws -> Duration? = { nil }
+
     /// What the operator should look at besides the storage.
     package let board: NoticeBoard
     let readiness: Readiness
@@ -26,13 +33,15 @@ public struct LedgerService: Sendable {
     let keys = APIKeyCache()
 
     /// Creates a service without configured apps.
-    public init(ledger: Ledger, verifier: AppStoreVerifier) {
+    public init(ledger: Ledger, verifier: AppStoreVerifier, clockJudge: ClockJudge? = nil) {
         let (readiness, board) = (Readiness(ledger), NoticeBoard())
         self.readiness = readiness
         self.board = board
         var ledger = ledger
         ledger.onCommit = { readiness.committed($0) }
         ledger.onNotices = { board.note($0) }
+        if let clockJudge { ledger.onDocuments = { clockJudge.sawDocuments($0) } }
+        self.clockJudge = clockJudge
         self.ledger = ledger
         self.verifier = verifier
     }
@@ -42,7 +51,8 @@ public struct LedgerService: Sendable {
     /// - Parameter verifier: Has the roots and the revocation policy. Apps and environments come from the
     ///   configuration.
     public init(
-        _ configuration: ServerConfiguration, storage: any LedgerStorage, verifier: AppStoreVerifier
+        _ configuration: ServerConfiguration, storage: any LedgerStorage, verifier: AppStoreVerifier,
+        clockJudge: ClockJudge? = nil
     ) {
         var (verifier, apps) = (verifier, [String: AppConfiguration]())
         for app in configuration.apps { apps[app.identity.bundleId] = app }
@@ -52,7 +62,7 @@ public struct LedgerService: Sendable {
             catalogues: apps.mapValues(\.ledgerCatalogue), claimPolicy: configuration.claimPolicy,
             keepsEvidence: configuration.keepEvidence,
             asksAppStore: Set(apps.filter { $0.value.inAppPurchaseKey != nil }.keys))
-        self.init(ledger: Ledger(storage: storage, rules: rules), verifier: verifier)
+        self.init(ledger: Ledger(storage: storage, rules: rules), verifier: verifier, clockJudge: clockJudge)
         self.apps = apps
         eventRetention = configuration.eventRetentionDays.map { .seconds($0 * 86_400) }
     }
@@ -64,7 +74,7 @@ extension LedgerService {
 
     /// What the operator should look at although the server works; `nil` for nothing.
     var concern: String? {
-        let concerns = [ledger.concern, board.concern].compactMap(\.self)
+        let concerns = [ledger.concern, clockJudge?.concern, board.concern].compactMap(\.self)
         return concerns.isEmpty ? nil : concerns.joined(separator: " ")
     }
 }

@@ -59,7 +59,8 @@ final class Readiness: Sendable {
             guard state.failure != nil else { return nil }
             let end = state.failureEnds ?? now.advanced(by: Self.failureLifetime)
             state.failureEnds = end
-            if now >= end { state.failure = nil }
+            // An end that lies too far ahead is from before the clock was set back.
+            if now >= end || now.advanced(by: Self.failureLifetime) < end { state.failure = nil }
             return state.failure
         }
     }

@@ -165,6 +165,8 @@ public struct ServerApplication: Sendable {
             ledger: service.ledger, eventRetention: service.eventRetention, now: now, clock: clock, logger: logger)
         publisher.board = service.board
         publisher.apps = service.apps
+        publisher.judge = service.clockJudge
+        publisher.aheadOfDatabase = service.aheadOfDatabase
         return publisher
     }
 

@@ -184,6 +184,16 @@ extension Composition {
         #endif
     }
 
+    /// How far this machine's clock is ahead of that of the database; `nil` if the ledger is in a file.
+    func clockDifference(_ storage: any LedgerStorage) -> @Sendable () async throws -> Duration? {
+        #if PostgreSQL
+        guard let storage = storage as? PostgresLedgerStorage else { return { nil } }
+        return { try await storage.clockDifference(now: SystemClock.now) }
+        #else
+        return { nil }
+        #endif
+    }
+
     /// How much the clocks of servers may differ. Documents are a second old when they arrive.
     private static let clockTolerance = Duration.seconds(1)
 
@@ -337,8 +347,19 @@ extension Composition {
     }
 
     /// The ledger with the configured rules and apps, and its verifier.
-    func service(_ storage: any LedgerStorage, _ verifier: AppStoreVerifier) -> LedgerService {
-        LedgerService(configuration, storage: storage, verifier: verifier)
+    ///
+    /// - Parameter judge: Judges the machine's clock, for a server that takes the time from it.
+    func service(
+        _ storage: any LedgerStorage, _ verifier: AppStoreVerifier, judge: ClockJudge? = nil
+    ) -> LedgerService {
+        var service = LedgerService(configuration, storage: storage, verifier: verifier, clockJudge: judge)
+        service.aheadOfDatabase = clockDifference(storage)
+        return service
+    }
+
+    /// Judges the machine's clock; `nil` if the time is a simulator's.
+    func clockJudge() -> ClockJudge? {
+        simulatorClock == nil ? ClockJudge(now: SystemClock.now, clock: clock) : nil
     }
 
     /// Signs with the apps' In-App Purchase keys.
@@ -360,10 +381,13 @@ extension Composition {
         if let address = configuration.appStoreServer { hosts[.production] = address }
         if let address = configuration.sandboxAppStoreServer { hosts[.sandbox] = address }
         let clock = clock
+        var transport = HTTPAppStoreTransport(hosts: hosts, clock: clock)
+        if let judge = service.clockJudge { transport.onDate = { judge.appStoreSaid($0) } }
         return AppStoreQuestions(
             service.ledger, service.verifier, keys: service.signing?.allKeys ?? [:], apps: service.apps,
-            over: HTTPAppStoreTransport(hosts: hosts, clock: clock), share: share, now: now,
-            wall: SystemClock.now, sleep: { try await clock.sleep(for: $0) }, random: SystemRandomNumberGenerator())
+            over: transport, share: share, now: now, wall: SystemClock.now,
+            sleep: { try await clock.sleep(for: $0) }, random: SystemRandomNumberGenerator(),
+            judge: service.clockJudge)
     }
 
     /// A new UUID in lower case.

@@ -14,7 +14,7 @@ package enum RetryAfter {
 
     /// When calls may resume; `nil` if the header says nothing usable.
     package static func time(_ header: String?, at now: Timestamp) -> Timestamp? {
-        guard let header, let time = number(header, at: now) ?? date(header) else { return nil }
+        guard let header, let time = number(header, at: now) ?? HTTPDate.time(header)?.milliseconds else { return nil }
         let latest = now.milliseconds + longest
         return Timestamp(milliseconds: min(max(time, now.milliseconds), latest))
     }
@@ -22,17 +22,5 @@ package enum RetryAfter {
     private static func number(_ text: String, at now: Timestamp) -> Int64? {
         guard let number = Int64(text), number >= 0 else { return nil }
         return number >= firstTime ? number : now.milliseconds + min(number, longest) * 1000
-    }
-
-    /// A date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
-    private static func date(_ text: String) -> Int64? {
-        let parts = text.split { " :".contains($0) }
-        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        guard parts.count == 8, parts[7] == "GMT", let month = months.firstIndex(of: String(parts[2])) else {
-            return nil
-        }
-        let numbers = [1, 3, 4, 5, 6].compactMap { Int(parts[$0]) }
-        guard numbers.count == 5 else { return nil }
-        return Timestamp((numbers[1], month + 1, numbers[0]), (numbers[2], numbers[3], numbers[4]))?.milliseconds
     }
 }

@@ -100,6 +100,8 @@ struct CustomerRoutes: Sendable {
 
     /// Erases a customer, and returns what was erased.
     private func delete(_ request: KeyedRequest) async throws -> DeletionBody? {
-        try await request.ledger.delete(request.customerId, in: request.scope, at: request.now).map { DeletionBody($0) }
+        let report = try await request.ledger.delete(
+            request.customerId, in: request.scope, at: request.now, isTimeConfirmed: request.isTimeConfirmed)
+        return report.map { DeletionBody($0) }
     }
 }

@@ -95,6 +95,9 @@ struct KeyedRequest: Sendable {
 
     var ledger: Ledger { routes.service.ledger }
 
+    /// Whether ``now`` is known to be right, for what cannot be undone.
+    var isTimeConfirmed: Bool { routes.service.clockJudge?.isConfirmed ?? true }
+
     /// The catalogue of the app.
     var catalogue: Catalogue { ledger.rules.catalogue(scope) }
 

@@ -106,7 +106,7 @@ struct Serve: AsyncParsableCommand {
         if let warning = await composition.clockWarning(storage) { logger.warning("\(warning)") }
         if let warning = composition.exposure { logger.warning("\(warning)") }
         if let warning = composition.failoverWarning(storage) { logger.warning("\(warning)") }
-        var service = composition.service(storage, verifier)
+        var service = composition.service(storage, verifier, judge: composition.clockJudge())
         let erasures = try composition.erasureJournal()
         if let journal = erasures?.journal { service.keepErasures(in: journal) }
         service.signing = signing
