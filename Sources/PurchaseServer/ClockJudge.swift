@@ -93,7 +93,7 @@ extension ClockJudge {
     }
 
     private static func words(_ distance: Duration) -> String {
-        let seconds = abs(distance.components.seconds)
+        let seconds = Int64((distance.magnitude / .seconds(1)).rounded())
         return "\(seconds) seconds \(distance > .zero ? "ahead" : "back")"
     }
 

@@ -239,6 +239,13 @@ import Testing
         #expect(try await server.service.ledger.record([evidence], at: server.machine.wall).new == 0)
     }
 
+    @Test func `a failed commit counts no longer for readiness because the clock was set back`() async throws {
+        let readiness = Readiness(Ledger(storage: MemoryLedgerStorage()))
+        readiness.committed(LedgerStorageError(.full, "a test"))
+        #expect(await readiness.fault(at: TestStore.day(50)) != nil)
+        #expect(await readiness.fault(at: TestStore.day(10)) == nil)
+    }
+
     @Test func `of two servers whose clocks differ, one corrects the other at most once a minute`() async throws {
         let machine = Machine()
         let storage = MemoryLedgerStorage()
