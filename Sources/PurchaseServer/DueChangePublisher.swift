@@ -154,8 +154,10 @@ package struct DueChangePublisher: Service {
     /// Erases what is older than the retention. That cannot be undone, so while the clock is doubtful nothing is
     /// erased. Until something shows that the clock is right, the age of events is counted from what is proven.
     private func eraseOldEvents(_ interval: inout Interval) async throws {
+        // The judge is asked after the clock was read, and so notices if that time is wrong.
+        let now = now()
         guard let eventRetention, interval.isOver, judge?.isDoubtful != true else { return }
-        let time = judge?.isConfirmed ?? true ? now() : try await ledger.provenTime(at: now())
+        let time = judge?.isConfirmed ?? true ? now : try await ledger.provenTime(at: now)
         try await eraseEvents(before: time.advanced(by: .zero - eventRetention))
         interval.begin()
     }
