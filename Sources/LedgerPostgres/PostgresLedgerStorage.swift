@@ -19,7 +19,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let memory = Mutex(Memory())
     private let repeats = RepeatedNotifications()
     /// Whether Citus distributes the tables, see ``Distribution``. Then works and loads share no statements.
-    private let isDistributed: Bool
+    let isDistributed: Bool
     /// Whether a new epoch of the events begins by itself after a failover. If not, somebody must call
     /// ``beginEpoch()``.
     public let showsIdentity: Bool

@@ -169,6 +169,10 @@ extension SQLiteLedgerStorage {
         try await read { try $0.load(query, numbersCustomers: false) }
     }
 
+    public func statementCount(_ query: LedgerQuery) async throws -> Int {
+        try await read { try $0.statementCount(query) }
+    }
+
     public func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {

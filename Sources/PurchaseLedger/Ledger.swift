@@ -323,6 +323,15 @@ extension Ledger {
         return chain?.transactions[key.transactionId].flatMap { chain?.current($0) }
     }
 
+    /// About how many statements a load would return, see ``LedgerStorage/statementCount(_:)``: what an answer with
+    /// them costs.
+    package func statementCount(_ query: LedgerQuery) async throws -> Int { try await storage.statementCount(query) }
+
+    /// About how many statements some chains have.
+    package func statementCount(of chains: Set<ChainKey>) async throws -> Int {
+        chains.isEmpty ? 0 : try await statementCount(LedgerQuery { $0.chains = chains })
+    }
+
     /// Documents by name. Those that are not stored are left out.
     public func documents(_ names: some Sequence<Provenance>) async throws -> [Provenance: StoredDocument] {
         try await storage.load(LedgerQuery { $0.documents = Set(names) }).documents

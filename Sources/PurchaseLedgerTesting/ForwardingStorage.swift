@@ -26,6 +26,8 @@ extension ForwardingStorage {
 
     public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { try await target.load(query) }
 
+    public func statementCount(_ query: LedgerQuery) async throws -> Int { try await target.statementCount(query) }
+
     public func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {

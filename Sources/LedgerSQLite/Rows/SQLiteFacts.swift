@@ -38,6 +38,45 @@ extension SQLiteLedgerSession {
         }
     }
 
+    // MARK: Counting
+
+    private static let countOfChain = """
+        (SELECT count(*) FROM statements WHERE chain = chains.id)
+        + (SELECT count(*) FROM residue WHERE chain = chains.id)
+        """
+
+    private static let countByKey = """
+        SELECT coalesce(sum(\(countOfChain)), 0) FROM chains
+        WHERE scope = ?2 AND originalTransactionId IN (
+            ?1, (SELECT successor FROM chains WHERE originalTransactionId = ?1 AND scope = ?2))
+        """
+
+    private static let countByOwner = """
+        SELECT coalesce(sum(\(countOfChain)), 0) FROM customerIds
+        JOIN links ON links.customer = customerIds.customer JOIN chains ON chains.id = links.chain
+        WHERE customerIds.id = ?1 AND customerIds.app = ?2 AND scope = ?3
+        """
+
+    /// Counts in the indexes of the tables alone: 0.1 µs a statement, where a load takes some 4.
+    func statementCount(_ query: LedgerQuery) throws -> Int {
+        var count: Int64 = 0
+        let named = try query.chains.union(query.transactions.compactMap(chain))
+        for key in named {
+            guard let scope = try scope(key.scope) else { continue }
+            count += try first(Self.countByKey, [.text(key.name), .integer(scope)]) { try $0.next(Int64.self) } ?? 0
+        }
+        for (id, environment) in query.customers.flatMap({ id in query.holdings.map { (id, $0) } }) {
+            guard let app = try app(id.bundleId),
+                let scope = try scope(LedgerScope(bundleId: id.bundleId, environment: environment))
+            else { continue }
+            let parameters: [StoredValue] = [.text(id.id), .integer(app), .integer(scope)]
+            count += try first(Self.countByOwner, parameters) { try $0.next(Int64.self) } ?? 0
+        }
+        return Int(count)
+    }
+
+    // MARK: Writing
+
     /// The tables of facts.
     enum FactTable: String {
         case statements

@@ -93,6 +93,11 @@ extension Chain {
         return judged
     }
 
+    /// How many statements there are, residue included.
+    var statementCount: Int {
+        transactions.values.reduce(0) { $0 + $1.statementCount } + residue.values.reduce(0) { $0 + $1.statementCount }
+    }
+
     /// The present statements about all transactions, in no particular order.
     struct Statements {
         var all: [TransactionStatement] = []

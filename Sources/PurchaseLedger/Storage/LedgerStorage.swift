@@ -11,6 +11,13 @@ public protocol LedgerStorage: Sendable {
     /// - Throws: ``LedgerStorageError``, or `CancellationError` if the task was cancelled before the load began.
     func load(_ query: LedgerQuery) async throws -> LedgerSnapshot
 
+    /// About how many statements the chains have that ``load(_:)`` would return, and the successors of those that were
+    /// migrated: what it costs to load them and to answer with them, which is asked before that is done. It takes a
+    /// small part of the time of the load.
+    ///
+    /// - Returns: The number, residue included. A storage that keeps chains whole may estimate it from their size.
+    func statementCount(_ query: LedgerQuery) async throws -> Int
+
     /// Loads what a query names, decides and commits.
     ///
     /// Once this returns, all changes are durable. If it throws, nothing was changed. Between load and commit no other
@@ -102,6 +109,18 @@ public protocol LedgerStorage: Sendable {
 extension LedgerStorage {
     /// No warning.
     public var concern: String? { nil }
+
+    /// Loads the chains and counts, for storages whose loads cost next to nothing.
+    public func statementCount(_ query: LedgerQuery) async throws -> Int {
+        var records = try await load(query).chains
+        let successors = records.values.compactMap { record in
+            record.successor.map { ChainKey($0, in: record.key.scope) }
+        }
+        var further = LedgerQuery()
+        further.chains = Set(successors)
+        if !successors.isEmpty { records.merge(try await load(further).chains) { $1 } }
+        return records.values.reduce(0) { $0 + $1.chain.statementCount }
+    }
 
     /// All documents are kept.
     public func keepsAllDocuments() async throws -> Bool { true }

@@ -49,6 +49,37 @@ extension LedgerStorageContract {
                 try trial.expect(found, is: [expected.key: expected], "The chain in \(scope)")
             }
         },
+        Requirement("Statements are counted by chain, transaction and customer, about") { trial in
+            let anna = try await trial.customer("anna")
+            var (long, old) = (Sample.chain(1, owners: [anna]), ChainRecord(Sample.key(2)))
+            for number in 0..<200 { long.chain.merge(Sample.statement("\(100 + number)")) }
+            long.chain.merge(Sample.statement(Sample.key(2).name))
+            long.chain.mergeResidue(Sample.statement("9"))
+            old.successor = long.key.name
+            let records = [long, old, Sample.chain(1, in: Sample.sandbox, owners: [anna])]
+            try await trial.commit { $0.chains = records }
+            let id: Set = [CustomerID("anna", of: Sample.production.bundleId)]
+            let nobody: Set = [CustomerID("nobody", of: Sample.production.bundleId)]
+            let queries = [
+                LedgerQuery { $0.chains = [long.key] }, LedgerQuery { $0.chains = [old.key] },
+                LedgerQuery { $0.transactions = [Sample.transaction("150")] },
+                LedgerQuery { ($0.customers, $0.holdings) = (id, [.production]) },
+            ]
+            for query in queries {
+                let count = try await trial.second.statementCount(query)
+                try trial.expect((203...812).contains(count), "203 statements were counted as \(count)")
+            }
+            let few = [
+                LedgerQuery(), LedgerQuery { $0.chains = [Sample.key(7), Sample.key(1, in: Sample.otherApp)] },
+                LedgerQuery { $0.customers = id },
+                LedgerQuery { ($0.customers, $0.holdings) = (nobody, [.production]) },
+                LedgerQuery { ($0.customers, $0.holdings) = (id, [.sandbox]) },
+            ]
+            for query in few {
+                let count = try await trial.second.statementCount(query)
+                try trial.expect(count < 8, "One statement or none was counted as \(count)")
+            }
+        },
         Requirement("A transaction belongs to the chain that its newest document names") { trial in
             let receipt = {
                 var record = Sample.chain(3, transaction: "0")

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+public import PurchaseLedger
+
+// How many statements chains have, estimated from the length of their states, which PostgreSQL tells without reading
+// them.
+
+extension PostgresLedgerStorage {
+    /// A genuine statement has some 250 bytes in a state, and one without optional members half as many. The estimate
+    /// errs toward more.
+    private static let statementBytes: Int64 = 128
+
+    private static let chainsOfTransaction = "SELECT chain FROM transactions WHERE scope = $1 AND home"
+    private static let chainsOfCustomer = "SELECT chains FROM customers WHERE app = $1 AND home"
+    private static let size =
+        "SELECT coalesce(sum(octet_length(state)), 0)::bigint FROM chains WHERE scope = $1 AND home"
+
+    /// About how many statements chains have, see `LedgerStorage`.
+    public func statementCount(_ query: LedgerQuery) async throws -> Int {
+        try await translated {
+            try await self.inOneEpoch { epoch in
+                let keys = try await self.chains(of: query, in: epoch)
+                let scopes = try await self.scopeNumbers([], Set(keys.map(\.scope)), in: epoch)
+                let sizes = Dictionary(grouping: keys, by: \.scope).flatMap { scope, keys in
+                    self.statements(Self.size, scopes.scope(scope), keys.map(\.name))
+                }
+                let rows = try await self.requests.read(sizes, during: epoch)
+                let size = try rows.flatMap { try $0.map { try $0.next(Int64.self) } }.reduce(0, +)
+                return Int(size / Self.statementBytes)
+            }
+        }
+    }
+
+    /// The chains that a query names. Where the original transaction of a migrated chain is now is seen from the
+    /// transactions, so that no state is read.
+    private func chains(of query: LedgerQuery, in epoch: Int) async throws -> Set<ChainKey> {
+        let customers = query.holdings.isEmpty ? [] : query.customers
+        let ids = query.transactions.union(query.chains.map { TransactionKey($0.name, in: $0.scope) })
+        let scopes = try await scopeNumbers(Set(customers.map(\.bundleId)), Set(ids.map(\.scope)), in: epoch)
+        var (statements, readers) = ([PostgresStatement](), [(inout PostgresRow) throws -> [ChainKey]]())
+        for (scope, ids) in Dictionary(grouping: ids, by: \.scope) {
+            let lookups = self.statements(Self.chainsOfTransaction, scopes.scope(scope), ids.map(\.transactionId))
+            statements += lookups
+            readers += lookups.map { _ in { [ChainKey(try $0.next(), in: scope)] } }
+        }
+        for (bundleId, ids) in Dictionary(grouping: customers, by: \.bundleId) {
+            let lookups = self.statements(Self.chainsOfCustomer, scopes.app(bundleId), ids.map(\.id))
+            statements += lookups
+            readers += lookups.map { _ in { try $0.texts().compactMap { StoredCustomer.key($0, bundleId) } } }
+        }
+        let answers = try await requests.read(statements, during: epoch)
+        let found = try zip(answers, readers).flatMap { rows, read in try rows.map(read).flatMap(\.self) }
+        // A customer's row has the chains of all environments.
+        let owned = Set(found).filter { query.holdings.isEmpty || query.holdings.contains($0.scope.environment) }
+        return owned.union(query.chains)
+    }
+
+    /// A statement about keys of one scope or app. Citus runs quickly only a statement about one key.
+    private func statements(_ sql: String, _ place: Int64, _ keys: [String]) -> [PostgresStatement] {
+        guard !isDistributed, keys.count > 1 else {
+            return keys.map { PostgresStatement("\(sql) = $2", [.integer(place), .text($0)]) }
+        }
+        // In a subquery, so that the planner does not see how many there are; see ``LoadPlan``.
+        return [PostgresStatement("\(sql) = ANY((SELECT $2::text[])::text[])", [.integer(place), .texts(keys)])]
+    }
+}
