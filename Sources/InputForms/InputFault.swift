@@ -92,8 +92,8 @@ extension InputFault {
 
     static let tokenWithoutSignature = InputFault(
         .tokenWithoutSignature,
-        "The token has a header and a payload and no signature: ES256 has 64 bytes, which are the part after the second "
-            + "dot. Send all three parts.")
+        "The token has a header and a payload and no signature: ES256 has 64 bytes, which are the part after the "
+            + "second dot. Send all three parts.")
 
     static let unsignedPayload = InputFault(
         .unsignedPayload,

@@ -285,8 +285,10 @@ extension ServerConfiguration {
         let (some, all) = trusted.simulated
         guard some == all else {
             throw ConfigurationError(
-                "\(place(of: "roots")): The roots of an App Store simulator stand alone. Leave out Apple's (alsoAppleRoots) and others."
-            )
+                """
+                \(place(of: "roots")): The roots of an App Store simulator stand alone. Leave out Apple's \
+                (alsoAppleRoots) and others.
+                """)
         }
         guard simulatorClock != nil, !all else { return }
         throw ConfigurationError(
