@@ -92,7 +92,7 @@ extension Backfill {
                 case .answered(let line, let result):
                     try report(line, try outcome(of: result, &silence))
                     if silence >= Self.outage {
-                        throw Stopped("The App Store has not answered \(silence) lines in a row.")
+                        throw Stopped("The App Store served none of the last \(silence) lines.")
                     }
                 case .ended(let worker):
                     workers[worker] = nil

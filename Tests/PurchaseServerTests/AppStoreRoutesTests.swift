@@ -5,6 +5,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import HTTPTypes
+import Logging
 import PurchaseLedger
 import PurchaseServer
 import Reconciliation
@@ -52,6 +53,20 @@ import Testing
             let (_, answer) = try await server.send(.get, "/v1/subscriptions/\(id)")
             return answer["transactions"]?.array?.count ?? 0
         }
+    }
+
+    // MARK: - The log
+
+    @Test func `a refusal of the App Store is not logged as silence`() async throws {
+        var shop = try await Shop()
+        let log = LogLines()
+        shop.server.server.logger = Logger(label: "test") { _ in log }
+        #expect(try await shop.server.send(.post, "/v1/backfill", #"{"transactionId":"7"}"#).0 == .notFound)
+        #expect(log.text.contains { $0.hasPrefix("The App Store refused a question") }, "\(log.text)")
+        #expect(!log.text.contains { $0.hasPrefix("The App Store did not answer") })
+        await shop.transport.update { $0.faults.timeouts = 1 }
+        #expect(try await shop.server.send(.get, "/v1/orders/\(shop.orderId)").0 == .serviceUnavailable)
+        #expect(log.text.contains { $0.hasPrefix("The App Store did not answer") }, "\(log.text)")
     }
 
     // MARK: - Backfill

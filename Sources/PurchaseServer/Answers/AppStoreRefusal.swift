@@ -3,6 +3,7 @@
 import AppStoreAPI
 import AppStoreModel
 import HTTPTypes
+import Logging
 
 // What a client of ours is told if Apple's server refused, or did not answer.
 
@@ -23,6 +24,18 @@ extension Refusal {
         }
         appStoreCode = error.errorCode?.rawValue
         retryAt = error.retryAt
+    }
+
+    /// What the log says about such an error: whether Apple refused, did not answer, or was not asked at all.
+    static func logMessage(_ error: AppStoreAPIError) -> Logger.Message {
+        switch error.code {
+        case .noServer, .invalidRequest, .overBudget: "The App Store was not asked"
+        case .refused, .rateLimited: "The App Store refused a question"
+        case .credentials: "The App Store refused the In-App Purchase key"
+        case .malformedAnswer, .endlessPages: "The App Store's answer cannot be used"
+        case .cancelled: "A question to the App Store was cancelled"
+        default: "The App Store did not answer"
+        }
     }
 
     static let noSigningKey = Refusal(

@@ -36,7 +36,7 @@ struct ErrorResponder {
         case let error as VerificationError:
             return Refusal(error)
         case let error as AppStoreAPIError:
-            log("The App Store did not answer", "error", "\(error)", notes, route)
+            log(Refusal.logMessage(error), "error", "\(error)", notes, route)
             return Refusal(error)
         case let error as LedgerStorageError:
             log(error, of: notes, route: route)
