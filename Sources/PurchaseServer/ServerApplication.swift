@@ -145,8 +145,7 @@ public struct ServerApplication: Sendable {
             router: router,
             server: HTTPServerBuilder { EventLoopChannel($0, bounds, budget, counter: counter) },
             configuration: .init(
-                address: .hostname(address.hostname, port: address.port), serverName: Self.serverName,
-                availableConnectionsDelegate: counter),
+                address: .hostname(address.hostname, port: address.port), serverName: Self.serverName),
             onServerRunning: { [logger] channel in
                 let port = channel.localAddress?.port ?? address.port
                 let address = ListeningAddress(hostname: address.hostname, port: port)
@@ -158,7 +157,7 @@ public struct ServerApplication: Sendable {
     }
 
     /// The `Server` field of responses (RFC 9110 section 10.2.4).
-    private static let serverName = "quittance/\(version)"
+    static let serverName = "quittance/\(version)"
 
     private func publisher(_ service: LedgerService) -> some Service {
         var publisher = DueChangePublisher(

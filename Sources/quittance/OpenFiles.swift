@@ -17,7 +17,8 @@ func allowOpenFiles(for connections: Int, _ logger: Logger) {
     #else
     let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
     #endif
-    let needed = rlim_t(connections + ServerBounds.healthConnections + otherFiles)
+    let further = 2 * ServerBounds.refusedConnections
+    let needed = rlim_t(connections + ServerBounds.healthConnections + further + otherFiles)
     guard getrlimit(files, &limit) == 0, limit.rlim_cur < needed else { return }
     limit.rlim_cur = min(needed, limit.rlim_max)
     guard setrlimit(files, &limit) == 0, limit.rlim_cur == needed else {

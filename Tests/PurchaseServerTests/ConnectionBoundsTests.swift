@@ -4,8 +4,10 @@ import AppStoreModel
 import AppStoreSimulator
 import Foundation
 import HTTPTypes
+import Logging
 import PurchaseServer
 import ReceiptCoding
+import Synchronization
 import TestWorld
 import Testing
 
@@ -25,6 +27,9 @@ import Testing
     @Test(arguments: [
         ("POST /nowhere HTTP/1.1\r\nContent-Length: 10000000\r\n", "404"),
         ("POST /verifyReceipt HTTP/1.1\r\nContent-Length: 3145729\r\n", "413"),
+        // 2^63 and 2^64 - 1.
+        ("POST /verifyReceipt HTTP/1.1\r\nContent-Length: 9223372036854775808\r\nExpect: 100-continue\r\n", "413"),
+        ("POST /verifyReceipt HTTP/1.1\r\nContent-Length: 18446744073709551615\r\nExpect: 100-continue\r\n", "413"),
         ("POST /v1/customers/a/purchases HTTP/1.1\r\nContent-Length: 100000\r\n", "401"),
         ("PUT /verifyReceipt HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", "200"),
         ("GET /health/live HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n", "200"),
@@ -97,6 +102,27 @@ import Testing
             await client.send(head)
             #expect(await client.rest().hasPrefix("HTTP/1.1 \(status) "))
             #expect(try await RawClient.isLive(port: running.port))
+        }
+    }
+
+    @Test(arguments: ["5;x=", "5\r\nhello\r\n0\r\nX: "])
+    func `what frames the chunks of a body is counted`(start: String) async throws {
+        try await withServer(Self.single()) { running in
+            let client = try await RawClient(port: running.port)
+            await client.send("POST /verifyReceipt HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + start)
+            #expect(await client.trickle(String(repeating: "x", count: 10_000)))
+            let answer = await client.rest()
+            #expect(["HTTP/1.1 413", "HTTP/1.1 431", "HTTP/1.1 400"].contains { answer.hasPrefix($0) }, "\(answer)")
+            #expect(try await RawClient.isLive(port: running.port))
+        }
+    }
+
+    @Test func `a body in chunks of one byte is read`() async throws {
+        try await withServer(Self.single()) { running in
+            let client = try await RawClient(port: running.port)
+            await client.send("POST /verifyReceipt HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            await client.send(String(repeating: "1\r\n \r\n", count: 60_000) + "0\r\n\r\n")
+            #expect(await client.answer(endingWith: "}").hasSuffix(#"{"status":21000}"#))
         }
     }
 
@@ -175,40 +201,123 @@ import Testing
         #expect(warnings.count == 1 && warnings[0].contains("\"maxConnectionsPerPeer\": 2"), "\(log.text)")
     }
 
-    @Test func `if all connections are in use, health is answered on its own port, with a warning`() async throws {
+    /// A connection whose request is being handled: its body is to come.
+    private static func busy(_ port: Int) async throws -> RawClient {
+        let client = try await RawClient(port: port)
+        await client.send(
+            "POST /verifyReceipt HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        #expect(await client.answer(endingWith: "\r\n\r\n").hasPrefix("HTTP/1.1 100"))
+        return client
+    }
+
+    @Test func `if all connections have requests, a new one gets 503, and health is answered on its own port`()
+        async throws
+    {
         let log = LogLines()
         try await withServer(Self.single(), log: log) { running in
-            let holder = try await RawClient(port: running.port)
-            let waiting = try await RawClient(port: running.port)
-            while !log.text.contains(where: { $0.hasPrefix("All connections are in use") }) { try await pause() }
-            for _ in 0..<3 { #expect(try await RawClient.isLive(port: running.healthPort)) }
+            let holder = try await Self.busy(running.port)
+            for _ in 0..<3 {
+                let answer = try await RawClient(port: running.port).rest()
+                #expect(answer.hasPrefix("HTTP/1.1 503 ") && answer.contains("\r\nRetry-After: 5\r\n"), "\(answer)")
+                #expect(answer.contains("\r\nConnection: close\r\n") && answer.contains(#""code":"overloaded""#))
+                #expect(try await RawClient.isLive(port: running.healthPort))
+            }
             let other = try await RawClient(port: running.healthPort)
             await other.send("GET /v1/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             #expect(await other.rest().hasPrefix("HTTP/1.1 404"))
-            await holder.close()
-            await waiting.send("GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            #expect(await waiting.rest().hasPrefix("HTTP/1.1 200"))
+            // The request that was there goes on, and makes room.
+            await holder.send("{}")
+            #expect(await holder.answer(endingWith: "}").hasSuffix(#"{"status":21002}"#))
+            #expect(try await RawClient.isLive(port: running.port))
         }
+        let warnings = log.text.filter { $0.hasPrefix("All connections are in use, and none waits") }
+        #expect(warnings.count == 1 && warnings[0].contains("\"maxConnections\": 1"), "\(log.text)")
+    }
+
+    @Test func `silent connections keep nobody out, however often they are renewed`() async throws {
+        let log = LogLines()
+        var bounds = Self.single()
+        bounds.connections = 5
+        try await withServer(bounds, log: log) { [bounds] running in
+            var silent: [RawClient] = []
+            for _ in 0..<10 {
+                for _ in 0..<bounds.connections { silent.append(try await RawClient(port: running.port)) }
+                let client = try await RawClient(port: running.port)
+                await client.send("GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                #expect(await client.rest().hasPrefix("HTTP/1.1 200"))
+            }
+            // The first ones were closed for others, without an answer.
+            for client in silent.prefix(5 * 9) { #expect(await client.rest() == "") }
+        }
+        #expect(log.text.contains { $0.hasPrefix("All connections are in use: those that wait") }, "\(log.text)")
+    }
+
+    @Test func `the place of the connection that waited longest for a head is given away, and of none with a request`()
+        throws
+    {
+        var bounds = ServerBounds()
+        bounds.connections = 3
+        let closed = Mutex<[Int]>([])
+        let logger = Logger(label: "test") { _ in LogLines() }
+        let counter = ConnectionCounter(bounds, clock: ContinuousClock(), logger: logger)
+        var numbers: [Int] = []
+        func enter() throws -> Bool {
+            let place = numbers.count
+            switch counter.enter(nil, close: { closed.withLock { $0.append(place) } }) {
+            case .admitted(let number):
+                numbers.append(number)
+                return true
+            case .full(let isTold):
+                #expect(isTold)
+                counter.leaveRefused()
+                return false
+            case .tooMany: throw CancellationError()
+            }
+        }
+        for _ in 0..<3 { #expect(try enter()) }
+        // The first one has had a request since, so the second one waits longest.
+        #expect(counter.endWait(numbers[0]))
+        counter.beginWait(numbers[0])
+        #expect(try enter())
+        #expect(closed.withLock { $0 } == [1])
+        // A head that arrives too late is not handled.
+        #expect(!counter.endWait(numbers[1]))
+        counter.leave(numbers[1], of: nil)
+        #expect(counter.endWait(numbers[2]) && counter.endWait(numbers[0]))
+        #expect(try enter())
+        #expect(closed.withLock { $0 } == [1, 3])
+        #expect(counter.endWait(numbers[4]))
+        #expect(try !enter())
+        counter.leave(numbers[0], of: nil)
+        #expect(try enter())
+        #expect(closed.withLock { $0 } == [1, 3])
+    }
+
+    @Test func `more connections than may be told that all are in use are closed at once`() {
+        var bounds = ServerBounds()
+        bounds.connections = 0
+        let logger = Logger(label: "test") { _ in LogLines() }
+        let counter = ConnectionCounter(bounds, clock: ContinuousClock(), logger: logger)
+        let told = (0..<ServerBounds.refusedConnections + 2).count { _ in
+            if case .full(isTold: true) = counter.enter(nil, close: {}) { true } else { false }
+        }
+        #expect(told == ServerBounds.refusedConnections)
     }
 
     @Test func `health on its own port has a bound of its own`() async throws {
         let log = LogLines()
         try await withServer(Self.single(), log: log) { running in
             var clients: [RawClient] = []
-            for _ in 0..<ServerBounds.healthConnections {
+            for _ in 0...ServerBounds.healthConnections {
                 let client = try await RawClient(port: running.healthPort)
                 await client.send("GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
                 #expect(await client.answer(endingWith: "}").contains("live"))
                 clients.append(client)
             }
-            let waiting = try await RawClient(port: running.healthPort)
-            while !log.text.contains(where: { $0.hasPrefix("All connections are in use") }) { try await pause() }
-            #expect(log.text.contains { $0.contains("\"healthConnections\": 50") }, "\(log.text)")
             #expect(try await RawClient.isLive(port: running.port))
-            await clients[0].close()
-            await waiting.send("GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            #expect(await waiting.rest().hasPrefix("HTTP/1.1 200"))
         }
+        let warnings = log.text.filter { $0.hasPrefix("All connections are in use: those that wait") }
+        #expect(warnings.contains { $0.contains("\"healthConnections\": 50") }, "\(log.text)")
     }
 
     @Test func `requests have different ids, whichever port they arrive at`() async throws {

@@ -94,12 +94,15 @@ final class RawClient: Sendable {
         await close()
     }
 
-    /// Whether the server answers a request on a new connection.
+    /// Whether the server answers a request on a new connection. Waits until it has a place for one.
     static func isLive(port: Int, from source: String = "127.0.0.1") async throws -> Bool {
-        try Task.checkCancellation()
-        let client = try await RawClient(port: port, from: source)
-        await client.send("GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        return await client.rest().hasPrefix("HTTP/1.1 200")
+        while true {
+            try Task.checkCancellation()
+            let client = try await RawClient(port: port, from: source)
+            await client.send("GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            let answer = await client.rest()
+            guard answer.hasPrefix("HTTP/1.1 503") else { return answer.hasPrefix("HTTP/1.1 200") }
+        }
     }
 }
 

@@ -19,7 +19,15 @@ import Testing
             "a body that is not read, after its answer", "64 KiB, 1 s", bounds,
             ["discardedBody = 64 << 10", "closingTime = Duration.seconds(1)"]
         ),
+        (
+            "what frames each byte of a chunked body", "8 bytes, besides 16 KiB", bounds,
+            ["chunkFraming = 8", "head = 16 << 10"]
+        ),
         ("open connections", "1,000", bounds, ["connections = 1000"]),
+        (
+            "connections beyond them that are told at once that none waits", "50, 1 s each", bounds,
+            ["refusedConnections = 50", "closingTime = Duration.seconds(1)"]
+        ),
         ("open connections of one client", "100", bounds, ["connectionsPerPeer = 100"]),
         ("open connections to `healthPort`", "50", bounds, ["healthConnections = 50"]),
         (

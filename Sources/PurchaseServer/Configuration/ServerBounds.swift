@@ -5,7 +5,8 @@ package import HTTPTypes
 /// The bounds on the connections, the memory and the time that clients may use. `docs/configuration.md` names the
 /// setting of each.
 public struct ServerBounds: Sendable {
-    /// The most connections open at once. Further ones wait until one is closed.
+    /// The most connections open at once. A further one gets the place of the one that has waited longest for a
+    /// request, or, if none waits, 503.
     public var connections = 1000
     /// The most connections of one client, which is an IPv4 address or an IPv6 network of 64 bits. ``trustedProxies``
     /// are exempt.
@@ -36,6 +37,10 @@ public struct ServerBounds: Sendable {
     /// They need file descriptors and hardly any memory, and do not count toward ``connections``.
     package static let healthConnections = 50
 
+    /// The most connections beyond ``connections`` that are told so at once, each for a second at most. Further ones
+    /// are closed without an answer.
+    package static let refusedConnections = 50
+
     /// How long shutdown may take: as long as a running request may, and 5 seconds for everything else.
     package var shutdown: Duration { requestTimeout + .seconds(5) }
 
@@ -57,6 +62,9 @@ public struct ServerBounds: Sendable {
     static let socketBuffer = 128 << 10
 
     /// The most bytes of an unread body that are discarded after the response, so that the client reads the response
+    /// The most bytes that frame each byte of a chunked body, besides 16 KiB in all: a chunk of one byte has five.
+    static let chunkFraming = 8
+
     /// before the connection is reset.
     static let discardedBody = 64 << 10
 

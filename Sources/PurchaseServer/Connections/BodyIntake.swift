@@ -57,7 +57,8 @@ package final class BodyIntake: Sendable {
 }
 
 extension Request {
-    private var announcedLength: Int { headers[.contentLength].flatMap { Int($0) } ?? 0 }
+    /// What `Content-Length` says: 0 without it, and the greatest number for one beyond that, such as 2^63.
+    private var announcedLength: Int { headers[.contentLength].map { Int($0) ?? .max } ?? 0 }
 
     /// Refuses a body by the head alone, so that a client which waits for 100 (Continue) does not send it.
     fileprivate func requirePlainBody(upTo limit: Int) throws {

@@ -1,67 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Hummingbird
-import HummingbirdCore
-import Logging
+package import Logging
 import Synchronization
 
-/// Counts the open connections. The total decides whether the server accepts more; the count of a client decides
-/// whether a new connection of that client is closed at once.
-final class ConnectionCounter: AvailableConnectionsDelegate {
+/// Counts the open connections of a listener, in total and for each client.
+///
+/// If all places are taken, a new connection gets that of the one that has waited longest for the head of a request.
+/// Otherwise silent connections could keep everybody out for as long as they are renewed.
+package final class ConnectionCounter: Sendable {
     private struct State {
-        var open = 0
+        /// By the number of the connection.
+        var places: [Int: Place] = [:]
         var clients: [IPAddress: Int] = [:]
+        /// The connections without a place that are being told so.
+        var refused = 0
+        /// Numbers connections, and waits in their order.
+        var last = 0
+
+        mutating func next() -> Int {
+            last += 1
+            return last
+        }
+    }
+
+    private struct Place {
+        /// The number of the wait for a head; `nil` while a request is handled.
+        var wait: Int?
+        var close: @Sendable () -> Void
+    }
+
+    /// Whether a new connection may stay.
+    package enum Admission {
+        /// It has a place, until ``leave(_:of:)`` with this number.
+        case admitted(number: Int)
+        /// All places are taken by requests. Unless too many others are, it is told so, until ``leaveRefused()``.
+        case full(isTold: Bool)
+        /// Its client has too many.
+        case tooMany
     }
 
     private let bounds: ServerBounds
     private let state = Mutex(State())
+    private let replacedWarning: ThrottledWarning
     private let fullWarning: ThrottledWarning
     private let clientWarning: ThrottledWarning
 
     /// - Parameter setting: The name of the setting that bounds the connections, for the log.
-    init(
+    package init(
         _ bounds: ServerBounds, setting: String = "maxConnections", clock: any Clock<Duration>, logger: Logger
     ) {
         self.bounds = bounds
+        let limit: Logger.Metadata = [setting: "\(bounds.connections)"]
+        replacedWarning = ThrottledWarning(
+            "All connections are in use: those that wait for a request are closed for new ones", limit, clock: clock,
+            logger)
         fullWarning = ThrottledWarning(
-            "All connections are in use: new ones wait", [setting: "\(bounds.connections)"], clock: clock, logger)
+            "All connections are in use, and none waits for a request: new ones are refused", limit, clock: clock,
+            logger)
         clientWarning = ThrottledWarning(
             "Connections were closed: their client has too many",
             ["maxConnectionsPerPeer": "\(bounds.connectionsPerPeer)"], clock: clock, logger)
     }
 
-    func connectionOpened() { state.withLock { $0.open += 1 } }
-    func connectionClosed() { state.withLock { $0.open -= 1 } }
-
-    func isAcceptingNewConnections() -> Bool {
-        let isFree = state.withLock { $0.open < bounds.connections }
-        if !isFree { fullWarning.log() }
-        return isFree
+    /// Gives a new connection a place, in which it waits for a head.
+    ///
+    /// - Parameter close: Closes the connection. Called at most once, if its place is given to another one.
+    package func enter(_ peer: IPAddress?, close: @escaping @Sendable () -> Void) -> Admission {
+        let client = countedClient(peer)
+        let (admission, replaced) = state.withLock { state -> (Admission, Place?) in
+            if let client, state.clients[client, default: 0] >= bounds.connectionsPerPeer { return (.tooMany, nil) }
+            var replaced: Place?
+            if state.places.count >= bounds.connections {
+                let longest = state.places.filter { $0.value.wait != nil }
+                    .min { $0.value.wait ?? 0 < $1.value.wait ?? 0 }
+                guard let longest else {
+                    let isTold = state.refused < ServerBounds.refusedConnections
+                    if isTold { state.refused += 1 }
+                    return (.full(isTold: isTold), nil)
+                }
+                replaced = state.places.removeValue(forKey: longest.key)
+            }
+            if let client { state.clients[client, default: 0] += 1 }
+            let number = state.next()
+            state.places[number] = Place(wait: number, close: close)
+            return (.admitted(number: number), replaced)
+        }
+        switch admission {
+        case .admitted: if replaced != nil { replacedWarning.log() }
+        case .full: fullWarning.log()
+        case .tooMany: clientWarning.log()
+        }
+        replaced?.close()
+        return admission
     }
 
-    /// Counts a connection until ``leave(_:)``.
+    /// From now on a connection waits for a head.
+    package func beginWait(_ number: Int) {
+        state.withLock { state in
+            guard state.places[number] != nil else { return }
+            let wait = state.next()
+            state.places[number]?.wait = wait
+        }
+    }
+
+    /// A connection has received a head.
     ///
-    /// - Returns: False if its client has too many connections; this one is then not counted.
-    func enter(_ peer: IPAddress?) -> Bool {
-        guard let client = countedClient(peer) else { return true }
-        let isAdmitted = state.withLock { state in
-            let count = state.clients[client, default: 0]
-            guard count < bounds.connectionsPerPeer else { return false }
-            state.clients[client] = count + 1
+    /// - Returns: False if its place was given to another one, which closes it.
+    package func endWait(_ number: Int) -> Bool {
+        state.withLock { state in
+            guard state.places[number] != nil else { return false }
+            state.places[number]?.wait = nil
             return true
         }
-        if !isAdmitted { clientWarning.log() }
-        return isAdmitted
     }
 
-    /// Stops counting a connection that ``enter(_:)`` counted.
-    func leave(_ peer: IPAddress?) {
-        guard let client = countedClient(peer) else { return }
+    /// Ends the count of an admitted connection.
+    package func leave(_ number: Int, of peer: IPAddress?) {
         state.withLock { state in
+            state.places[number] = nil
+            guard let client = countedClient(peer) else { return }
             let count = state.clients[client, default: 0] - 1
             state.clients[client] = count > 0 ? count : nil
         }
     }
+
+    /// Ends the count of a connection that was told that all places are taken.
+    package func leaveRefused() { state.withLock { $0.refused -= 1 } }
 
     /// The client that a connection counts for; `nil` for a trusted proxy's connection.
     private func countedClient(_ peer: IPAddress?) -> IPAddress? {

@@ -47,6 +47,8 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     private var check: Scheduled<Void>?
 
     init(_ bounds: ServerBounds, _ budget: ByteBudget) {
+    /// The place of the connection, which may be given to another one while it waits for a head.
+    var place: (counter: ConnectionCounter, number: Int)?
         self.bounds = bounds
         self.budget = budget
         deadline = .now() + TimeAmount(bounds.idleTimeout)
@@ -68,6 +70,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         case (.waiting, .head(let head)) where !isLast:
             begin(head)
         case (.answering, .body) where !isBodyComplete:
+            guard place.map({ $0.counter.endWait($0.number) }) ?? true else { return context.close(promise: nil) }
             break
         case (.answering, .end) where !isBodyComplete:
             (isBodyComplete, bodyDeadline) = (true, nil)
@@ -191,6 +194,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func checkDeadlines(_ context: ChannelHandlerContext, at now: NIODeadline) {
+            place.map { $0.counter.beginWait($0.number) }
         finishShortAnswer(context)
         guard now < deadline, !isStuck(context, at: now) else { return context.close(promise: nil) }
         if let end = bodyDeadline, now >= end {

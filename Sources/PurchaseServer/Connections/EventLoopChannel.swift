@@ -28,19 +28,34 @@ struct EventLoopChannel: ServerChildChannel {
     }
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
-        let peer = IPAddress(channel.remoteAddress)
-        guard counter.enter(peer) else {
-            channel.close(promise: nil)
-            return channel.eventLoop.makeFailedFuture(ChannelError.alreadyClosed)
-        }
-        channel.closeFuture.whenComplete { _ in counter.leave(peer) }
-        channel.setBuffers()
-        let value = http.setup(channel: channel, logger: logger)
+        let (peer, counter) = (IPAddress(channel.remoteAddress), counter)
         do {
-            try RequestRules.add(to: channel.pipeline.syncOperations)
+            switch counter.enter(peer, close: { channel.close(promise: nil) }) {
+            case .admitted(let number):
+                channel.closeFuture.whenComplete { _ in counter.leave(number, of: peer) }
+                return try admit(channel, number, logger)
+            case .full(isTold: true):
+                channel.closeFuture.whenComplete { _ in counter.leaveRefused() }
+                channel.setBuffers()
+                try channel.pipeline.syncOperations.addHandler(FullServer())
+                return http.setup(channel: channel, logger: logger)
+            case .full, .tooMany:
+                channel.close(promise: nil)
+                throw ChannelError.alreadyClosed
+            }
         } catch {
             return channel.eventLoop.makeFailedFuture(error)
         }
+    }
+
+    private func admit(
+        _ channel: any Channel, _ number: Int, _ logger: Logger
+    ) throws -> EventLoopFuture<HTTP1Channel.Value> {
+        channel.setBuffers()
+        let value = http.setup(channel: channel, logger: logger)
+        let pipeline = channel.pipeline.syncOperations
+        try RequestRules.add(to: pipeline)
+        try pipeline.handler(type: ConnectionDeadlines.self).place = (counter, number)
         return value
     }
 

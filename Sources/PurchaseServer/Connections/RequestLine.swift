@@ -2,7 +2,7 @@
 
 import NIOCore
 
-/// Remembers what the parser does not say about the request line.
+/// Remembers what the parser does not say: about the request line, and how many bytes it has read.
 final class RequestLine: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -16,10 +16,13 @@ final class RequestLine: ChannelInboundHandler {
     /// The number of its bytes so far, without the line feed.
     private(set) var count = 0
     private var spaces = 0
+    /// The number of bytes of the request so far, as they were sent.
+    private(set) var bytes = 0
 
-    func reset() { (start, end, isComplete, count, spaces) = ([], [], false, 0, 0) }
+    func reset() { (start, end, isComplete, count, spaces, bytes) = ([], [], false, 0, 0, 0) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        bytes += unwrapInboundIn(data).readableBytes
         if !isComplete { observe(unwrapInboundIn(data).readableBytesView) }
         context.fireChannelRead(data)
     }

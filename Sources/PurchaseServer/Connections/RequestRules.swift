@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Hummingbird
 import NIOCore
 import NIOHTTP1
 
@@ -14,6 +15,8 @@ final class RequestRules: ChannelInboundHandler {
     private let line: RequestLine
     private var isReadingBody = false
     private var hasFailed = false
+    /// The bytes of the body so far, without what frames its chunks.
+    private var bodyBytes = 0
 
     private init(_ line: RequestLine) {
         self.line = line
@@ -32,13 +35,26 @@ final class RequestRules: ChannelInboundHandler {
         switch part {
         case .head(let head):
             isReadingBody = true
+            bodyBytes = 0
             part = .head(applied(to: head))
-        case .body: break
+        case .body(let bytes): bodyBytes += bytes.readableBytes
         case .end:
             isReadingBody = false
             line.reset()
         }
         context.fireChannelRead(wrapInboundOut(part))
+    }
+
+    /// Refuses a body with more framing than any client sends. The parser drops extensions of chunks (RFC 9112 section
+    /// 7.1.1), so no bound on the body would ever see them.
+    func channelReadComplete(context: ChannelHandlerContext) {
+        let most = 2 * ServerBounds.head + (1 + ServerBounds.chunkFraming) * bodyBytes
+        if isReadingBody, !hasFailed, line.bytes > most {
+            hasFailed = true
+            // The route that reads the body throws this error.
+            context.fireErrorCaught(HTTPError(.contentTooLarge))
+        }
+        context.fireChannelReadComplete()
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import HTTPTypes
+import NIOCore
+
+/// Tells a new connection that all others are in use: 503 before it sends anything, then the end.
+///
+/// It stands before all other handlers, which see nothing of the connection.
+final class FullServer: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private var discardedBytes = 0
+    private var closing: Scheduled<Void>?
+
+    func channelActive(context: ChannelHandlerContext) {
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: Self.response)), promise: nil)
+        context.close(mode: .output, promise: nil)
+        // As after each response to a body that was not read: the client gets the response before a reset.
+        closing = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(ServerBounds.closingTime)) {
+            context.close(promise: nil)
+        }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { closing?.cancel() }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        discardedBytes += unwrapInboundIn(data).readableBytes
+        if discardedBytes >= ServerBounds.discardedBody { context.close(promise: nil) }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .inputClosed? = event as? ChannelEvent { context.close(promise: nil) }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    private static let response: [UInt8] = {
+        let refusal = Refusal.overloaded
+        let body = (try? JSONWriter.bytes(encoding: ErrorBody(refusal))) ?? []
+        let fields = [
+            "HTTP/1.1 \(refusal.status.code) \(refusal.status.reasonPhrase)", "Content-Type: application/json",
+            "Content-Length: \(body.count)", "Cache-Control: no-store", "Connection: close",
+            "Server: \(ServerApplication.serverName)",
+        ]
+        let more = refusal.headers.map { "\($0.name.rawName): \($0.value)" }
+        return Array((fields + more + ["", ""]).joined(separator: "\r\n").utf8) + body
+    }()
+}
