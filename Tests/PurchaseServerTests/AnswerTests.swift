@@ -313,7 +313,7 @@ import Testing
         ("/v1/customers/anna", "=", "“” is unknown", "environment"),
         ("/v1/customers/anna/entitlements/pro", "limit=1", "“limit” is unknown", "environment"),
         ("/v1/transactions/1", "after=x", "“after” is unknown", "environment"),
-        ("/v1/subscriptions/1", "x=y", "“x” is unknown", "environment"),
+        ("/v1/subscriptions/1", "x=y", "“x” is unknown", "environment and periods"),
         ("/v1/evidence/1-2", "x=y", "“x” is unknown", "environment"),
     ])
     func `a query parameter that is unknown, repeated or malformed is refused by name`(

@@ -68,6 +68,14 @@ final class ServerProcess: Sendable {
         return (line.flatMap { Int($0.filter(\.isNumber)) } ?? 0) / 1024
     }
 
+    /// The processor time that the process has taken, in hundredths of a second.
+    func processorTime() throws -> Int {
+        let status = try String(contentsOfFile: "/proc/\(process.id)/stat", encoding: .utf8)
+        // The name of the program, in brackets, may have spaces.
+        let fields = status.drop { $0 != ")" }.split(separator: " ")
+        return [12, 13].reduce(0) { $0 + (Int(fields[$1]) ?? 0) }
+    }
+
     /// How many sockets the process has open.
     func sockets() throws -> Int {
         let folder = "/proc/\(process.id)/fd"

@@ -28,6 +28,10 @@ import Testing
             "connections beyond them that are told at once that none waits", "50, 1 s each", bounds,
             ["refusedConnections = 50", "closingTime = Duration.seconds(1)"]
         ),
+        ("what a row of an answer counts for before it is made", "2 KiB", bounds, ["answerRow = 2 << 10"]),
+        (
+            "periods of a subscription in an answer", "500", "PurchaseServer/PurchaseBody.swift", ["pageLimit = 500"]
+        ),
         ("open connections of one client", "100", bounds, ["connectionsPerPeer = 100"]),
         ("open connections to `healthPort`", "50", bounds, ["healthConnections = 50"]),
         (

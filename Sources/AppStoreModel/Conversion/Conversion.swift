@@ -101,14 +101,9 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
     }
 
     @Sendable private static func offer(_ new: JWSTransactionDecodedPayload, _ old: inout LatestReceiptInfo) {
-        let isIntroductory = new.offerType == .introductory
-        // Payloads before 1.10 do not say how an offer was paid. A price of 0 means a trial.
-        let isFree = new.offerDiscountType == nil && new.price == 0
-        let isTrial = isIntroductory && (new.offerDiscountType == .freeTrial || isFree)
-        old.isTrialPeriod = isTrial
-        if new.expiresDate != nil { old.isInIntroOfferPeriod = isIntroductory && !isTrial }
-        if new.offerType == .promotional { old.promotionalOfferId = new.offerIdentifier }
-        if new.offerType == .offerCode { old.offerCodeRefName = new.offerIdentifier }
+        old.setOffer(
+            new.offerType, new.offerIdentifier, new.offerDiscountType, isFree: new.price == 0,
+            isSubscription: new.expiresDate != nil)
     }
 
     /// Sets the fields whose values follow from other fields.
@@ -223,6 +218,22 @@ public struct ConversionContext: Hashable, Sendable {
 }
 
 extension LatestReceiptInfo {
+    /// Sets the members about the offer of a signed transaction.
+    ///
+    /// - Parameter isFree: Whether the price is 0.
+    package mutating func setOffer(
+        _ type: Open<OfferType>?, _ identifier: String?, _ discount: Open<OfferDiscountType>?, isFree: Bool,
+        isSubscription: Bool
+    ) {
+        let isIntroductory = type == .introductory
+        // Payloads before 1.10 do not say how an offer was paid. A price of 0 means a trial.
+        let isTrial = isIntroductory && (discount == .freeTrial || discount == nil && isFree)
+        isTrialPeriod = isTrial
+        if isSubscription { isInIntroOfferPeriod = isIntroductory && !isTrial }
+        if type == .promotional { promotionalOfferId = identifier }
+        if type == .offerCode { offerCodeRefName = identifier }
+    }
+
     /// Converts the row to a transaction as the App Store signs it today.
     ///
     /// The result has no `signedDate`, since it is not signed in this form. It has a `type` only if it is a
@@ -259,7 +270,8 @@ extension PendingRenewalInfo {
         return Conversion(value: new, leftovers: leftovers(of: self, notIn: Self(new)))
     }
 
-    init(_ new: JWSRenewalInfoDecodedPayload) {
+    /// The members of renewal info, as ``JWSRenewalInfoDecodedPayload/legacy()`` converts them.
+    package init(_ new: JWSRenewalInfoDecodedPayload) {
         self.init()
         for mapping in FieldMapping.renewals { mapping.toLegacy(new, &self) }
     }

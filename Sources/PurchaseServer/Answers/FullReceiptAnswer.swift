@@ -32,22 +32,34 @@ struct FullReceiptAnswer: Sendable {
         return try await ledger.chains(chains).values.contains(where: catalogue.refuses)
     }
 
+    /// Why an answer was not completed: a newer receipt has purchases of chains that were not counted.
+    struct Uncounted: Error {
+        var chains: Set<ChainKey>
+    }
+
     /// Adds `latest_receipt_info`, `pending_renewal_info` and `latest_receipt`.
     ///
-    /// - Parameter latestOnly: Whether to add only the newest transaction of each subscription
-    ///   (`exclude-old-transactions`).
+    /// A row comes from facts. Of documents only the newest receipt is read, and the newest renewal info of each
+    /// subscription: facts lack its product, its offer, and whether it says anything about billing retry.
+    ///
+    /// - Parameters:
+    ///   - latestOnly: Whether to add only the newest transaction of each subscription (`exclude-old-transactions`).
+    ///   - counted: The chains besides those of the receipt whose rows were counted; empty if that was not tried yet.
     /// - Throws: ``LedgerStorageError``, or ``VerifyReceiptStatus``, `accountNotFound`, if the operator refuses a
     ///   purchase that only a newer receipt has.
     func complete(
-        _ response: VerifyReceiptResponse, from ledger: Ledger, latestOnly: Bool
-    ) async throws -> VerifyReceiptResponse {
+        _ response: VerifyReceiptResponse, from ledger: Ledger, latestOnly: Bool, besides counted: Set<ChainKey>
+    ) async throws -> Result<VerifyReceiptResponse, Uncounted> {
         var documents = KnownDocuments(receipt)
-        var chains = try await ledger.chains(chains)
+        let own = self.chains
+        var chains = try await ledger.chains(own)
         let newest = chains.values.flatMap(\.receipts).max() ?? documents.sent
         try await documents.load([newest], from: ledger)
         // The newest receipt may have purchases that the receipt in the request lacks.
         let latest = documents.purchases(in: newest)
-        let more = self.chains(of: Array(latest.values)).filter { chains[$0] == nil }
+        let known = chains.values.reduce(into: own) { $0.formUnion($1.names) }
+        let more = self.chains(of: Array(latest.values)).subtracting(known)
+        guard more.isEmpty || !counted.isEmpty else { return .failure(Uncounted(chains: more)) }
         chains.merge(try await ledger.chains(more)) { $1 }
         guard !chains.values.contains(where: ledger.rules.catalogue(scope).refuses) else {
             throw VerifyReceiptStatus.accountNotFound
@@ -55,7 +67,7 @@ struct FullReceiptAnswer: Sendable {
 
         let rows = chains.values.sorted { $0.key.originalTransactionId < $1.key.originalTransactionId }
             .map { ChainRows($0, in: latest, latestOnly: latestOnly) }
-        try await documents.load(rows.flatMap(\.documents), from: ledger)
+        try await documents.load(chains.values.compactMap(\.renewal?.provenance), from: ledger)
         var response = response
         response.latestReceiptInfo = rows.flatMap { $0.transactions(documents) }
         response.pendingRenewalInfo = rows.compactMap { $0.renewal(documents) }
@@ -63,7 +75,7 @@ struct FullReceiptAnswer: Sendable {
         // the server stored it.
         let stored = newest == documents.sent ? nil : documents[newest]
         response.latestReceipt = Base64.encode(stored ?? receipt.document)
-        return response
+        return .success(response)
     }
 
     private func chains(of purchases: [InAppPurchase]) -> Set<ChainKey> {
@@ -74,6 +86,9 @@ struct FullReceiptAnswer: Sendable {
 extension Chain {
     /// For each transaction, the newest receipt that has it.
     fileprivate var receipts: [Provenance] { transactions.values.compactMap(\.receipt?.provenance) }
+
+    /// Its key, and the keys that it had before it was migrated.
+    fileprivate var names: Set<ChainKey> { Set(predecessors.map { ChainKey($0, in: key.scope) } + [key]) }
 }
 
 /// The part of the answer about one chain.
@@ -91,29 +106,25 @@ private struct ChainRows {
         self.facts = latestOnly ? Array(facts.prefix(1)) : facts
     }
 
-    /// The documents that ``transactions(_:)`` and ``renewal(_:)`` read.
-    var documents: [Provenance] {
-        let receipts = facts.compactMap { chain.current($0) }.filter { $0.source == .receipt }
-        return facts.compactMap(\.signed?.provenance) + receipts.map(\.provenance)
-            + [chain.renewal?.provenance].compactMap(\.self)
-    }
-
     /// The transactions in the form of verifyReceipt.
     func transactions(_ documents: KnownDocuments) -> [LatestReceiptInfo] {
-        facts.compactMap { transaction($0, documents) }
+        let originalDate = chain.names.lazy.compactMap { documents.originalDates[$0.originalTransactionId] }.first
+        return facts.compactMap { transaction($0, documents, originalDate) }
     }
 
     /// A transaction in the form of verifyReceipt. Its content comes from the newest signed transaction. If there is
     /// none, it comes from the newest receipt with the transaction, which is not always the receipt in the request.
-    private func transaction(_ fact: TransactionFact, _ documents: KnownDocuments) -> LatestReceiptInfo? {
+    private func transaction(
+        _ fact: TransactionFact, _ documents: KnownDocuments, _ originalDate: Timestamp?
+    ) -> LatestReceiptInfo? {
         guard let current = chain.current(fact) else { return nil }
         var row: LatestReceiptInfo
-        if let signed = fact.signed, let payload = documents.transaction(signed.provenance) {
-            row = payload.legacy().value
+        if let signed = fact.signed {
+            row = LatestReceiptInfo(signed, originallyBought: originalDate)
         } else if let purchase = documents.purchases(in: current.provenance)[current.transactionId] {
             row = LatestReceiptInfo(purchase)
         } else {
-            return nil
+            row = LatestReceiptInfo(current, originallyBought: originalDate)
         }
         // `current` comes from the newer of the signed transaction and the receipt, so its dates hold.
         row.expiresDate = current.expiresDate
@@ -127,7 +138,34 @@ private struct ChainRows {
 
     /// The renewal info in the form of verifyReceipt.
     func renewal(_ documents: KnownDocuments) -> PendingRenewalInfo? {
-        chain.renewal.flatMap { documents.renewal($0.provenance) }?.legacy().value
+        chain.renewal.flatMap { documents.renewal($0.provenance) }.map { PendingRenewalInfo($0) }
+    }
+}
+
+extension LatestReceiptInfo {
+    /// A row from what is stored about a transaction.
+    ///
+    /// - Parameter date: When the chain's first purchase was made. Facts lack it, but receipts state it with each
+    ///   purchase, and it is the same for all purchases of a chain.
+    fileprivate init(_ statement: TransactionStatement, originallyBought date: Timestamp?) {
+        self.init()
+        quantity = Int64(statement.quantity)
+        productId = statement.productId
+        transactionId = statement.transactionId
+        originalTransactionId = statement.originalTransactionId
+        purchaseDate = statement.purchaseDate
+        originalPurchaseDate = date
+        expiresDate = statement.expiresDate
+        cancellationDate = statement.revocation?.date
+        cancellationReason = statement.revocation?.reason
+        webOrderLineItemId = statement.webOrderLineItemId
+        isUpgraded = statement.isUpgraded ? true : nil
+        inAppOwnershipType = statement.ownership
+        subscriptionGroupIdentifier = statement.subscriptionGroup
+        appAccountToken = statement.appAccountToken
+        setOffer(
+            statement.offerType, statement.offerIdentifier, statement.offerDiscountType,
+            isFree: statement.price == 0, isSubscription: statement.expiresDate != nil)
     }
 }
 
@@ -137,10 +175,20 @@ private struct KnownDocuments {
     let sent: Provenance
     private var documents: [Provenance: [UInt8]] = [:]
     private var purchases: [DocumentDigest: [String: InAppPurchase]]
+    /// When the first purchase of each chain was made, by original transaction id.
+    private(set) var originalDates: [String: Timestamp] = [:]
 
     init(_ receipt: Verified<AppReceipt>) {
         sent = Provenance(DocumentDigest(receipt.document, .receipt), signed: receipt.signedDate)
         purchases = [sent.digest: Self.byId(receipt.payload)]
+        addDates(of: receipt.payload)
+    }
+
+    private mutating func addDates(of receipt: AppReceipt) {
+        for purchase in receipt.inAppPurchases {
+            guard let id = purchase.originalTransactionId ?? purchase.transactionId else { continue }
+            if let date = purchase.originalPurchaseDate { originalDates[id] = date }
+        }
     }
 
     /// The bytes of a document; `nil` if it was not loaded or is not stored.
@@ -161,18 +209,16 @@ private struct KnownDocuments {
             let payload = (try? SignedReceipt(decoding: document.document)).map(\.payload)
             let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
             purchases[name.digest] = receipt.map(Self.byId)
+            if let receipt { addDates(of: receipt) }
         }
     }
 
     /// The purchases in a receipt, by transaction id; empty for other documents.
     func purchases(in receipt: Provenance) -> [String: InAppPurchase] { purchases[receipt.digest] ?? [:] }
 
-    func transaction(_ name: Provenance) -> JWSTransactionDecodedPayload? { payload(name) }
-
-    func renewal(_ name: Provenance) -> JWSRenewalInfoDecodedPayload? { payload(name) }
-
-    private func payload<Payload: Decodable>(_ name: Provenance) -> Payload? {
-        documents[name].flatMap { try? JSONValue(parsing: JWS($0).payload).decode(Payload.self) }
+    @inline(never)
+    func renewal(_ name: Provenance) -> JWSRenewalInfoDecodedPayload? {
+        documents[name].flatMap { try? JSONValue(parsing: JWS($0).payload).decode(JWSRenewalInfoDecodedPayload.self) }
     }
 
     /// The purchases by transaction id. Of two with the same id the last counts, as in the ledger.

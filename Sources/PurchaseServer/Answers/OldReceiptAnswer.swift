@@ -31,6 +31,16 @@ struct OldReceiptAnswer: Sendable {
         return response(chain, catalogue, at: now)
     }
 
+    /// About how many statements are read for the answer.
+    func rows(in ledger: Ledger) async throws -> Int {
+        guard let transactionId = receipt.payload.transactionId else { return 0 }
+        let scopes = [Environment.production, .sandbox].map { LedgerScope(bundleId: receipt.bundleId, environment: $0) }
+        var query = LedgerQuery()
+        query.chains = Set(scopes.map { ChainKey(transactionId, in: $0) })
+        query.transactions = Set(scopes.map { TransactionKey(transactionId, in: $0) })
+        return try await ledger.statementCount(query)
+    }
+
     private func chain(_ environment: Environment, _ ledger: Ledger) async throws -> Chain? {
         guard let transactionId = receipt.payload.transactionId else { return nil }
         let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)

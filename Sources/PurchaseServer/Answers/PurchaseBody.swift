@@ -89,18 +89,31 @@ struct CommitmentBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of a subscription with all its periods.
+/// The JSON of a subscription with its periods, or a page of them.
 struct SubscriptionHistoryBody: Encodable, Sendable {
+    /// The most periods of an answer: 40 years of months. Some sandbox subscriptions have more.
+    static let pageLimit = 500
+
     var subscription: SubscriptionBody
     var transactions: [PurchaseBody]
+    /// Where the earlier periods continue; `nil` if there are none.
+    var periodsCursor: String?
     @Nullable var renewalInfo: SourceBody?
 
+    /// - Parameter cursor: The `periodsCursor` of the page before; `nil` for the newest periods.
     /// - Returns: `nil` if the chain is not a subscription.
-    init?(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
+    /// - Throws: ``Refusal/invalidPeriodsCursor``.
+    init?(_ chain: Chain, _ catalogue: Catalogue, before cursor: String?, at now: Timestamp) throws {
         guard let state = chain.subscription(catalogue, at: now) else { return nil }
+        // The id of the first period of the page. Later renewals do not move it.
+        let all = chain.purchases
+        let end = cursor.map { cursor in all.firstIndex { $0.transactionId == cursor } } ?? all.endIndex
+        guard let end else { throw Refusal.invalidPeriodsCursor }
+        let start = max(0, end - Self.pageLimit)
+        periodsCursor = start > 0 ? all[start].transactionId : nil
         let standing = PurchaseStanding(isRefused: catalogue.refuses(chain), in: chain.key.scope.environment)
         subscription = SubscriptionBody(state, standing)
-        transactions = chain.purchases.map { PurchaseBody($0, standing) }
+        transactions = all[start..<end].map { PurchaseBody($0, standing) }
         renewalInfo = chain.renewal.map { SourceBody($0.provenance) }
     }
 }

@@ -69,6 +69,10 @@ struct Refusal: Error {
         message: "The server is overloaded. Retry in \(ServerBounds.retryAfter) seconds.", isRetryable: true,
         headers: [.retryAfter: "\(ServerBounds.retryAfter)"], isOverload: true)
 
+    static let invalidPeriodsCursor = Refusal(
+        status: .badRequest, code: "invalidCursor",
+        message: "periods is not a cursor of this subscription: send the periodsCursor of its last page, or omit it.")
+
     static func notFound(_ what: String) -> Refusal {
         Refusal(status: .notFound, code: "notFound", message: "\(what) is not known here.")
     }

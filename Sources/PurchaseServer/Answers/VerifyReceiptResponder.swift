@@ -3,6 +3,8 @@
 import AppStoreModel
 import AppStoreTrust
 import Crypto
+import HTTPTypes
+import Hummingbird
 import InputForms
 import PurchaseLedger
 import ReceiptCoding
@@ -12,12 +14,12 @@ import ReceiptCoding
 /// As with Apple's endpoint, a receipt of any app is answered, and the caller compares `bundle_id`. The ledger records
 /// only the receipts of its own apps, and only their responses contain data from the ledger.
 struct VerifyReceiptResponder: Sendable {
-    private let environment: Environment
+    private let environment: AppStoreModel.Environment
     private let service: LedgerService?
     /// Accepts receipts of any app.
     private let verifier: AppStoreVerifier
 
-    init(_ environment: Environment, _ service: LedgerService?) {
+    init(_ environment: AppStoreModel.Environment, _ service: LedgerService?) {
         (self.environment, self.service) = (environment, service)
         var verifier = service?.verifier ?? AppStoreVerifier(apps: .any, environments: [])
         (verifier.apps, verifier.environments) = (.any, Self.environments)
@@ -25,7 +27,7 @@ struct VerifyReceiptResponder: Sendable {
     }
 
     /// The environments whose receipts the App Store signs.
-    private static let environments: Set<Environment> = [.production, .sandbox]
+    private static let environments: Set<AppStoreModel.Environment> = [.production, .sandbox]
 
     /// A response as it is sent, and its status for the log.
     struct Answer: Sendable {
@@ -41,10 +43,44 @@ struct VerifyReceiptResponder: Sendable {
         }
     }
 
-    func answer(to body: [UInt8], at now: Timestamp) async -> Answer {
-        let answer = await strictAnswer(to: body, at: now)
-        if answer.status == VerifyReceiptStatus.malformedReceipt.rawValue { Self.noteForm(of: body) }
-        return answer
+    /// A verified receipt, and what the request asks about it.
+    struct Question: Sendable {
+        fileprivate enum Document {
+            /// An app receipt, and why the ledger does not accept it; `nil` if it does.
+            case app(Verified<AppReceipt>, VerificationError?)
+            /// An old transaction receipt, which only a ledger can answer.
+            case transaction(VerifiedTransactionReceipt, LedgerService)
+        }
+
+        fileprivate let document: Document
+        fileprivate let password: String?
+        /// Whether to answer with the newest transaction of each subscription alone.
+        fileprivate let latestOnly: Bool
+        fileprivate let now: Timestamp
+
+        fileprivate init(_ document: Document, _ request: VerifyReceiptRequest, at now: Timestamp) {
+            (self.document, self.now) = (document, now)
+            (password, latestOnly) = (request.password, request.excludeOldTransactions ?? false)
+        }
+    }
+
+    /// Reads a request and verifies its receipt.
+    ///
+    /// - Returns: The question, or the answer if it is clear already.
+    func question(in body: [UInt8], at now: Timestamp) async -> Result<Question, AnswerStatus> {
+        do {
+            return .success(try await strictQuestion(in: body, at: now))
+        } catch {
+            let status = Self.status(of: error)
+            if status == .malformedReceipt { Self.noteForm(of: body) }
+            return .failure(AnswerStatus(status))
+        }
+    }
+
+    /// A status that is the whole answer.
+    struct AnswerStatus: Error {
+        fileprivate let status: VerifyReceiptStatus
+        fileprivate init(_ status: VerifyReceiptStatus) { self.status = status }
     }
 
     /// Notes for the log what was sent in place of a receipt. The answer stays as strict as the App Store's.
@@ -56,53 +92,124 @@ struct VerifyReceiptResponder: Sendable {
         RequestNotes.add { $0.form = form }
     }
 
-    private func strictAnswer(to body: [UInt8], at now: Timestamp) async -> Answer {
-        do {
-            let request = try VerifyReceiptRequest(parsing: body)
-            guard let receipt = Base64.decode((request.receiptData ?? "").utf8) else {
-                return Answer(.malformedReceipt)
-            }
-            if let service, (try? TransactionReceipt(decoding: receipt)) != nil {
-                let response = try await oldResponse(receipt, request, service, at: now)
-                return Answer(response.status, json: response.json)
-            }
-            let response = try await response(receipt, request, at: now)
-            return Answer(response.status, json: response.json)
-        } catch let status as VerifyReceiptStatus {
-            return Answer(status)
-        } catch is VerificationError {
-            return Answer(.unauthenticReceipt)
-        } catch {
-            // The server failed, which says nothing about the receipt.
-            RequestNotes.add { $0.failure = error }
-            return Answer(error is LedgerStorageError ? .unavailable : .internalDataAccess)
+    private func strictQuestion(in body: [UInt8], at now: Timestamp) async throws -> Question {
+        let request = try VerifyReceiptRequest(parsing: body)
+        guard let receipt = Base64.decode((request.receiptData ?? "").utf8) else {
+            throw VerifyReceiptStatus.malformedReceipt
         }
+        if let service, (try? TransactionReceipt(decoding: receipt)) != nil {
+            let verified = try await verify(old: receipt, at: now)
+            return Question(.transaction(verified, service), request, at: now)
+        }
+        let (verified, refusal) = try await verify(receipt, at: now)
+        guard verified.environment == environment else {
+            throw environment == .production ? VerifyReceiptStatus.sandboxReceipt : .productionReceipt
+        }
+        return Question(.app(verified, refusal), request, at: now)
+    }
+
+    /// Answers a question, as long as the answer may be made.
+    ///
+    /// - Throws: ``Refusal/overloaded``, and `HTTPError` if the client disconnects before its turn.
+    func answer(
+        to question: Result<Question, AnswerStatus>, of request: Request, within bodies: BodyIntake
+    ) async throws -> Answer {
+        do {
+            let question = try question.get()
+            switch question.document {
+            case .app(let receipt, let refusal):
+                return try await answer(receipt, refusal, question, of: request, within: bodies)
+            case .transaction(let receipt, let service):
+                return try await answer(receipt, service, question, of: request, within: bodies)
+            }
+        } catch let known as AnswerStatus {
+            return Answer(known.status)
+        } catch let refusal as Refusal {
+            throw refusal
+        } catch let error as HTTPError {
+            throw error
+        } catch {
+            return Answer(Self.status(of: error))
+        }
+    }
+
+    /// The status for an error, which is noted for the log if the server failed.
+    private static func status(of error: any Error) -> VerifyReceiptStatus {
+        if let status = error as? VerifyReceiptStatus { return status }
+        if error is VerificationError { return .unauthenticReceipt }
+        // The server failed, which says nothing about the receipt.
+        RequestNotes.add { $0.failure = error }
+        return error is LedgerStorageError ? .unavailable : .internalDataAccess
     }
 }
 
 // MARK: - App receipts
 
 extension VerifyReceiptResponder {
-    private func response(
-        _ document: [UInt8], _ request: VerifyReceiptRequest, at now: Timestamp
-    ) async throws -> VerifyReceiptResponse {
-        let (receipt, refusal) = try await verify(document, at: now)
-        guard receipt.environment == environment else {
-            throw environment == .production ? VerifyReceiptStatus.sandboxReceipt : .productionReceipt
+    private func answer(
+        _ receipt: Verified<AppReceipt>, _ refusal: VerificationError?, _ question: Question, of request: Request,
+        within bodies: BodyIntake
+    ) async throws -> Answer {
+        let known = service.flatMap { $0.knows(receipt.bundleId, environment) ? $0 : nil }
+        if known != nil, let refusal { RequestNotes.add { $0.refusal = refusal } }
+        let purchases = receipt.payload.inAppPurchases.count
+        let full = refusal == nil ? FullReceiptAnswer(receipt) : nil
+        guard let service = known, let full else {
+            return try await bodies.withAnswer(of: purchases, to: request) {
+                answer(response(receipt, at: question.now))
+            }
         }
-        let response = VerifyReceiptResponse(
-            status: .valid, environment: environment, receipt: Receipt(receipt.payload, requestDate: now))
-        guard let service, service.knows(receipt.bundleId, environment) else { return response }
-        if let refusal { RequestNotes.add { $0.refusal = refusal } }
-        guard refusal == nil, let full = FullReceiptAnswer(receipt) else { return response }
-        if full.isNeeded { try service.requireSecret(request.password, of: receipt.bundleId) }
-        if try await full.isRefused(by: service.ledger) { throw VerifyReceiptStatus.accountNotFound }
-        if let evidence = Evidence(receipt) { _ = try await service.ledger.record([evidence], at: now) }
-        guard full.isNeeded else { return response }
-        await service.questions?.ask(about: full.chains, in: full.scope)
-        let latestOnly = request.excludeOldTransactions ?? false
-        return try await full.complete(response, from: service.ledger, latestOnly: latestOnly)
+        if full.isNeeded { try service.requireSecret(question.password, of: receipt.bundleId) }
+        let record: @Sendable () async throws -> Void = {
+            if try await full.isRefused(by: service.ledger) { throw VerifyReceiptStatus.accountNotFound }
+            if let evidence = Evidence(receipt) { _ = try await service.ledger.record([evidence], at: question.now) }
+            if full.isNeeded { await service.questions?.ask(about: full.chains, in: full.scope) }
+        }
+        guard full.isNeeded else {
+            return try await bodies.withAnswer(of: purchases, to: request, after: record) {
+                answer(response(receipt, at: question.now))
+            }
+        }
+        let rows = purchases + (try await service.ledger.statementCount(of: full.chains))
+        let first = try await bodies.withAnswer(of: rows, to: request, after: record) {
+            try await complete(full, from: service.ledger, question, besides: [])
+        }
+        switch first {
+        case .answer(let answer): return answer
+        case .lacks(let more):
+            // A newer receipt has purchases that this one lacks: their rows count too.
+            let rows = rows + (try await service.ledger.statementCount(of: more))
+            return try await bodies.withAnswer(of: rows, to: request) {
+                let second = try await complete(full, from: service.ledger, question, besides: more)
+                guard case .answer(let answer) = second else { throw VerifyReceiptStatus.unavailable }
+                return answer
+            }
+        }
     }
+
+    private enum Completion: Sendable {
+        case answer(Answer)
+        /// The chains whose rows were not counted.
+        case lacks(Set<ChainKey>)
+    }
+
+    private func complete(
+        _ full: FullReceiptAnswer, from ledger: Ledger, _ question: Question, besides more: Set<ChainKey>
+    ) async throws -> Completion {
+        let response = response(full.receipt, at: question.now)
+        switch try await full.complete(response, from: ledger, latestOnly: question.latestOnly, besides: more) {
+        case .success(let response): return .answer(answer(response))
+        case .failure(let more): return .lacks(more.chains)
+        }
+    }
+
+    /// The answer from the receipt alone.
+    private func response(_ receipt: Verified<AppReceipt>, at now: Timestamp) -> VerifyReceiptResponse {
+        VerifyReceiptResponse(
+            status: .valid, environment: environment, receipt: Receipt(receipt.payload, requestDate: now))
+    }
+
+    private func answer(_ response: VerifyReceiptResponse) -> Answer { Answer(response.status, json: response.json) }
 
     /// Verifies a receipt: as one of the ledger's own apps first, since most are, and otherwise for any app.
     ///
@@ -146,17 +253,21 @@ extension VerifyReceiptResponder {
 // MARK: - Old transaction receipts
 
 extension VerifyReceiptResponder {
-    private func oldResponse(
-        _ document: [UInt8], _ request: VerifyReceiptRequest, _ service: LedgerService, at now: Timestamp
-    ) async throws -> VerifyTransactionReceiptResponse {
-        let receipt = try await verify(old: document, at: now)
+    private func answer(
+        _ receipt: VerifiedTransactionReceipt, _ service: LedgerService, _ question: Question, of request: Request,
+        within bodies: BodyIntake
+    ) async throws -> Answer {
         guard service.knows(receipt.bundleId, environment) else { throw VerifyReceiptStatus.accountNotFound }
-        let answer = OldReceiptAnswer(receipt: receipt, environment: environment)
+        let old = OldReceiptAnswer(receipt: receipt, environment: environment)
         let ids = [receipt.payload.originalTransactionId, receipt.payload.transactionId].compactMap { $0 }
         let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)
         guard !service.ledger.rules.catalogue(scope).refuses(ids) else { throw VerifyReceiptStatus.accountNotFound }
-        if answer.isSubscription { try service.requireSecret(request.password, of: receipt.bundleId) }
-        return try await answer.response(from: service.ledger, at: now)
+        if old.isSubscription { try service.requireSecret(question.password, of: receipt.bundleId) }
+        // The answer is short, but the whole chain is read for it.
+        return try await bodies.withAnswer(of: try await old.rows(in: service.ledger), to: request) {
+            let response = try await old.response(from: service.ledger, at: question.now)
+            return Answer(response.status, json: response.json)
+        }
     }
 
     /// A receipt that names the other environment is refused before the ledger is asked. The word is not signed, so it
@@ -181,7 +292,7 @@ extension VerifyReceiptResponder {
 
 extension LedgerService {
     /// Whether the ledger records documents of this app and environment.
-    fileprivate func knows(_ bundleId: String?, _ environment: Environment) -> Bool {
+    fileprivate func knows(_ bundleId: String?, _ environment: AppStoreModel.Environment) -> Bool {
         guard verifier.environments.contains(environment) else { return false }
         guard case .only(let apps) = verifier.apps else { return true }
         return apps.contains { $0.bundleId == bundleId }

@@ -49,6 +49,10 @@ public struct ServerBounds: Sendable {
     /// milliseconds for the worst one. The App Store sends nothing longer, and most receipts are shorter.
     package static let shortBody = 64 << 10
 
+    /// What a row of an answer counts for, in bytes: it has some 1,100, and its facts are in memory while it is made.
+    /// So answers of up to 32 rows are short, as most are.
+    package static let answerRow = 2 << 10
+
     /// The most bytes of a request's head. Ordinary ones have less than 1 KB.
     static let head = 16 << 10
 
@@ -58,13 +62,13 @@ public struct ServerBounds: Sendable {
     /// The most bytes read from a connection at once: a genuine notification with its head is below 30 KB.
     static let readSize = 32 << 10
 
+    /// The most bytes that frame each byte of a chunked body, besides 16 KiB in all: a chunk of one byte has five.
+    static let chunkFraming = 8
+
     /// The size in bytes of the kernel's buffer for each direction of a connection. The kernel doubles it.
     static let socketBuffer = 128 << 10
 
     /// The most bytes of an unread body that are discarded after the response, so that the client reads the response
-    /// The most bytes that frame each byte of a chunked body, besides 16 KiB in all: a chunk of one byte has five.
-    static let chunkFraming = 8
-
     /// before the connection is reset.
     static let discardedBody = 64 << 10
 

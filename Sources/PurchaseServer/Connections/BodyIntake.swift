@@ -6,8 +6,8 @@ package import Logging
 import NIOCore
 import NIOHTTPTypes
 
-/// Reads the bodies of requests within the bounds. Short bodies are handled at once, on the thread of their connection;
-/// long ones wait in a queue for other threads.
+/// Reads the bodies of requests, and makes answers, within the bounds. Short bodies are handled at once, on the thread
+/// of their connection; long ones wait in a queue for other threads. So do long answers.
 package final class BodyIntake: Sendable {
     private let bounds: ServerBounds
     package let queue: LongBodyQueue
@@ -21,7 +21,7 @@ package final class BodyIntake: Sendable {
         self.queue = queue
         budget = ByteBudget(bounds.bodyBytesInFlight)
         warning = ThrottledWarning(
-            "Long bodies were refused: too many bytes are in flight",
+            "Long bodies or answers were refused: too many bytes are in flight",
             ["bodyBytesInFlight": "\(bounds.bodyBytesInFlight)"], clock: clock, logger)
     }
 
@@ -51,6 +51,40 @@ package final class BodyIntake: Sendable {
             throw refusal
         } catch is CancellationError {
             // The client has disconnected, so no client reads this error.
+            throw HTTPError(.badRequest)
+        }
+    }
+
+    /// Makes an answer of rows from the ledger. If it is long, its bytes are reserved first, and stay so until the
+    /// client has received them, and it waits its turn in the queue.
+    ///
+    /// - Parameters:
+    ///   - rows: About how many statements the ledger must load for it, and how many rows it has otherwise.
+    ///   - prepare: Called before the turn, for what waits for the disk or the App Store.
+    /// - Throws: ``Refusal/overloaded`` if others hold too much; `HTTPError` if the client disconnects before its turn;
+    ///   errors of the closures.
+    package func withAnswer<Result: Sendable>(
+        of rows: Int, to request: Request, after prepare: @Sendable () async throws -> Void = {},
+        _ make: @Sendable () async throws -> Result
+    ) async throws -> Result {
+        let size = rows * ServerBounds.answerRow
+        guard size > ServerBounds.shortBody else {
+            try await prepare()
+            return try await make()
+        }
+        let connection = ClientConnection.current
+        let client = bounds.client(connection?.peer, request.headers)
+        do {
+            guard let reserved = budget.reserve(size, for: client) else { throw Refusal.overloaded }
+            try await prepare()
+            let result = try await queue.run(size, for: client, until: connection?.closed, make)
+            connection?.hold(reserved)
+            return result
+        } catch let refusal as Refusal where refusal.isOverload {
+            warning.log()
+            throw refusal
+        } catch is CancellationError {
+            // As above.
             throw HTTPError(.badRequest)
         }
     }
@@ -108,6 +142,9 @@ struct ClientConnection: Sendable {
 
     /// Completes when the connection is closed.
     var closed: EventLoopFuture<Void> { channel.closeFuture }
+
+    /// Holds what was reserved for the next response until the client has received it.
+    func hold(_ reserved: ReservedBytes) { channel.triggerUserOutboundEvent(reserved, promise: nil) }
 
     /// Sends 100 (Continue), for which the client waits before it sends the body (RFC 9110 section 10.1.1).
     func requestBody() { channel.writeAndFlush(HTTPResponsePart.head(HTTPResponse(status: .continue)), promise: nil) }

@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// Counts the bytes of long bodies and responses in memory, in total and for each client.
+/// Counts the bytes of long bodies and answers in memory, in total and for each client.
 final class ByteBudget: Sendable {
     private struct State {
         var taken = 0
@@ -19,7 +19,8 @@ final class ByteBudget: Sendable {
     /// The bytes in memory now.
     var count: Int { state.withLock { $0.taken } }
 
-    /// Reserves `count` bytes if they are free. One client gets at most a quarter, so that no single client takes all.
+    /// Reserves `count` bytes for a body if they are free. One client gets at most a quarter, so that no single client
+    /// takes all.
     func take(_ count: Int, for client: IPAddress?) -> Bool {
         state.withLock { state in
             guard count <= limit - state.taken else { return false }
@@ -33,8 +34,33 @@ final class ByteBudget: Sendable {
         }
     }
 
-    /// Counts a response, even beyond the limit, since responses are never refused. Above the limit, long bodies are.
-    func charge(_ count: Int) { state.withLock { $0.taken += count } }
+    /// Reserves `count` bytes for an answer that is about to be made.
+    ///
+    /// Nobody can ask for a shorter answer. So an answer that is larger than a client's quarter is made if the client
+    /// has nothing else in memory, and one that is larger than the whole budget if nobody has.
+    ///
+    /// - Returns: `nil` if others hold too much.
+    func reserve(_ count: Int, for client: IPAddress?) -> ReservedBytes? {
+        let isReserved = state.withLock { state in
+            guard count <= limit - state.taken || state.taken == 0 else { return false }
+            if let client {
+                let taken = state.clients[client, default: 0]
+                guard count <= limit / 4 - taken || taken == 0 else { return false }
+                state.clients[client] = taken + count
+            }
+            state.taken += count
+            return true
+        }
+        return isReserved ? ReservedBytes(count, of: client, in: self) : nil
+    }
+
+    /// Counts an answer whose size was not known before it was made, even beyond the limit.
+    func charge(_ count: Int, to client: IPAddress? = nil) {
+        state.withLock { state in
+            state.taken += count
+            if let client { state.clients[client, default: 0] += count }
+        }
+    }
 
     func release(_ count: Int, of client: IPAddress?) {
         state.withLock { state in
@@ -42,5 +68,29 @@ final class ByteBudget: Sendable {
             guard let client, let taken = state.clients[client] else { return }
             state.clients[client] = taken > count ? taken - count : nil
         }
+    }
+}
+
+/// Bytes of the budget that an answer holds, from before it is made until the client has received it or is gone. They
+/// return to the budget when nothing refers to them any more.
+final class ReservedBytes: Sendable {
+    private let client: IPAddress?
+    private let budget: ByteBudget
+    private let bytes: Mutex<Int>
+
+    fileprivate init(_ count: Int, of client: IPAddress?, in budget: ByteBudget) {
+        (self.client, self.budget) = (client, budget)
+        bytes = Mutex(count)
+    }
+
+    deinit { settle(0) }
+
+    /// Holds as many bytes as the answer has, now that it is made.
+    func settle(_ count: Int) {
+        let more = bytes.withLock { bytes in
+            defer { bytes = count }
+            return count - bytes
+        }
+        if more > 0 { budget.charge(more, to: client) } else { budget.release(-more, of: client) }
     }
 }

@@ -40,15 +40,17 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     /// Whether the connection ends with this response.
     private var isLast = false
     private var discardedBytes = 0
-    /// The bytes of the response that count in the budget.
+    /// The bytes of the response that count in the budget although they were not reserved.
     private var chargedBytes = 0
+    /// What was reserved for the response before it was made.
+    private var reserved: ReservedBytes?
     /// The bytes not yet sent, and since when their number is unchanged.
     private var pending = (bytes: 0, since: NIODeadline.now())
     private var check: Scheduled<Void>?
-
-    init(_ bounds: ServerBounds, _ budget: ByteBudget) {
     /// The place of the connection, which may be given to another one while it waits for a head.
     var place: (counter: ConnectionCounter, number: Int)?
+
+    init(_ bounds: ServerBounds, _ budget: ByteBudget) {
         self.bounds = bounds
         self.budget = budget
         deadline = .now() + TimeAmount(bounds.idleTimeout)
@@ -68,9 +70,9 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         finishShortAnswer(context)
         switch (phase, part) {
         case (.waiting, .head(let head)) where !isLast:
+            guard place.map({ $0.counter.endWait($0.number) }) ?? true else { return context.close(promise: nil) }
             begin(head)
         case (.answering, .body) where !isBodyComplete:
-            guard place.map({ $0.counter.endWait($0.number) }) ?? true else { return context.close(promise: nil) }
             break
         case (.answering, .end) where !isBodyComplete:
             (isBodyComplete, bodyDeadline) = (true, nil)
@@ -119,6 +121,17 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Responses
 
+    /// Holds what was reserved for a response until the client has all of it or is gone.
+    func triggerUserOutboundEvent(
+        context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?
+    ) {
+        guard let event = event as? ReservedBytes else {
+            return context.triggerUserOutboundEvent(event, promise: promise)
+        }
+        reserved = event
+        promise?.succeed()
+    }
+
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch unwrapOutboundIn(data) {
         case .head(let head) where head.status.kind == .informational:
@@ -131,7 +144,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         case .body(let bytes):
             charge(bytes.readableBytes)
             context.write(data, promise: promise)
-        case .end where isLast || chargedBytes > 0:
+        case .end where isLast || chargedBytes > 0 || reserved != nil:
             let promise = promise ?? context.eventLoop.makePromise()
             promise.futureResult.assumeIsolated().whenComplete { _ in self.answered(context) }
             context.write(data, promise: promise)
@@ -156,6 +169,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func charge(_ count: Int) {
+        if let reserved { return reserved.settle(count) }
         guard count > ServerBounds.shortBody else { return }
         budget.charge(count)
         chargedBytes += count
@@ -164,6 +178,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     private func releaseAnswer() {
         if chargedBytes > 0 { budget.release(chargedBytes, of: nil) }
         chargedBytes = 0
+        reserved = nil
     }
 
     /// Called once the client, or the kernel, has the end of the response.
@@ -179,6 +194,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         } else {
             phase = .waiting
             deadline = .now() + TimeAmount(bounds.idleTimeout)
+            place.map { $0.counter.beginWait($0.number) }
         }
     }
 
@@ -194,7 +210,6 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func checkDeadlines(_ context: ChannelHandlerContext, at now: NIODeadline) {
-            place.map { $0.counter.beginWait($0.number) }
         finishShortAnswer(context)
         guard now < deadline, !isStuck(context, at: now) else { return context.close(promise: nil) }
         if let end = bodyDeadline, now >= end {

@@ -15,25 +15,44 @@ struct CustomerRoutes: Sendable {
         let what = "The customer"
         router.get(
             "/v1/customers/{id}",
-            use: keyed.handler(needs: .client, what, spansEnvironments: true) { try await customer($0) })
+            use: keyed.handler(needs: .client, spansEnvironments: true) { request in
+                try await customer(request) { try Response($0) }
+            })
         router.get(
             "/v1/customers/{id}/entitlements/{name}",
             use: keyed.handler(needs: .client, what, spansEnvironments: true) { try await entitlement($0) })
         router.post(
             "/v1/customers/{id}/purchases",
-            use: keyed.handler(needs: .client, what, spansEnvironments: true) { request -> SubmissionBody? in
-                try await request.withBody(upTo: Submission.bodyLimit) { try await submit($1, $0) }
+            use: keyed.handler(needs: .client, spansEnvironments: true) { request in
+                let (keyed, recorded) = try await request.withBody(upTo: Submission.bodyLimit) {
+                    ($0, try await submit($1, $0))
+                }
+                return try await customer(keyed) { try Response(SubmissionBody(recorded, $0, for: keyed.role)) }
             })
         router.post(
             "/v1/customers/{id}/aliases",
-            use: keyed.handler(needs: .server, what) { request in
-                try await request.withBody(upTo: Self.aliasBodyLimit) { try await addAlias($1, $0) }
+            use: keyed.handler(needs: .server) { request in
+                let (keyed, isKnown) = try await request.withBody(upTo: Self.aliasBodyLimit) {
+                    ($0, try await addAlias($1, $0))
+                }
+                guard isKnown else { throw Refusal.notFound(what) }
+                return try await customer(keyed) { try Response($0) }
             })
         router.delete("/v1/customers/{id}", use: keyed.handler(needs: .server, what) { try await delete($0) })
     }
 
-    /// Everything about a customer that the key may read. A customer that the ledger does not know has nothing.
-    private func customer(_ request: KeyedRequest) async throws -> CustomerBody? {
+    /// Answers with everything about a customer that the key may read. A customer that the ledger does not know has
+    /// nothing.
+    private func customer(
+        _ request: KeyedRequest, _ encode: @escaping @Sendable (CustomerBody) throws -> Response
+    ) async throws -> Response {
+        var query = LedgerQuery()
+        query.customers = [CustomerID(try request.customerId, of: request.scope.bundleId)]
+        query.holdings = request.environmentRule.loaded
+        return try await request.withAnswer(from: query) { try encode(try await body(request)) }
+    }
+
+    private func body(_ request: KeyedRequest) async throws -> CustomerBody {
         let (id, rule) = (try request.customerId, request.environmentRule)
         func load() async throws -> [AppStoreModel.Environment: Ledger.CustomerAnswer] {
             try await request.ledger.customer(
@@ -69,15 +88,14 @@ struct CustomerRoutes: Sendable {
     }
 
     /// Records the documents that a customer presents.
-    private func submit(_ body: [UInt8], _ request: KeyedRequest) async throws -> SubmissionBody? {
+    private func submit(_ body: [UInt8], _ request: KeyedRequest) async throws -> RecordResult {
         let id = try request.customerId
         try request.requireRecorded()
         let submission = try Submission(parsing: body, role: request.role)
         let evidence = try await verified(submission, request)
         // A server key may change owners without limit, to correct claims made with client keys.
-        let recorded = try await request.ledger.record(
+        return try await request.ledger.record(
             evidence, claimedBy: id, limitsClaims: request.role == .client, at: request.now)
-        return try await customer(request).map { SubmissionBody(recorded, $0, for: request.role) }
     }
 
     private func verified(_ submission: Submission, _ request: KeyedRequest) async throws -> [Evidence] {
@@ -89,13 +107,14 @@ struct CustomerRoutes: Sendable {
     }
 
     /// Adds another id of the same customer. The body is `{"alias": …}`.
-    private func addAlias(_ body: [UInt8], _ request: KeyedRequest) async throws -> CustomerBody? {
+    ///
+    /// - Returns: False if the customer is not known.
+    private func addAlias(_ body: [UInt8], _ request: KeyedRequest) async throws -> Bool {
         let (id, alias) = (try request.customerId, (try? JSONValue(parsing: body))?["alias"]?.string ?? "")
         guard !alias.isEmpty, alias.utf8.count <= ServerBounds.customerID else {
             throw Refusal.invalid("The body is not {\"alias\": …} with 1 to \(ServerBounds.customerID) bytes.")
         }
-        guard try await request.ledger.addAlias(alias, to: id, in: request.scope, at: request.now) else { return nil }
-        return try await customer(request)
+        return try await request.ledger.addAlias(alias, to: id, in: request.scope, at: request.now)
     }
 
     /// Erases a customer, and returns what was erased.

@@ -142,6 +142,16 @@ struct KeyedRequest: Sendable {
         }
     }
 
+    /// Makes an answer of rows from the ledger, and encodes it; see ``BodyIntake/withAnswer(of:to:after:_:)``.
+    ///
+    /// - Parameter query: The chains that are read for it.
+    func withAnswer(
+        from query: LedgerQuery, _ make: @Sendable () async throws -> Response
+    ) async throws -> Response {
+        let rows = try await ledger.statementCount(query)
+        return try await routes.bodies.withAnswer(of: rows, to: request, make)
+    }
+
     /// A parameter of the path, with its percent encoding removed (RFC 3986 section 2.1), since clients differ about
     /// encoding `@`.
     func parameter(_ name: String) throws -> String {

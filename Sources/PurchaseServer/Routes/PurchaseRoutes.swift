@@ -10,7 +10,7 @@ struct PurchaseRoutes: Sendable {
     func add(to router: Router<BasicRequestContext>) {
         router.get(
             "/v1/subscriptions/{id}",
-            use: keyed.handler(needs: .server, "The subscription", spansEnvironments: true) {
+            use: keyed.handler(needs: .server, parameters: ["environment", "periods"], spansEnvironments: true) {
                 try await subscription($0)
             })
         router.get(
@@ -18,16 +18,24 @@ struct PurchaseRoutes: Sendable {
             use: keyed.handler(needs: .server, "The transaction", spansEnvironments: true) {
                 try await transaction($0)
             })
-        router.get("/v1/evidence/{id}", use: keyed.handler(needs: .server, "The document") { try await evidence($0) })
+        router.get(
+            "/v1/evidence/{id}",
+            use: keyed.handler(needs: .server, "The document", spansEnvironments: true) { try await evidence($0) })
     }
 
-    private func subscription(_ request: KeyedRequest) async throws -> SubscriptionHistoryBody? {
-        for scope in request.scopes {
-            let chain = try await request.ledger.chain(ChainKey(request.parameter("id"), in: scope))
-            let body = chain.flatMap { SubscriptionHistoryBody($0, request.catalogue, at: request.now) }
-            if let body { return body }
+    /// A subscription with its newest periods, or with those before the last page.
+    private func subscription(_ request: KeyedRequest) async throws -> Response {
+        let id = try request.parameter("id")
+        let keys = request.scopes.map { ChainKey(id, in: $0) }
+        return try await request.withAnswer(from: LedgerQuery { $0.chains = Set(keys) }) {
+            for key in keys {
+                guard let chain = try await request.ledger.chain(key) else { continue }
+                let cursor = request.query["periods"]
+                let body = try SubscriptionHistoryBody(chain, request.catalogue, before: cursor, at: request.now)
+                if let body { return try Response(body) }
+            }
+            throw Refusal.notFound("The subscription")
         }
-        return nil
     }
 
     private func transaction(_ request: KeyedRequest) async throws -> PurchaseBody? {
@@ -39,14 +47,15 @@ struct PurchaseRoutes: Sendable {
         return nil
     }
 
-    /// A document by the name in `evidence` of an answer; `nil` if it is unknown, or another app's.
+    /// A document by the name in `evidence` of an answer; `nil` if it is unknown, another app's, or of an environment
+    /// that the request is not about.
     private func evidence(_ request: KeyedRequest) async throws -> EvidenceBody? {
         guard let name = Provenance(try request.parameter("id")) else {
             throw Refusal.invalid(
                 "A document's name is a date in milliseconds, a hyphen and 64 hexadecimal digits.")
         }
         guard let found = try await request.ledger.documents([name])[name],
-            found.scope.bundleId == request.scope.bundleId
+            request.scopes.contains(found.scope)
         else { return nil }
         return EvidenceBody(found)
     }

@@ -23,9 +23,10 @@ struct VerifyReceiptRoutes: Sendable {
 
     private func post(_ request: Request) async throws -> Response {
         do {
-            let answer = try await bodies.withBody(of: request, upTo: Limits.verifyReceiptRequest) { body in
-                await responder.answer(to: body, at: now())
+            let question = try await bodies.withBody(of: request, upTo: Limits.verifyReceiptRequest) { body in
+                await responder.question(in: body, at: now())
             }
+            let answer = try await responder.answer(to: question, of: request, within: bodies)
             RequestNotes.add { $0.verifyReceiptStatus = answer.status }
             return Response(json: answer.json)
         } catch let refusal as Refusal where refusal.isOverload {
