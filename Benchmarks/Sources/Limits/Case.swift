@@ -60,7 +60,7 @@ struct Store: Sendable {
 
     /// A new verifier. It has no cached signer, so each document costs as much as possible. It accepts the simulator's old
     /// receipts, which say Sandbox.
-    private var verifier: AppStoreVerifier {
+    var verifier: AppStoreVerifier {
         var verifier = AppStoreVerifier(apps: .any, environments: [.production, .sandbox], roots: roots)
         verifier.intermediates = intermediates
         return verifier
