@@ -54,6 +54,21 @@ import Testing
         #expect(again.differing == [])
     }
 
+    @Test func `a check reports the chains that a rebuild would correct, and writes nothing`() async throws {
+        let (ledger, signed) = try await Self.ledger()
+        #expect(try await ledger.check(by: signed.verifier).faults == [])
+        try await Self.removeFacts(of: Facts.key, in: ledger)
+        for _ in 0..<2 {
+            let faults = try await ledger.check(by: signed.verifier).faults
+            #expect(faults.count == 1 && faults.first?.document == nil)
+            #expect(faults.first?.error.contains("\(Facts.key.originalTransactionId) of") == true)
+            #expect(faults.first?.error.contains("differs from its documents") == true)
+        }
+        #expect(try await ledger.chain(Facts.key) == nil)
+        _ = try await ledger.rebuild(by: signed.verifier, at: Facts.day(32))
+        #expect(try await ledger.check(by: signed.verifier).faults == [])
+    }
+
     /// As in an answer of the App Store Server API, which is not signed as a whole.
     @Test func `renewal info that arrived beside its transaction is derived again`() async throws {
         let (ledger, signed) = try await Self.ledger()

@@ -66,6 +66,9 @@ struct DocumentReader {
     /// A document that was read, as it is stored; `nil` if it cannot be read or verified.
     func stored(_ name: Provenance) -> StoredDocument? { (known[name] ?? nil)?.stored }
 
+    /// Whether a document that was asked for cannot be read or verified.
+    func isUnreadable(_ name: Provenance) -> Bool { known[name].map { $0 == nil } ?? false }
+
     private mutating func add(_ reading: Reading?, _ fault: Ledger.Fault?, _ name: Provenance) {
         known[name] = .some(reading)
         if let fault, !faults.contains(fault) { faults.append(fault) }

@@ -1,31 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Verifies every stored document again, and reads every chain.
+// Verifies every stored document again, and compares every chain with its documents.
 
 import AppStoreModel
 public import AppStoreTrust
 
 extension Ledger {
-    /// A document that was changed or cannot be verified, or a purchase that cannot be read.
-    public struct Fault: Hashable, Sendable {
-        /// The name of the document; `nil` for a purchase, or if the name cannot be read.
-        public var document: Provenance?
-        /// What is wrong, as a sentence.
-        public var error: String
-
-        init(document: Provenance? = nil, error: String) {
-            self.document = document
-            self.error = error
-        }
-
-        /// A purchase that cannot be read.
-        init(unreadable key: ChainKey, _ error: LedgerStorageError) {
-            let name = "\(key.originalTransactionId) of \(key.scope.bundleId)"
-            self.init(error: "The purchase \(name) cannot be read: \(error.message)")
-        }
-    }
-
-    /// Verifies every document again, and reads every purchase.
+    /// Verifies every document again, and derives every purchase from its documents again, as
+    /// ``rebuild(by:at:onDocuments:)`` does. Writes nothing.
     ///
     /// - Parameters:
     ///   - verifier: A verifier with the same roots, apps and environments as when the documents arrived. This does not
@@ -50,7 +32,7 @@ extension Ledger {
             onDocuments(count)
             cursor = page.next
         } while cursor != nil
-        return (count, faults + (try await unreadableChains()) + (try await rootFaults(verifier.roots)))
+        return (count, faults + (try await chainFaults(verifier)) + (try await rootFaults(verifier.roots)))
     }
 
     /// What the notes of roots say about these roots, and what of the notes cannot be read.
@@ -66,8 +48,9 @@ extension Ledger {
         return faults
     }
 
-    private func unreadableChains() async throws -> [Fault] {
-        var (cursor, faults) = (ScanCursor?.none, [Fault]())
+    /// The chains that cannot be read, or differ from their documents.
+    private func chainFaults(_ verifier: AppStoreVerifier) async throws -> [Fault] {
+        var (cursor, faults, reader) = (ScanCursor?.none, [Fault](), DocumentReader(storage, verifier))
         repeat {
             let page = try await storage.scanChains(after: cursor, limit: Self.page)
             faults += page.damage.map { Fault(error: $0) }
@@ -77,69 +60,24 @@ extension Ledger {
             for (key, error) in damaged.sorted(by: { $0.key < $1.key }) {
                 faults.append(Fault(unreadable: key, error))
             }
+            for key in page.items where damaged[key] == nil {
+                if let fault = try await comparison(of: key, from: &reader) { faults.append(fault) }
+            }
             cursor = page.next
         } while cursor != nil
         return faults
     }
 
+    /// Compares a chain with its documents. What is wrong with a document itself is reported about that document.
+    private func comparison(of key: ChainKey, from reader: inout DocumentReader) async throws -> Fault? {
+        do {
+            let derivation = try await derivation(of: key, from: &reader)
+            return derivation.differs && derivation.isWhole ? Fault(differing: key) : nil
+        } catch let error as LedgerStorageError where error.code == .damaged {
+            return Fault(unreadable: key, error)
+        }
+    }
+
     /// How many documents or chains are read at once: about 10 MB.
     private static let page = 500
-}
-
-/// Why a document does not verify any more.
-struct DocumentFault: Error {
-    var message: String
-}
-
-/// What a stored document is after it was verified again.
-enum VerifiedAgain {
-    /// Evidence; `nil` if it names no app.
-    case evidence(Evidence?)
-    /// Renewal info, which other evidence binds to an app.
-    case renewalInfo(Verified<JWSRenewalInfoDecodedPayload>)
-}
-
-extension Evidence {
-    /// Verifies documents on all cores.
-    static func verify(
-        _ documents: [StoredDocument], by verifier: AppStoreVerifier
-    ) async -> [Result<VerifiedAgain, DocumentFault>] {
-        await withTaskGroup(of: (Int, Result<VerifiedAgain, DocumentFault>).self) { group in
-            for (index, document) in documents.enumerated() {
-                group.addTask { (index, await verify(document, by: verifier)) }
-            }
-            var results = [Result<VerifiedAgain, DocumentFault>](
-                repeating: .failure(DocumentFault(message: "")), count: documents.count)
-            for await (index, result) in group { results[index] = result }
-            return results
-        }
-    }
-
-    private static func verify(
-        _ stored: StoredDocument, by verifier: AppStoreVerifier
-    ) async -> Result<VerifiedAgain, DocumentFault> {
-        guard DocumentDigest(stored.document, stored.kind) == stored.id else {
-            return .failure(DocumentFault(message: "Its bytes do not match its digest."))
-        }
-        do throws(VerificationError) {
-            let (token, time) = (stored.document, stored.receivedAt)
-            switch stored.kind {
-            case .transaction:
-                let transaction = try await verifier.verify(token, as: JWSTransactionDecodedPayload.self, at: time)
-                return .success(.evidence(Evidence(transaction)))
-            case .renewalInfo:
-                return .success(
-                    .renewalInfo(try await verifier.verify(token, as: JWSRenewalInfoDecodedPayload.self, at: time)))
-            case .appTransaction:
-                return .success(
-                    .evidence(Evidence(try await verifier.verify(token, as: AppTransaction.self, at: time))))
-            case .notification:
-                return .success(.evidence(Evidence(try await verifier.verify(notification: token, at: time))))
-            case .receipt:
-                return .success(.evidence(Evidence(try await verifier.verify(receipt: token, at: time))))
-            }
-        } catch {
-            return .failure(DocumentFault(message: "\(error.code.rawValue): \(error.message)"))
-        }
-    }
 }

@@ -44,15 +44,17 @@ extension Ledger {
     }
 
     /// A chain as derived from its documents.
-    private struct Derivation {
+    struct Derivation {
         var documents: Set<Provenance>
         var derived: Chain
         /// The documents that prove that another chain was migrated to this one.
         var migrations: [Evidence]
         var differs: Bool
+        /// Whether all documents could be read. If not, facts differ because of that.
+        var isWhole: Bool
     }
 
-    private func derivation(of key: ChainKey, from reader: inout DocumentReader) async throws -> Derivation {
+    func derivation(of key: ChainKey, from reader: inout DocumentReader) async throws -> Derivation {
         let snapshot = try await storage.load(LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) })
         let documents = Set((snapshot.evidence[key] ?? []).map(\.name))
         let stored = snapshot.chains[key]?.chain ?? Chain(key)
@@ -70,7 +72,8 @@ extension Ledger {
         }
         return Derivation(
             documents: documents, derived: derived, migrations: migrations,
-            differs: derived != stored || !migrations.isEmpty)
+            differs: derived != stored || !migrations.isEmpty,
+            isWhole: !documents.contains(where: reader.isUnreadable))
     }
 
     /// Replaces the stored facts of a chain by the derived ones.

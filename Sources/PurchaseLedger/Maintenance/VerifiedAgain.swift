@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Verifies stored documents again, and names what is wrong with them.
+
+import AppStoreModel
+import AppStoreTrust
+
+extension Ledger {
+    /// A document that was changed or cannot be verified, or a purchase that cannot be read.
+    public struct Fault: Hashable, Sendable {
+        /// The name of the document; `nil` for a purchase, or if the name cannot be read.
+        public var document: Provenance?
+        /// What is wrong, as a sentence.
+        public var error: String
+
+        init(document: Provenance? = nil, error: String) {
+            self.document = document
+            self.error = error
+        }
+
+        /// A purchase that cannot be read.
+        init(unreadable key: ChainKey, _ error: LedgerStorageError) {
+            let name = "\(key.originalTransactionId) of \(key.scope.bundleId)"
+            self.init(error: "The purchase \(name) cannot be read: \(error.message)")
+        }
+
+        /// A purchase whose facts are not those in its documents.
+        init(differing key: ChainKey) {
+            let name = "\(key.originalTransactionId) of \(key.scope.bundleId)"
+            self.init(error: "The purchase \(name) differs from its documents: quittance rebuild corrects it")
+        }
+    }
+}
+
+/// Why a document does not verify any more.
+struct DocumentFault: Error {
+    var message: String
+}
+
+/// What a stored document is after it was verified again.
+enum VerifiedAgain {
+    /// Evidence; `nil` if it names no app.
+    case evidence(Evidence?)
+    /// Renewal info, which other evidence binds to an app.
+    case renewalInfo(Verified<JWSRenewalInfoDecodedPayload>)
+}
+
+extension Evidence {
+    /// Verifies documents on all cores.
+    static func verify(
+        _ documents: [StoredDocument], by verifier: AppStoreVerifier
+    ) async -> [Result<VerifiedAgain, DocumentFault>] {
+        await withTaskGroup(of: (Int, Result<VerifiedAgain, DocumentFault>).self) { group in
+            for (index, document) in documents.enumerated() {
+                group.addTask { (index, await verify(document, by: verifier)) }
+            }
+            var results = [Result<VerifiedAgain, DocumentFault>](
+                repeating: .failure(DocumentFault(message: "")), count: documents.count)
+            for await (index, result) in group { results[index] = result }
+            return results
+        }
+    }
+
+    private static func verify(
+        _ stored: StoredDocument, by verifier: AppStoreVerifier
+    ) async -> Result<VerifiedAgain, DocumentFault> {
+        guard DocumentDigest(stored.document, stored.kind) == stored.id else {
+            return .failure(DocumentFault(message: "Its bytes do not match its digest."))
+        }
+        do throws(VerificationError) {
+            let (token, time) = (stored.document, stored.receivedAt)
+            switch stored.kind {
+            case .transaction:
+                let transaction = try await verifier.verify(token, as: JWSTransactionDecodedPayload.self, at: time)
+                return .success(.evidence(Evidence(transaction)))
+            case .renewalInfo:
+                return .success(
+                    .renewalInfo(try await verifier.verify(token, as: JWSRenewalInfoDecodedPayload.self, at: time)))
+            case .appTransaction:
+                return .success(
+                    .evidence(Evidence(try await verifier.verify(token, as: AppTransaction.self, at: time))))
+            case .notification:
+                return .success(.evidence(Evidence(try await verifier.verify(notification: token, at: time))))
+            case .receipt:
+                return .success(.evidence(Evidence(try await verifier.verify(receipt: token, at: time))))
+            }
+        } catch {
+            return .failure(DocumentFault(message: "\(error.code.rawValue): \(error.message)"))
+        }
+    }
+}
