@@ -21,6 +21,11 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     private let connection: Mutex<Connection>
     private let groups: GroupCommit
     private let reads = ReadQueue(width: readers)
+    /// `nil` for a ledger in memory.
+    private let log: LedgerLog?
+    /// The condition of the log before the ledger was opened.
+    private let condition: LogCondition
+    private let keeper = LogKeeper()
     private let readCache = Mutex(SQLiteLedgerSession.Cache())
 
     private struct Connection {
@@ -28,12 +33,13 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         /// Set after a write failed because the connection is read-only. It stays read-only even after the file becomes
         /// writable.
         var mayBeReadOnly = false
+        var isReadOnly: Bool { database.configuration.readonly }
     }
 
     /// Opens a ledger.
     ///
     /// A file that cannot be written is opened for reading. Writes then throw `readOnly` until the file becomes
-    /// writable.
+    /// writable. A damaged log is copied before SQLite overwrites it; see ``concern``.
     ///
     /// - Parameters:
     ///   - path: The path of the file.
@@ -43,8 +49,8 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - isServed: Whether to refuse the ledger if another storage serves it, also of another process, and to keep
     ///     others from serving it until this one is closed.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of
-    ///   an older version and `upgrades` is false, `unavailable` if another storage serves it. The file is not changed
-    ///   then.
+    ///   an older version and `upgrades` is false, `unavailable` if another storage serves it, `full` or `unavailable`
+    ///   if a damaged log cannot be copied. The file is not changed then.
     public convenience init(
         path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false
     ) throws {
@@ -56,8 +62,10 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         try Self.requireNoOtherDatabase(path, mayBeNew: createIfMissing, mayBeOld: upgrades)
         // Before the file is opened: a server of a newer version would change its tables.
         let lock = try isServed ? ServerLock(path) : nil
-        let database = try Self.open(path)
-        self.init(database, try LedgerFile(path: path), lock)
+        let log = LedgerLog(ofLedger: path)
+        let condition = try log.condition()
+        let database = try Self.open(path, log, condition)
+        self.init(database, try LedgerFile(path: path), log, condition, lock)
     }
 
     /// Opens a ledger for reading. The file is never changed, even if it is damaged.
@@ -69,11 +77,16 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         try LedgerFile.requirePlace(path)
         let file = try LedgerFile(path: path)
         guard file.bytes > 0 else { throw SQLiteErrors.damaged("The file is empty") }
-        self.init(try Self.openForReading(path), file)
+        let log = LedgerLog(ofLedger: path)
+        let condition = try log.condition()
+        self.init(try Self.openForReading(path), file, log, condition)
     }
 
-    private init(_ database: any DatabaseWriter, _ file: LedgerFile?, _ lock: ServerLock? = nil) {
-        (self.file, self.lock) = (file, lock)
+    private init(
+        _ database: any DatabaseWriter, _ file: LedgerFile?, _ log: LedgerLog?, _ condition: LogCondition = .whole,
+        _ lock: ServerLock? = nil
+    ) {
+        (self.file, self.log, self.condition, self.lock) = (file, log, condition, lock)
         connection = Mutex(Connection(database: database))
         groups = GroupCommit { try file?.requireInPlaceWithLog() }
     }
@@ -83,7 +96,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         do {
             let queue = try DatabaseQueue(configuration: configuration)
             try Schema.migrator.migrate(queue)
-            return SQLiteLedgerStorage(queue, nil)
+            return SQLiteLedgerStorage(queue, nil, nil)
         } catch {
             throw SQLiteErrors.storageError(error)
         }
@@ -124,16 +137,33 @@ extension SQLiteLedgerStorage {
 // MARK: - Integrity
 
 extension SQLiteLedgerStorage {
-    /// Checks the structure of the file and its foreign keys by SQLite's own means.
+    /// Checks the structure of the file and its foreign keys by SQLite's own means, and whether its log was damaged.
     ///
     /// - Returns: A sentence for each fault.
     public func faults() async throws -> [String] {
         let database = connection.withLock { $0.database }
+        let damage = [logDamage].compactMap(\.self)
         do {
-            return try await database.read(Self.faults)
+            return damage + (try await database.read(Self.faults))
         } catch {
-            return ["\(SQLiteErrors.storageError(error))"]
+            return damage + ["\(SQLiteErrors.storageError(error))"]
         }
+    }
+
+    /// What the operator must know about a damaged log, as a sentence: as long as its copy lies beside the ledger, or
+    /// if it was in its place when the ledger was opened. `nil` if there is none.
+    private var logDamage: String? {
+        if let concern = log?.concern { return concern }
+        // Of a ledger that may only be read there is no copy.
+        guard case .damaged(let damage) = condition, connection.withLock({ $0.isReadOnly }) else { return nil }
+        return log?.sentence(about: damage)
+    }
+
+    /// What to know about a write that was interrupted before this ledger was opened, as a sentence; `nil` if there was
+    /// none. Nothing is lost that was acknowledged.
+    public var interruption: String? {
+        guard condition == .interrupted else { return nil }
+        return "The last write was interrupted before it was acknowledged, and was undone"
     }
 
     /// The faults that each check finds. If damage makes a check fail, its error counts as a fault and the other checks
@@ -160,7 +190,12 @@ extension SQLiteLedgerStorage {
 // MARK: - LedgerStorage
 
 extension SQLiteLedgerStorage {
-    public var concern: String? { file?.concern }
+    /// What the operator should look at: a log that grows, or that was damaged so that acknowledged writes are lost.
+    /// The latter stays until the operator has moved the copy of the log away.
+    public var concern: String? {
+        let concerns = [logDamage, file?.concern].compactMap(\.self)
+        return concerns.isEmpty ? nil : concerns.joined(separator: " ")
+    }
 
     /// Why other servers cannot be kept from this ledger, although it is served; `nil` if they are.
     public var lockFailure: String? { lock?.failure }
@@ -177,11 +212,12 @@ extension SQLiteLedgerStorage {
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
         let encoded = DocumentCodec.codecs(of: query.arriving)
-        return try await write { session in
+        return try await write { [keeper] session in
             session.encoded = encoded
             return try LedgerDecision.run(query, decide) {
                 try session.load($0, numbersCustomers: true)
             } commit: {
+                if $0.isErasure { keeper.noteErasure() }
                 try session.write($0)
             }
         }
@@ -200,7 +236,10 @@ extension SQLiteLedgerStorage {
     }
 
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
-        try await write { try $0.eraseEvents(before: instant, limit: limit) }
+        try await write { [keeper] session in
+            keeper.noteErasure()
+            return try session.eraseEvents(before: instant, limit: limit)
+        }
     }
 
     public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
@@ -314,10 +353,40 @@ extension SQLiteLedgerStorage {
     /// the same connection, run in between.
     private func writeGroups() {
         writableDatabase().asyncWriteWithoutTransaction { [self] connection in
-            if groups.writeNext(to: connection) { beginWriting() }
+            let mustGoOn = groups.writeNext(to: connection)
+            if file != nil { keeper.noteCommit { [weak self] done in self?.bringInLog(done) } }
+            if mustGoOn { beginWriting() }
             // If it returned false, the next write may already hold the lock of `connection` and wait for this queue,
             // so nothing here may take that lock.
         }
+    }
+
+    /// Brings the whole log into the file and empties it, between writes.
+    ///
+    /// A write that comes meanwhile waits for ``LogKeeper/patience`` and for the pages in the log. There are no more of
+    /// them than `checkpoint`, for which a write of a busy server waits too.
+    ///
+    /// - Parameter done: Called with whether nothing is left to try.
+    private func bringInLog(_ done: @escaping @Sendable (Bool) -> Void) {
+        connection.withLock { $0.database }.asyncWriteWithoutTransaction { [file] connection in
+            do {
+                // If it was closed, it has done that.
+                guard connection.sqliteConnection != nil else { return }
+                try file?.requireInPlace()
+                try Self.emptyLog(connection)
+                done(true)
+            } catch {
+                // After another error there is nothing to hope for until the next commit.
+                done((error as? DatabaseError)?.resultCode != .SQLITE_BUSY)
+            }
+        }
+    }
+
+    /// Brings the log into the file and empties it, unless a reader that needs the log is not done in a moment.
+    private static func emptyLog(_ connection: Database) throws {
+        sqlite3_busy_timeout(connection.sqliteConnection, LogKeeper.patience)
+        defer { sqlite3_busy_timeout(connection.sqliteConnection, Int32(busyTimeout * 1000)) }
+        try connection.checkpoint(.truncate)
     }
 
     private func reopenNext() {
@@ -345,7 +414,8 @@ extension SQLiteLedgerStorage {
     private func reopen(_ connection: inout Connection) {
         guard let file, file.mayBeWritten, (try? file.requireInPlace()) != nil else { return }
         try? connection.database.close()
-        if let new = try? Self.open(file.path) { connection = Connection(database: new) }
+        guard let log, let condition = try? log.condition() else { return }
+        if let new = try? Self.open(file.path, log, condition) { connection = Connection(database: new) }
     }
 }
 
@@ -398,8 +468,11 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    private static func open(_ path: String) throws -> any DatabaseWriter {
+    private static func open(
+        _ path: String, _ log: LedgerLog, _ condition: LogCondition
+    ) throws -> any DatabaseWriter {
         do {
+            if case .damaged = condition, try LedgerFile(path: path).mayBeWritten { try log.copy() }
             return try openForWriting(path)
         } catch let error as DatabaseError where isReadOnly(error) && FileManager.default.fileExists(atPath: path) {
             return try openForReading(path)
@@ -409,6 +482,8 @@ extension SQLiteLedgerStorage {
     }
 
     private static func openForWriting(_ path: String) throws -> DatabasePool {
+        let log = LedgerLog(ofLedger: path)
+        let wasEmpty = log.isEmpty
         let pool = try DatabasePool(path: path, configuration: configuration)
         try pool.writeWithoutTransaction { connection in
             // Replaces NORMAL, which GRDB's pool has set: with it, a power failure loses the last commits.
@@ -417,6 +492,14 @@ extension SQLiteLedgerStorage {
             try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
         }
         try pool.read { try Schema.requireLedger($0, orNone: true) }
+        if wasEmpty {
+            // The pool has written a transaction without a flush. A later one must not be flushed before it.
+            log.flush()
+        } else {
+            // Begins the log anew, so that what is left of an interrupted write does not lie behind later ones. If
+            // another process has the ledger open, nothing is left.
+            pool.writeWithoutTransaction { connection in try? Self.emptyLog(connection) }
+        }
         try Schema.migrator.migrate(pool)
         return pool
     }

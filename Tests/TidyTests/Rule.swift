@@ -44,6 +44,7 @@ extension Rule {
             "PurchaseServer/ServerApplication.swift": "the default of an argument, which measures intervals alone",
             "PurchaseServer/ConnectionDeadlines.swift": "the event loop measures how long a connection has been silent",
             "LedgerSQLite/GroupCommit.swift": "a writer waits for less than a millisecond so that others may join",
+            "LedgerSQLite/LogKeeper.swift": "asks once a second whether somebody writes",
         ],
         bad: [
             "let now = Date()", "f(Date.now)", "let c = ContinuousClock()", "Task.sleep(for: x)",

@@ -104,6 +104,7 @@ struct Serve: AsyncParsableCommand {
                 metadata: ["reason": "\(failure)"])
         }
         if let warning = await composition.clockWarning(storage) { logger.warning("\(warning)") }
+        if let interruption = (storage as? SQLiteLedgerStorage)?.interruption { logger.info("\(interruption)") }
         if let warning = composition.exposure { logger.warning("\(warning)") }
         if let warning = composition.failoverWarning(storage) { logger.warning("\(warning)") }
         var service = composition.service(storage, verifier, judge: composition.clockJudge())

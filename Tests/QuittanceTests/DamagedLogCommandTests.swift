@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import Foundation
+import GRDB
+import NIOHTTP1
+import TestWorld
+import Testing
+
+/// Tests that a flipped bit in the log of a killed server is noticed by all that could notice it.
+@Suite struct DamagedLogCommandTests {
+    @Test func `after a damaged log check and rebuild exit 1 and ready has a concern, until the operator has seen it`()
+        async throws
+    {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (store, bundleId) = (try TestStore(), "com.example.notes")
+        var world = World(
+            selling: [.subscription("com.example.notes.pro", Period(1, .month))],
+            in: AppIdentity(bundleId: bundleId, appAppleId: 1),
+            at: Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000) - 3_600_000))
+        let ledger = folder.appendingPathComponent("ledger.sqlite").path
+        var arguments = ["--database", "sqlite:\(ledger)"]
+        for (index, root) in store.signer.authority.roots.enumerated() {
+            let file = folder.appendingPathComponent("root\(index).der")
+            try Data(root).write(to: file)
+            arguments += ["--root", file.path]
+        }
+        let server = try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder)
+        // A reader that keeps the log from being brought into the file.
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let reader = try DatabaseQueue(path: ledger, configuration: configuration)
+        try await reader.inDatabase { try $0.execute(sql: "BEGIN; SELECT count(*) FROM sqlite_schema") }
+        for _ in 0..<30 {
+            let purchase = try world.sell("com.example.notes.pro")
+            let body = #"{"signedPayload":"\#(try store.signer.notification(purchase, from: world.catalogue))"}"#
+            #expect(try await server.send(.POST, "/notifications/v2", body).status == 200)
+        }
+        server.kill()
+        let log = try Data(contentsOf: URL(fileURLWithPath: ledger + "-wal"))
+        try await reader.inDatabase { try $0.execute(sql: "COMMIT") }
+        try reader.close()
+        #expect(try CommandLineTests.run(["check"] + arguments).status == 0)
+
+        var damaged = log
+        damaged[(log.count - 32) / 4120 / 2 * 4120 + 32 + 2000] ^= 4
+        try damaged.write(to: URL(fileURLWithPath: ledger + "-wal"))
+        for command in ["check", "rebuild"] {
+            let found = try CommandLineTests.run([command] + arguments)
+            #expect(found.status == 1 && found.error.contains("damaged"), "\(command): \(found.error)")
+        }
+        for _ in 0..<2 {
+            let server = try await ServerProcess(arguments + ["--bundle-id", bundleId], in: folder)
+            let ready = try await server.send(.GET, "/health/ready")
+            #expect(ready.status == 200)
+            #expect(ready.json["concern"]?.string?.contains("-wal-damaged-1 away") == true)
+            #expect(server.terminate() == 0)
+            #expect(try CommandLineTests.run(["check"] + arguments).status == 1)
+        }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: ledger + "-wal-damaged-1")) == damaged)
+        try FileManager.default.removeItem(atPath: ledger + "-wal-damaged-1")
+        for command in ["check", "rebuild"] {
+            let found = try CommandLineTests.run([command] + arguments)
+            #expect(found.status == 0, "\(command): \(found.error)")
+        }
+    }
+}
