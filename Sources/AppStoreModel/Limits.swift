@@ -54,6 +54,14 @@ public enum Limits {
     /// Certificates in a receipt or in `x5c`. The App Store sends 3, Xcode 1.
     public static let certificates = 10
 
+    /// Bits of an RSA key in a chain. Apple's have 2048, one of its roots 4096. A signature check with 16,384 takes a
+    /// hundred times as long as with Apple's.
+    package static let rsaKey = 4096
+
+    /// Pairs of a signer's certificate and its issuer's in a receipt whose signatures are checked. Genuine receipts
+    /// have one: Apple's two intermediates of one name and key were never seen in one receipt.
+    package static let paths = 4
+
     /// Levels of constructed elements of indefinite length. Only Xcode's receipts have them, in 6 levels.
     public static let indefiniteLengths = 32
 

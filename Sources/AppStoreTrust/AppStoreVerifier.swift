@@ -39,6 +39,9 @@ public struct AppStoreVerifier: Sendable {
     /// Called for every check that a document passes, in order. The check that fails is thrown as the error.
     public var onCheck: (@Sendable (VerificationCheck) -> Void)?
 
+    /// Called before each search for a path from a signer to a root, which checks three signatures at most. For tests.
+    package var onPath: (@Sendable () -> Void)?
+
     /// Creates a verifier that checks no revocation.
     ///
     /// - Parameters:

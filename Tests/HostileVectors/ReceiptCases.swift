@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
+import CryptoExtras
 import Foundation
 import ReceiptCoding
 import SwiftASN1
@@ -10,7 +11,7 @@ import X509
 
 /// Faults of app receipts. Each case starts from a valid receipt and breaks one thing.
 enum ReceiptCases {
-    static let all = containers + wrappings + signers + chains + certificates + dates + payloads + claims + xcode
+    static let all = containers + wrappings + signers + chains + keys + certificates + dates + payloads + claims + xcode
 
     /// The attributes of the valid receipt from which all cases start.
     private static let attributes: [(type: Int64, value: [UInt8])] = [
@@ -410,6 +411,97 @@ enum ReceiptCases {
                 plan.certificates.insert(try [UInt8](der: expired.issue()), at: 1)
             },
         ] as [Case]
+
+    // MARK: Keys and many certificates
+
+    /// An RSA key that nobody has: its modulus has only ones.
+    static func key(bits: Int, exponent: [UInt8] = [1, 0, 1]) throws -> Certificate.PublicKey {
+        Certificate.PublicKey(
+            try _RSA.Signing.PublicKey(n: [UInt8](repeating: 0xff, count: bits / 8), e: exponent))
+    }
+
+    private static let keyRule = "limits"
+
+    private static let keys =
+        [
+            chain(
+                "leaf-key-8192", "A leaf with an RSA key of 8192 bits.", .unsupportedAlgorithm, source: keyRule
+            ) { chain, _ in chain.leaf.heldKey = try key(bits: 8192) },
+            chain(
+                "leaf-exponent-3", "A leaf with an RSA key whose exponent is 3.", .unsupportedAlgorithm, source: keyRule
+            ) { chain, _ in chain.leaf.heldKey = try key(bits: 2048, exponent: [3]) },
+            chain(
+                "leaf-exponent-large", "A leaf with an RSA key whose exponent has 32 bits.", .unsupportedAlgorithm,
+                source: keyRule
+            ) { chain, _ in chain.leaf.heldKey = try key(bits: 2048, exponent: [0xff, 0xff, 0xff, 0xff]) },
+            chain(
+                "intermediate-key-8192", "An intermediate with an RSA key of 8192 bits.", .unsupportedAlgorithm,
+                source: keyRule
+            ) { chain, _ in
+                chain.intermediate.heldKey = try key(bits: 8192)
+                chain.leaf.namedIssuerKey = chain.intermediate.heldKey
+            },
+            chain(
+                "leaf-names-other-key",
+                "A leaf that its intermediate signed, and that names another key as its issuer's.",
+                .untrustedChain, source: "RFC 5280 section 4.2.1.1"
+            ) { chain, world in chain.leaf.namedIssuerKey = world.other.receipts.intermediate.key.publicKey },
+            receipt(
+                "three-intermediates-in-front", "Three other intermediates of the same name and key in front.", nil,
+                source: keyRule
+            ) { plan, world in
+                plan.certificates.insert(contentsOf: try intermediates(3, world), at: 1)
+            },
+            receipt(
+                "four-intermediates-in-front", "Four other intermediates of the same name and key in front.",
+                .untrustedChain, source: keyRule
+            ) { plan, world in
+                plan.certificates.insert(contentsOf: try intermediates(4, world), at: 1)
+            },
+            receipt(
+                "five-leaves-five-intermediates",
+                "Five leaves of one issuer and serial number, and five intermediates of one name and key.",
+                .untrustedChain, source: keyRule
+            ) { plan, world in
+                var chain = world.authority.receipts
+                chain.leaf.serialNumber = [7]
+                plan = try ReceiptPlan(plan.payload, by: chain)
+                plan.certificates.removeLast()
+                let leaves = try (1...4).map { number in
+                    var leaf = chain.leaf
+                    leaf.from = Timestamp(milliseconds: leaf.from.milliseconds - Int64(number) * 1000)
+                    (leaf.issuerKey, leaf.namedIssuerKey) = (leaf.key, chain.intermediate.key.publicKey)
+                    return try [UInt8](der: leaf.issue())
+                }
+                plan.certificates = leaves + (try intermediates(4, world)) + plan.certificates
+            },
+            receipt(
+                "large-keys-in-front",
+                "Leaves and intermediates of the same names with RSA keys of 8192 bits in front.",
+                nil, source: keyRule
+            ) { plan, world in
+                var chain = world.authority.receipts
+                chain.leaf.serialNumber = [7]
+                plan = try ReceiptPlan(plan.payload, by: chain)
+                chain.leaf.heldKey = try key(bits: 8192)
+                chain.intermediate.heldKey = try key(bits: 8192)
+                chain.leaf.namedIssuerKey = chain.intermediate.heldKey
+                let large = try [chain.leaf, chain.intermediate].map { try [UInt8](der: $0.issue()) }
+                plan.certificates = large + plan.certificates
+            },
+        ] as [Case]
+
+    /// Intermediates with the name and key of the genuine one that name the genuine root as their issuer. Somebody else
+    /// signed them.
+    private static func intermediates(_ count: Int, _ world: World) throws -> [[UInt8]] {
+        let genuine = world.authority.receipts.intermediate
+        return try (1...count).map { number in
+            var forged = genuine
+            forged.from = Timestamp(milliseconds: genuine.from.milliseconds - Int64(number) * 1000)
+            (forged.issuerKey, forged.namedIssuerKey) = (world.other.receipts.leaf.key, genuine.issuerKey.publicKey)
+            return try [UInt8](der: forged.issue())
+        }
+    }
 
     // MARK: Re-encoded certificates
 

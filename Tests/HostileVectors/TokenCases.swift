@@ -267,6 +267,13 @@ enum TokenCases {
                 swap(&chain.leaf.markerOIDs, &chain.intermediate.markerOIDs)
             },
             chain(
+                "intermediate-key-8192", "An intermediate with an RSA key of 8192 bits.", .unsupportedAlgorithm,
+                source: "limits"
+            ) { chain, _ in
+                chain.intermediate.heldKey = try ReceiptCases.key(bits: 8192)
+                chain.leaf.namedIssuerKey = chain.intermediate.heldKey
+            },
+            chain(
                 "itunes-store-markers", "A chain with the marker OIDs of transaction receipts' signers.",
                 .untrustedChain,
                 source: "legacy-receipts G"

@@ -25,6 +25,10 @@ package struct CertificatePlan: Sendable {
     /// What its key may be used for; `nil` leaves the extension out.
     package var keyUsage: KeyUsage?
     package var key: SigningKey
+    /// The key in it, if that is not ``key``: for tests of verifiers.
+    package var heldKey: Certificate.PublicKey?
+    /// The key that it names as its issuer's, if that is not ``issuerKey``: for tests of verifiers.
+    package var namedIssuerKey: Certificate.PublicKey?
     /// The key that signs it.
     package var issuerKey: SigningKey
 
@@ -48,7 +52,7 @@ package struct CertificatePlan: Sendable {
         try Certificate(
             version: .v3,
             serialNumber: serialNumber.map { .init(bytes: $0) } ?? .init(),
-            publicKey: key.publicKey,
+            publicKey: heldKey ?? key.publicKey,
             notValidBefore: Date(from), notValidAfter: Date(until),
             issuer: Self.name(issuer), subject: Self.name(subject),
             signatureAlgorithm: issuerKey.certificateAlgorithm,
@@ -61,8 +65,9 @@ package struct CertificatePlan: Sendable {
             Critical(constraints)
             if let keyUsage { Critical(keyUsage) }
             // OpenSSL's strict checks, which Apple's Python library turns on, refuse certificates without these two.
-            SubjectKeyIdentifier(hash: key.publicKey)
-            AuthorityKeyIdentifier(keyIdentifier: SubjectKeyIdentifier(hash: issuerKey.publicKey).keyIdentifier)
+            SubjectKeyIdentifier(hash: heldKey ?? key.publicKey)
+            AuthorityKeyIdentifier(
+                keyIdentifier: SubjectKeyIdentifier(hash: namedIssuerKey ?? issuerKey.publicKey).keyIdentifier)
         }
         if let ocspResponder {
             let access = AuthorityInformationAccess.AccessDescription(

@@ -89,6 +89,7 @@ struct PurchaseCertificate {
         guard let key = try? _RSA.Signing.PublicKey(unsafeDERRepresentation: subjectPublicKeyInfo) else {
             throw VerificationError(.unsupportedAlgorithm, "The signer's key is not RSA with 1024 bits or more.")
         }
+        if let flaw = key.flaw { throw VerificationError(.unsupportedAlgorithm, "The signer's key is RSA \(flaw).") }
         return key
     }
 

@@ -33,10 +33,16 @@ package final class SignerChain: Sendable {
     /// Checks the path from `leaf` through `intermediate` to one of `roots`: exactly three certificates, each signed by
     /// the next, valid as a path by RFC 5280 including key usage, with Apple's marker OIDs on the first two. The root
     /// in the document is ignored: only the roots that the caller configured may anchor a chain.
+    ///
+    /// - Parameter onPath: Called before the signatures are checked, unless the chain is refused without that.
     package static func check(
-        leaf: Certificate, intermediate: Certificate, roots: TrustRoots
+        leaf: Certificate, intermediate: Certificate, roots: TrustRoots, onPath: (@Sendable () -> Void)? = nil
     ) async throws(VerificationError) -> SignerChain {
         try MarkerOIDs.appStore.require(onLeaf: leaf, onIntermediate: intermediate)
+        try leaf.requireUsualKey()
+        try intermediate.requireUsualKey()
+        guard roots.mayAnchor(leaf, issuedBy: intermediate) else { throw .noPath(from: leaf, over: intermediate) }
+        onPath?()
         let result = await roots.validate(leaf, intermediates: [intermediate])
         return try SignerChain(result, leaf: leaf, intermediate: intermediate)
     }
@@ -48,13 +54,7 @@ package final class SignerChain: Sendable {
         guard case .validCertificate(let chain) = result, chain.count == 3, chain[chain.startIndex + 1] == intermediate,
             let root = chain.last
         else {
-            throw VerificationError(
-                .untrustedChain,
-                """
-                The certificates of “\(leaf.commonName)”, issued by “\(intermediate.commonName)”, do not lead \
-                to a trusted root.
-                """
-            )
+            throw .noPath(from: leaf, over: intermediate)
         }
         try leaf.extensions.require(.signsDocuments, of: leaf.commonName)
         for issuer in [intermediate, root] {
@@ -102,6 +102,18 @@ package final class SignerChain: Sendable {
             """
             The signer “\(leaf.commonName)” is self-signed, which is enough for Xcode and LocalTesting, not for \
             \(environment.rawValue).
+            """
+        )
+    }
+}
+
+extension VerificationError {
+    fileprivate static func noPath(from leaf: Certificate, over intermediate: Certificate) -> VerificationError {
+        VerificationError(
+            .untrustedChain,
+            """
+            The certificates of “\(leaf.commonName)”, issued by “\(intermediate.commonName)”, do not lead \
+            to a trusted root.
             """
         )
     }

@@ -60,7 +60,7 @@ extension AppStoreVerifier {
         passed(.algorithm, "ES256", found: "ES256")
         return switch certificates {
         case .issued(let leaf, let intermediate):
-            try await SignerChain.check(leaf: leaf, intermediate: intermediate, roots: roots)
+            try await SignerChain.check(leaf: leaf, intermediate: intermediate, roots: roots, onPath: onPath)
         case .selfSigned(let leaf):
             try SignerChain(selfSigned: leaf, roots: roots)
         }

@@ -60,7 +60,7 @@ extension AppStoreVerifier {
         let instant = receipt.creationDate ?? now
         var firstError: VerificationError?
         var reached: SignerChain?
-        for candidate in try receipt.candidates() {
+        for candidate in try receipt.candidates(under: roots) {
             do {
                 let chain = try await chain(candidate)
                 if firstError == nil { reached = chain }
@@ -89,7 +89,8 @@ extension AppStoreVerifier {
         guard let intermediate = candidate.intermediate else {
             return try SignerChain(selfSigned: candidate.leaf, roots: roots)
         }
-        return try await SignerChain.check(leaf: candidate.leaf, intermediate: intermediate, roots: roots)
+        return try await SignerChain.check(
+            leaf: candidate.leaf, intermediate: intermediate, roots: roots, onPath: onPath)
     }
 
     @inline(never)
@@ -191,8 +192,13 @@ private struct UnverifiedReceipt {
     /// The possible chains. A leaf is a certificate with the signer's issuer and serial number (RFC 5652 section 5.3).
     /// Each leaf is paired with each certificate that has its issuer's name, or stands alone if it is self-issued. All
     /// other certificates are ignored, and so are those that are not canonical.
+    ///
+    /// Chains that are impossible by their keys, names or key identifiers are left out, and all behind the first few:
+    /// the signatures of each take time. If all are impossible, the first remains, so that its check says why.
     @inline(never)
-    func candidates() throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate?)] {
+    func candidates(
+        under roots: TrustRoots
+    ) throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate?)] {
         var certificates: [Certificate] = []
         for case let certificate? in container.certificates.map({ try? Certificate(canonical: Array($0)) })
         where !certificates.contains(certificate) {
@@ -206,7 +212,13 @@ private struct UnverifiedReceipt {
             leaf.subject == leaf.issuer
                 ? [(leaf, nil)] : certificates.filter { $0.subject == leaf.issuer }.map { (leaf, $0) }
         }
-        guard candidates.isEmpty else { return candidates }
+        let possible = candidates.filter { leaf, intermediate in
+            guard let intermediate else { return true }
+            return leaf.hasUsualKey && intermediate.hasUsualKey && roots.mayAnchor(leaf, issuedBy: intermediate)
+        }
+        guard candidates.isEmpty else {
+            return Array(possible.isEmpty ? candidates.prefix(1) : possible.prefix(Limits.paths))
+        }
         throw VerificationError(
             .untrustedChain, "The receipt does not contain the certificate that issued “\(leaf.commonName)”.")
     }
