@@ -71,6 +71,7 @@ extension Ledger {
     ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
     ///     ``RecordResult/tooManyClaims``.
     ///   - now: When the documents arrived.
+    /// - Returns: What was recorded. Receipts without purchases are not, and are neither new nor known.
     /// - Throws: ``LedgerStorageError``: `otherRoots` if the roots of these documents are not to be mixed with those of
     ///   the documents in the ledger.
     public func record(
@@ -78,6 +79,10 @@ extension Ledger {
     ) async throws -> RecordResult {
         onDocuments(evidence)
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
+        // Any stranger who has the app has such documents, as many as he asks the App Store for. They belong to no
+        // chain, so that no answer would ever name them.
+        let evidence = evidence.filter { !$0.isWithoutPurchases }
+        guard !evidence.isEmpty || claimant != nil else { return RecordResult() }
         let recording = Recording(
             documents: evidence, claimant: claimant, limitsClaims: limitsClaims,
             unnoted: knownRoots.unnoted(in: evidence))

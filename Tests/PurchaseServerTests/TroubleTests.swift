@@ -396,6 +396,23 @@ private final class Log: LogHandler, Sendable {
         #expect(answer.json["customer"]?["purchases"]?.array == [])
     }
 
+    @Test func `receipts without purchases are answered, and nothing of them is stored`() async throws {
+        let server = try await TroubledServer()
+        let changes = try await server.storage.number("SELECT total_changes()")
+        let receipt = Base64.encode(try server.signedReceipt([]))
+        for _ in 1...3 {
+            let verified = try await server.send(.post, "/verifyReceipt", #"{"receipt-data":"\#(receipt)"}"#)
+            #expect(verified.json["status"]?.integer == 0)
+            let body = #"{"document":"\#(receipt)"}"#
+            #expect(try await server.send(.post, "/v1/customers/bob/purchases", body).json["recorded"]?.integer == 0)
+        }
+        #expect(try await server.storage.number("SELECT count(*) FROM documents") == 0)
+        // The customer alone was written.
+        #expect(try await server.storage.number("SELECT total_changes()") - changes < 10)
+        _ = try await server.send(.post, "/verifyReceipt", try server.receipt(["1"]))
+        #expect(try await server.storage.number("SELECT count(*) FROM documents") == 1)
+    }
+
     @Test func `a known document is not written again`() async throws {
         let server = try await TroubledServer()
         let (receipt, notification) = (try server.receipt(["1"]), try server.notification("2"))

@@ -41,6 +41,10 @@ public struct Evidence: Hashable, Sendable {
     /// The UUID, type and subtype of a notification; `nil` for other documents.
     public let notification: Notification?
 
+    /// Whether the document has no place for a purchase, or none in it: a receipt without purchases, or an app
+    /// transaction. Not a receipt whose purchases this version cannot read.
+    let isWithoutPurchases: Bool
+
     /// The name under which the document is stored. Its facts refer to it by this name.
     public var provenance: Provenance { Provenance(id, signed: signedDate) }
 
@@ -81,7 +85,7 @@ public struct Evidence: Hashable, Sendable {
     package init(
         _ kind: Kind, _ document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil, _ scope: LedgerScope,
         _ signedDate: Timestamp?, anchor: TrustAnchor? = nil, parts: [Evidence] = [],
-        notification: Notification? = nil, predecessors: [String: String] = [:],
+        notification: Notification? = nil, predecessors: [String: String] = [:], isWithoutPurchases: Bool = false,
         says: (Provenance) -> ([TransactionStatement], [RenewalFact])
     ) {
         let id = token.map { DocumentDigest(digest: $0.digest) } ?? DocumentDigest(document, kind)
@@ -95,6 +99,7 @@ public struct Evidence: Hashable, Sendable {
         jws = token?.jws
         self.parts = parts
         self.notification = notification
+        self.isWithoutPurchases = isWithoutPurchases
         self.predecessors = parts.reduce(into: predecessors) { $0.merge($1.predecessors) { $1 } }
         (statements, renewals) = says(Provenance(id, signed: signedDate))
         let names = Set(statements.map(\.chainName) + renewals.map(\.chainName))
@@ -166,7 +171,7 @@ extension Evidence {
         guard let scope = appTransaction.scope else { return nil }
         self.init(
             .appTransaction, appTransaction.document, token: appTransaction.token, scope, appTransaction.signedDate,
-            anchor: appTransaction.anchor
+            anchor: appTransaction.anchor, isWithoutPurchases: true
         ) { _ in ([], []) }
     }
 
@@ -194,7 +199,10 @@ extension Evidence {
     public init?(_ receipt: Verified<AppReceipt>) {
         guard let scope = receipt.scope else { return nil }
         let purchases = receipt.payload.modern().value.transactions
-        self.init(.receipt, receipt.document, scope, receipt.signedDate, anchor: receipt.anchor) { provenance in
+        self.init(
+            .receipt, receipt.document, scope, receipt.signedDate, anchor: receipt.anchor,
+            isWithoutPurchases: receipt.payload.inAppPurchases.isEmpty
+        ) { provenance in
             let statements = purchases.compactMap {
                 TransactionStatement($0, source: .receipt, provenance: provenance, in: scope.environment)
             }
