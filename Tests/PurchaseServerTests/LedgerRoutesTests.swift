@@ -230,7 +230,8 @@ import Testing
     ) async throws {
         let world = try await World()
         let server = try world.server(keeping: Ledger(storage: FailingStorage(error: error)))
-        let encoded = try Base64.encode(world.store.sign(TestStore.receipt()))
+        let encoded = try Base64.encode(
+            world.store.sign(TestStore.receipt([TestStore.purchase("1", original: "1")])))
         try await Application(router: server.router(), logger: server.logger).test(.router) { client in
             let response = try await client.execute(
                 uri: "/verifyReceipt", method: .post, body: ByteBuffer(string: #"{"receipt-data":"\#(encoded)"}"#))
