@@ -120,11 +120,15 @@ import Testing
             for offset in offsets {
                 let bit = Int.random(in: 0..<8, using: &random)
                 let found = log.flipping(bit, at: log.start(of: frame) + offset).condition
-                if transaction == 0, case .damaged(let damage) = found {
-                    // Nothing before the first commit tells how large the database may be behind it.
-                    #expect(damage.frame == frame && abs(damage.transactions - 6) <= 1)
+                let place = "frame \(frame), byte \(offset), bit \(bit)"
+                if transaction > 0, offset < 24 {
+                    #expect(found == expected, "\(place)")
+                } else if case .damaged(let damage) = found {
+                    // Some high bits of a page and the size of the database have the same effect on the checksum. Then
+                    // the transactions can be miscounted, and a flipped bit in the last one is found too.
+                    #expect(damage.frame == frame, "\(place)")
                 } else {
-                    #expect(found == expected, "frame \(frame), byte \(offset), bit \(bit)")
+                    #expect(found == .interrupted && transaction == 5, "\(place)")
                 }
             }
         }

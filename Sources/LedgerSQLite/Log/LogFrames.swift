@@ -54,11 +54,11 @@ struct LogFrames {
     }
 
     private mutating func addFirstBad(_ frame: LogFrame, _ computed: LogChecksum) {
-        let isInLog = frame.salts == header.salts
-        let wasCommitted = isCommitted
-        isCommitted = isCommit(frame, hasChecksum: computed == frame.checksum)
+        let hasChecksum = computed == frame.checksum
+        let isInLog = hasChecksum || frame.salts == header.salts || !isCommitted
+        isCommitted = isCommit(frame, hasChecksum: hasChecksum)
         firstBad = BadFrame(
-            index: count, computed: computed, isInLog: isInLog || !wasCommitted, transactions: isCommitted ? 1 : 0)
+            index: count, computed: computed, isInLog: isInLog, transactions: isCommitted ? 1 : 0)
     }
 
     /// Whether the first bad frame ends a transaction, as far as it tells.
@@ -66,13 +66,10 @@ struct LogFrames {
         // Then only the salts are wrong, which the checksum does not cover.
         if hasChecksum { return frame.databaseSize > 0 }
         let isStored = frame.salts == header.salts && frame.databaseSize > 0
-        guard let fitting = frame.databaseSizeThatFits(after: stored), (fitting > 0) != isStored else {
-            return isStored
-        }
+        guard let size = frame.databaseSizeThatFits(after: stored), (size > 0) != isStored else { return isStored }
         // Either the size is damaged, or a high bit of the page: the checksum is too weak to tell. A database grows by
         // the pages of a transaction at most, and does not shrink.
-        guard let databaseSize else { return isStored }
-        let size = fitting > 0 ? fitting : frame.databaseSize
+        guard size > 0, let databaseSize else { return false }
         return size >= databaseSize && size - databaseSize <= framesSinceCommit
     }
 
