@@ -6,6 +6,7 @@ import AppStoreModel
 enum BERTag {
     static let integer: UInt8 = 0x02
     static let octetString: UInt8 = 0x04
+    static let null: UInt8 = 0x05
     static let objectIdentifier: UInt8 = 0x06
     static let utf8String: UInt8 = 0x0c
     static let ia5String: UInt8 = 0x16

@@ -90,6 +90,8 @@ extension SignedReceipt {
     ) throws(ReceiptDecodingError) -> [ArraySlice<UInt8>] {
         var certificates = BERReader(in: element)
         var found: [ArraySlice<UInt8>] = []
+        // The App Store's receipts have three.
+        found.reserveCapacity(3)
         while !certificates.isAtEnd {
             guard found.count < Limits.certificates else {
                 throw ReceiptDecodingError("More than \(Limits.certificates) certificates")

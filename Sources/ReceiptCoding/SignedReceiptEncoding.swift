@@ -5,15 +5,50 @@
 extension SignedReceipt {
     /// Writes the canonical container of this payload, signer and signature: DER, exactly as the App Store writes it.
     ///
+    /// The server does this for each receipt, so it is written into one buffer, from the end to the beginning.
+    ///
     /// - Parameter certificates: The certificates to include, each as DER, in the order leaf, intermediate, root.
     package func canonical(certificates: [[UInt8]]) -> [UInt8] {
-        let signerInfo = Self.signerInfo(
-            signer: DEREncoding.sequence(
-                Array(signer.issuer), DEREncoding.element(BERTag.integer, Array(signer.serialNumber))),
-            digest: signer.digestAlgorithm, signature: Array(signer.signature))
-        return Self.container(
-            digest: signer.digestAlgorithm, content: DEREncoding.element(BERTag.octetString, of: [payload]),
-            certificates: certificates, signerInfos: signerInfo)
+        let contents = [payload.count, signer.issuer.count, signer.serialNumber.count, signer.signature.count]
+        var writer = DERWriter(
+            capacity: certificates.reduce(contents.reduce(Self.headers, +)) { $0 + $1.count })
+        writer.element(BERTag.sequence) { contentInfo in
+            contentInfo.element(BERTag.context0) { explicit in
+                explicit.element(BERTag.sequence) { signedData in
+                    signedData.element(BERTag.set) { signers in write(signer, to: &signers) }
+                    signedData.element(BERTag.context0) { set in
+                        for certificate in certificates.reversed() { set.write(certificate) }
+                    }
+                    signedData.element(BERTag.sequence) { encapsulated in
+                        encapsulated.element(BERTag.context0) { content in
+                            content.element(BERTag.octetString) { $0.write(payload) }
+                        }
+                        encapsulated.element(BERTag.objectIdentifier) { $0.write(OID.data.bytes) }
+                    }
+                    signedData.element(BERTag.set) { $0.algorithm(signer.digestAlgorithm) }
+                    signedData.version()
+                }
+            }
+            contentInfo.element(BERTag.objectIdentifier) { $0.write(OID.signedData.bytes) }
+        }
+        return writer.bytes
+    }
+
+    /// Bytes of all headers, versions and object identifiers of a canonical container, and some to spare.
+    private static let headers = 192
+
+    /// Writes a `SignerInfo` (RFC 5652 section 5.3).
+    private func write(_ signer: Signer, to signers: inout DERWriter) {
+        signers.element(BERTag.sequence) { info in
+            info.element(BERTag.octetString) { $0.write(signer.signature) }
+            info.algorithm(.rsaEncryption)
+            info.algorithm(signer.digestAlgorithm)
+            info.element(BERTag.sequence) { name in
+                name.element(BERTag.integer) { $0.write(signer.serialNumber) }
+                name.write(signer.issuer)
+            }
+            info.version()
+        }
     }
 
     /// Writes `ContentInfo` with `SignedData` (RFC 5652 sections 3 and 5.1).
@@ -56,5 +91,20 @@ extension SignedReceipt {
     /// An `AlgorithmIdentifier` whose parameters are NULL, as the App Store writes them.
     private static func algorithm(_ identifier: OID) -> [UInt8] {
         DEREncoding.sequence(DEREncoding.objectIdentifier(identifier), [0x05, 0x00])
+    }
+}
+
+extension DERWriter {
+    /// Writes the version 1, as `SignedData` and `SignerInfo` have it.
+    fileprivate mutating func version() {
+        element(BERTag.integer) { $0.write(CollectionOfOne(1)) }
+    }
+
+    /// Writes an `AlgorithmIdentifier` whose parameters are NULL, as the App Store writes them.
+    fileprivate mutating func algorithm(_ identifier: OID) {
+        element(BERTag.sequence) { algorithm in
+            algorithm.element(BERTag.null) { _ in }
+            algorithm.element(BERTag.objectIdentifier) { $0.write(identifier.bytes) }
+        }
     }
 }

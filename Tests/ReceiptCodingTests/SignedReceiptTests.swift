@@ -8,6 +8,21 @@ import Testing
 
 /// A receipt's container is read, written and read again.
 @Suite(.enabled(if: TestData.isThere, "\(TestData.whyNot)")) struct SignedReceiptTests {
+    /// Sizes around those at which a length takes another byte, and more bytes than one container is expected to have.
+    @Test(arguments: [0, 1, 100, 120, 127, 128, 129, 230, 255, 256, 257, 5000, 65_000, 65_535, 65_536, 70_000])
+    func `a canonical container is the same as one that is written element by element`(size: Int) throws {
+        let part = [UInt8](repeating: 7, count: size)
+        let certificates = [1, 2, 3].map { DEREncoding.sequence([UInt8](repeating: $0, count: min(size, 16_000))) }
+        let signer = DEREncoding.sequence(
+            DEREncoding.sequence(part), DEREncoding.element(0x02, [UInt8](repeating: 1, count: max(1, size))))
+        let written = SignedReceipt.container(
+            digest: .sha256, content: [DEREncoding.octetString(part)[...]], certificates: certificates,
+            signerInfos: SignedReceipt.signerInfo(signer: signer, digest: .sha256, signature: part))
+        let receipt = try SignedReceipt(decoding: written)
+        #expect(receipt.canonical(certificates: certificates) == written)
+        #expect(receipt.canonical(certificates: []).count < written.count)
+    }
+
     /// The parts of a receipt that the canonical container keeps.
     private static func parts(_ receipt: SignedReceipt) -> [[UInt8]] {
         let signer = receipt.signer

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Writes DER into one buffer, from the end to the beginning: a length stands before the contents, whose size is known
+/// then. Nested arrays would be an allocation for each element.
+struct DERWriter {
+    private var buffer: [UInt8]
+    /// Where the written bytes begin.
+    private var start: Int
+
+    /// - Parameter capacity: How many bytes will be written, as far as is known. More is possible.
+    init(capacity: Int) {
+        buffer = [UInt8](repeating: 0, count: capacity)
+        start = capacity
+    }
+
+    /// What was written.
+    var bytes: [UInt8] { start == 0 ? buffer : Array(buffer[start...]) }
+
+    /// Writes bytes in front of what is written.
+    mutating func write(_ bytes: some Collection<UInt8>) {
+        makeRoom(for: bytes.count)
+        start -= bytes.count
+        buffer.withUnsafeMutableBytes { buffer in
+            UnsafeMutableRawBufferPointer(rebasing: buffer[start..<start + bytes.count]).copyBytes(from: bytes)
+        }
+    }
+
+    /// Writes an element in front of what is written.
+    ///
+    /// - Parameter content: Writes its parts, the last one first.
+    mutating func element(_ tag: UInt8, _ content: (inout DERWriter) -> Void) {
+        let end = buffer.count - start
+        content(&self)
+        let count = buffer.count - start - end
+        if count < 0x80 {
+            write(byte: UInt8(count))
+        } else {
+            var (rest, bytes) = (count, UInt8(0))
+            while rest > 0 {
+                write(byte: UInt8(truncatingIfNeeded: rest))
+                (rest, bytes) = (rest >> 8, bytes + 1)
+            }
+            write(byte: 0x80 | bytes)
+        }
+        write(byte: tag)
+    }
+
+    private mutating func write(byte: UInt8) {
+        makeRoom(for: 1)
+        start -= 1
+        buffer[start] = byte
+    }
+
+    private mutating func makeRoom(for count: Int) {
+        guard count > start else { return }
+        let more = max(count - start, buffer.count)
+        buffer.insert(contentsOf: repeatElement(0, count: more), at: 0)
+        start += more
+    }
+}
