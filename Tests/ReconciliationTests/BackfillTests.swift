@@ -205,7 +205,7 @@ import TestWorld
         #expect(shop.transport.count < 20)
     }
 
-    @Test(arguments: [(FaultyTransport.Fault.unreachable, "not answered 20 lines"), (.tokenRefused, "credentials")])
+    @Test(arguments: [(FaultyTransport.Fault.unreachable, "none of the last 20 lines"), (.tokenRefused, "credentials")])
     func `an outage, or a key that is refused, ends the backfill`(
         fault: FaultyTransport.Fault, words: String
     ) async throws {
