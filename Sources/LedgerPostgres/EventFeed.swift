@@ -112,7 +112,8 @@ extension EventFeed {
                 if isDistributed {
                     _ = try? await numberOnNodes()
                 } else {
-                    _ = try? await requests.pool.run(.transaction([EventSequencer.lockIfFree, beginEpochs, EventSequencer.move]))
+                    let statements = [EventSequencer.lockIfFree, beginEpochs, EventSequencer.move]
+                    _ = try? await requests.pool.run(.transaction(statements))
                 }
             }
         }
@@ -141,7 +142,8 @@ extension EventFeed {
     ) async throws -> (page: EventPage, mayBeIncomplete: Bool) {
         let statements = [
             EventSearch.erased(bundleId), EventSearch.last,
-            EventSearch.page(bundleId, after: cursor?.number, limit: limit, joins: !isDistributed), EventSequencer.isNeeded,
+            EventSearch.page(bundleId, after: cursor?.number, limit: limit, joins: !isDistributed),
+            EventSequencer.isNeeded,
             // After the page, so that it has the epochs of all events on it.
             EventSearch.epochs(bundleId),
         ]

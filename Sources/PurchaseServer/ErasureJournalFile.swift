@@ -15,8 +15,8 @@ import Synchronization
 /// NUMBER MILLISECONDS BUNDLE-ID HMAC-SHA-256-OF-THE-ID
 /// ```
 ///
-/// A file that was restored together with an older ledger may have several journals, each after a first line of its own.
-/// Erasures are added to the last one.
+/// A file that was restored together with an older ledger may have several journals, each after a first line of its
+/// own. Erasures are added to the last journal.
 public final class ErasureJournalFile: Sendable {
     /// The path of the file.
     public let path: String
@@ -28,8 +28,8 @@ public final class ErasureJournalFile: Sendable {
     /// - Parameters:
     ///   - path: The path of the file, which is made if it does not exist.
     ///   - random: Chooses the key of a new file.
-    /// - Throws: `LedgerStorageError`: `unavailable` if it cannot be opened, or another process uses it, `damaged` if it
-    ///   is another file.
+    /// - Throws: `LedgerStorageError`: `unavailable` if it cannot be opened, or another process uses it, `damaged` if
+    ///   it is another file.
     public init(_ path: String, random: inout some RandomNumberGenerator) throws {
         self.path = path
         let file = try OpenFile(path)
@@ -165,16 +165,16 @@ package struct ErasureSection: Hashable, Sendable {
         let bytes = stride(from: 0, to: digits.utf8.count, by: 2).map { start in
             UInt8(digits.dropFirst(start).prefix(2), radix: 16)
         }
-        return header.hasPrefix(Self.title) && bytes.count == 32 && !bytes.contains(nil) ? bytes.compactMap(\.self) : nil
+        guard header.hasPrefix(Self.title), bytes.count == 32, !bytes.contains(nil) else { return nil }
+        return bytes.compactMap(\.self)
     }
 
     /// Lines that cannot be read are those of erasures that were not committed, since each was written before.
     fileprivate var records: [ErasureRecord] {
         lines.compactMap { line in
             let words = line.split(separator: " ", omittingEmptySubsequences: false)
-            guard words.count == 4, let number = Int64(words[0]), let time = Int64(words[1]), words[3].count == 64 else {
-                return nil
-            }
+            guard words.count == 4, let number = Int64(words[0]), let time = Int64(words[1]), words[3].count == 64
+            else { return nil }
             return ErasureRecord(
                 number: number, bundleId: String(words[2]), erasedAt: Timestamp(milliseconds: time),
                 name: String(words[3]))

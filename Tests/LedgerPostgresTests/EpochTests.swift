@@ -131,7 +131,8 @@ import Testing
 
     @Test func `cursors of the version before are valid after the upgrade, up to its last event`() async throws {
         let database = try TestPostgres.database()
-        var migrator = Migrator(pool: try ConnectionPool(
+        var migrator = Migrator(
+            pool: try ConnectionPool(
                 PostgresSettings(database.server.address(database.name)), clock: ContinuousClock()))
         migrator.migrations = Array(Schema.migrations.dropLast())
         try await migrator.migrate()

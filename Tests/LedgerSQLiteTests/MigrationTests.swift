@@ -228,7 +228,8 @@ import Testing
         for (table, columns) in Self.newColumns {
             for column in columns { try await storage.execute("ALTER TABLE \(table) DROP COLUMN \(column)") }
         }
-        try await storage.execute("DROP TABLE jobs; DROP TABLE epochs; DELETE FROM grdb_migrations WHERE identifier > '017'")
+        try await storage.execute("DROP TABLE jobs; DROP TABLE epochs")
+        try await storage.execute("DELETE FROM grdb_migrations WHERE identifier > '017'")
         try storage.close()
 
         let migrated = try SQLiteLedgerStorage(path: folder.path())

@@ -18,7 +18,9 @@ import Testing
         folder = try TemporaryFolder()
     }
 
-    private static func time(_ second: Int64) -> Timestamp { Timestamp(milliseconds: 1_750_000_000_000 + second * 1000) }
+    private static func time(_ second: Int64) -> Timestamp {
+        Timestamp(milliseconds: 1_750_000_000_000 + second * 1000)
+    }
 
     private func path(_ name: String) -> String { folder.url.appendingPathComponent(name).path }
 

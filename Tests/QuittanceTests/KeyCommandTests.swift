@@ -216,7 +216,7 @@ import Testing
         let place = try Place()
         try FileManager.default.removeItem(atPath: place.ledger)
         let server = try await ServerProcess(place.options, in: place.folder, umask: umask)
-        let names = ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "ledger.sqlite-lock"]
+        let names = ["", "-wal", "-shm", "-lock", "-erasures"].map { "ledger.sqlite" + $0 }
         #expect(try Self.modes(place) == Dictionary(uniqueKeysWithValues: names.map { ($0, 0o600) }))
         let copy = place.folder.appendingPathComponent("copy.sqlite").path
         let backup = ["sh", "-c", "umask \(umask); exec \"$@\"", "sh", CommandLineTests.program.path, "backup", copy]

@@ -291,7 +291,9 @@ enum EventSearch {
     }
 
     /// The events on a ``page(_:after:limit:joins:)``, each with the first id of its customer.
-    static func found(_ rows: PostgresRows, _ epochs: EventEpochs) throws -> [(customerId: String?, event: LedgerEvent)] {
+    static func found(
+        _ rows: PostgresRows, _ epochs: EventEpochs
+    ) throws -> [(customerId: String?, event: LedgerEvent)] {
         try rows.map { row in
             let (id, sequence) = (try row.next(String?.self), try row.next(Int64.self))
             var event = try row.event()

@@ -264,10 +264,10 @@ enum Schema {
         "DROP INDEX events_by_app",
     ]
 
-    /// The epochs of each app's events, the newest one with the greatest `place` and without a `last`. `identity` is the
+    /// The epochs of each app's events, the newest with the greatest `place` and without a `last`. `identity` is the
     /// database in which events were numbered in it, see ``EventSequencer/beginEpochs(showsIdentity:)``.
     ///
-    /// Cursors of a version without epochs are numbers alone. They are those of an epoch without an id, which ends here.
+    /// Cursors of a version without epochs are numbers alone, and belong to an epoch without an id, which ends here.
     private static let epochs = [
         """
         CREATE TABLE epochs (

@@ -12,7 +12,8 @@ extension Job.Kind {
     /// ``Ledger/upgrade(at:)`` ran for an app. It is never due.
     static let upgrade = Job.Kind(rawValue: "upgrade")
 
-    fileprivate static let notes: Set<Job.Kind> = Set([.trustAnchors, .upgrade, .erasures] + Notice.Kind.allCases.map(\.job))
+    fileprivate static let notes: Set<Job.Kind> = Set(
+        [.trustAnchors, .upgrade, .erasures] + Notice.Kind.allCases.map(\.job))
 }
 
 extension Job {

@@ -29,8 +29,8 @@ public struct LedgerChanges: Sendable {
     public var jobs: [Job] = []
     /// Jobs to erase. None of them is among ``jobs``.
     public var erasedJobs: Set<Job.ID> = []
-    /// Marks to raise to at least these, of another ledger, whose epochs replace those of the same apps. No other process
-    /// may use this one meanwhile.
+    /// Marks to raise to at least these, of another ledger, whose epochs replace those of the same apps. No other
+    /// process may use this one meanwhile.
     public var marks = LedgerMarks()
 
     public init() {}

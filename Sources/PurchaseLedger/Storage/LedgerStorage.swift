@@ -90,8 +90,8 @@ public protocol LedgerStorage: Sendable {
     /// The numbers that were given so far, and the apps in the ledger with their epochs.
     func marks() async throws -> LedgerMarks
 
-    /// Begins an epoch of each app's events, see ``EventEpochs``: for a ledger that may lack events which followers have
-    /// read. Cursors that were returned so far stay valid.
+    /// Begins an epoch of each app's events, see ``EventEpochs``: for a ledger that may lack events which followers
+    /// have read. Cursors that were returned so far stay valid.
     func beginEpoch() async throws
 
     /// Whether each document is still stored, unless it was erased with its purchase. A storage from which old

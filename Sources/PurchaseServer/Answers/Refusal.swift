@@ -146,7 +146,8 @@ extension Refusal {
             self.init(
                 status: .badRequest, code: "invalidCursor",
                 message: """
-                    “after” is not a cursor of this app and ledger: send the nextCursor of the last page, or omit “after”.
+                    “after” is not a cursor of this app and ledger: send the nextCursor of the last page, or omit \
+                    “after”.
                     """)
         case .expired(let oldest):
             self.init(

@@ -45,8 +45,8 @@ public struct ServerConfiguration: Sendable {
     public var claimPolicy = ClaimPolicy.accountTokenWins
     /// Whether the ledger keeps the signed documents of deleted customers.
     public var keepEvidence = false
-    /// The path of the journal of erasures; `nil` for the name of the ledger's file and `-erasures`, and for none if the
-    /// ledger is in a database.
+    /// The path of the journal of erasures; `nil` for the name of the ledger's file and `-erasures`, or for none if
+    /// the ledger is in a database.
     public var erasureJournal: String?
     /// The age in days at which events are erased, 1 to 3650; `nil` keeps all events.
     public var eventRetentionDays: Int?

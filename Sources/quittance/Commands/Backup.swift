@@ -40,7 +40,8 @@ struct Backup: ParsableCommand {
     var force = false
 
     func run() throws {
-        let source = try options.composition().existingLedger()
+        let composition = try options.composition()
+        let source = try composition.existingLedger()
         try requireFree(besides: source)
         do {
             let copy = try PartialFile(beside: target)
@@ -52,7 +53,7 @@ struct Backup: ParsableCommand {
             let faults = try SQLiteLedgerBackup.faults(copy.path, documents: documents)
             guard faults.isEmpty else { throw failure(faults) }
             try copy.install(as: target, replacing: force)
-            try copyErasures(of: source)
+            try copyErasures(composition.erasureJournalPath)
             try Terminal.print("\(counted(documents, "document")) copied to \(target) and verified.")
         } catch let error as LedgerStorageError {
             throw failure([error.code == .full ? "\(target): The disk is full." : "\(error)"])
@@ -62,8 +63,8 @@ struct Backup: ParsableCommand {
     }
 
     /// Copies the journal of erasures, after the ledger: so it has all erasures that are in the copy.
-    private func copyErasures(of source: String) throws {
-        guard let path = try options.composition().erasureJournalPath else { return }
+    private func copyErasures(_ path: String?) throws {
+        guard let path else { return }
         let text = try ErasureJournalFile.text(of: path)
         guard !text.isEmpty else { return }
         let file = target + Composition.erasuresEnding

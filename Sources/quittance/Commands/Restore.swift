@@ -119,10 +119,11 @@ struct Restore: AsyncParsableCommand {
         }
     }
 
-    /// Lets the restored ledger know the cursors of the one that it replaces, and brings that one's log into its file. If
-    /// it cannot be opened, its followers begin again.
+    /// Lets the restored ledger know the cursors of the ledger that it replaces, and brings the log of that ledger into
+    /// its file. If that ledger cannot be opened, its followers begin again.
     private func addEpochs(of path: String, to storage: SQLiteLedgerStorage) async throws {
-        guard let replaced = try? SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false) else { return }
+        guard let replaced = try? SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
+        else { return }
         defer { try? replaced.close() }
         guard let others = try? await replaced.marks().epochs else { return }
         var epochs = try await storage.marks().epochs
@@ -164,7 +165,7 @@ struct Restore: AsyncParsableCommand {
     /// What is left to do.
     private static let advice = """
         API keys that were revoked since are valid again: quittance keys list.
-        A follower of /v1/events that is ahead gets 410 with "oldest": it goes on from there, and reads its customers again.
+        A follower of /v1/events that is ahead gets 410 with "oldest": it goes on from there, and reads again what it knows.
         What was signed since comes back by itself if the apps have In-App Purchase keys, or by quittance backfill.
         """
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Erasures with a journal: written before they are committed, and repeated in a ledger that lacks them.
+
+import AppStoreModel
+
+extension Ledger {
+    private enum Erasure {
+        case unknown
+        /// The customer has got ids that are not in the journal.
+        case grown
+        case erased(DeletionReport)
+    }
+
+    /// How often a customer may get a further id while it is erased.
+    private static let mostRounds = 8
+
+    /// Writes an erasure into the journal, and commits it.
+    ///
+    /// - Parameter instant: Up to when documents count as older than the erasure.
+    func erase(
+        _ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp, _ journal: any ErasureJournal,
+        at now: Timestamp
+    ) async throws -> DeletionReport? {
+        let note = ErasureNote(journal, of: id.bundleId)
+        for _ in 0..<Self.mostRounds {
+            let snapshot = try await storage.load(LedgerQuery { $0.customers = [id] })
+            guard let known = snapshot.customer(id)?.identifiers else { return nil }
+            let number = try journal.add(known.sorted { $0.id < $1.id }, at: instant)
+            let erasure = try await commit(.everything(of: [id]), at: now) { draft -> Erasure in
+                guard let customer = draft.customer(id) else { return .unknown }
+                guard customer.identifiers.isSubset(of: known) else { return .grown }
+                guard let report = draft.erase(id, in: scope, asOf: instant) else { return .unknown }
+                draft.changes.jobs.append(note.job(number))
+                return .erased(report)
+            }
+            switch erasure {
+            case .unknown: return nil
+            case .grown: continue
+            case .erased(let report): return report
+            }
+        }
+        throw LedgerStorageError(.unavailable, "The customer got new ids while it was being erased")
+    }
+
+    /// How many customers are looked up at once.
+    private static let erasurePage = 500
+
+    /// Erases again, with the time of their erasure, those customers whose erasure is in a journal and not in the
+    /// ledger: after an older state was restored, or if the program ended before it committed an erasure.
+    ///
+    /// - Returns: How many customers were erased.
+    /// - Throws: ``LedgerStorageError``.
+    package func replay(_ journal: any ErasureJournal) async throws -> Int {
+        let records = Dictionary(grouping: try journal.records(), by: \.bundleId)
+        let notes = records.keys.map { ErasureNote(journal, of: $0).id }
+        let stored = try await storage.load(LedgerQuery { $0.jobs = Set(notes) }).jobs
+        var (erased, lacking) = (0, [String: [String: ErasureRecord]]())
+        for (bundleId, records) in records {
+            let last = ErasureNote.number(stored[ErasureNote(journal, of: bundleId).id])
+            // Of several erasures of one id the newest counts.
+            let new = records.filter { $0.number > last }.map { ($0.name, $0) }
+            if !new.isEmpty { lacking[bundleId] = Dictionary(new) { $1 } }
+        }
+        guard !lacking.isEmpty else { return 0 }
+        // All are found before any is erased: an erasure may remove other customers, and so move the scan.
+        for (id, erasedAt) in try await customers(in: lacking, journal) {
+            let scope = LedgerScope(bundleId: id.bundleId, environment: .production)
+            let report = try await commit(.everything(of: [id]), at: erasedAt) { $0.erase(id, in: scope, asOf: erasedAt) }
+            erased += report == nil ? 0 : 1
+        }
+        let jobs = lacking.map { bundleId, records in
+            ErasureNote(journal, of: bundleId).job(records.values.map(\.number).max() ?? 0)
+        }
+        try await commit(LedgerQuery { $0.jobs = Set(jobs.map(\.id)) }, at: .distantFuture) { draft in
+            draft.changes.jobs = jobs
+        }
+        return erased
+    }
+
+    private func customers(
+        in records: [String: [String: ErasureRecord]], _ journal: any ErasureJournal
+    ) async throws -> [(CustomerID, Timestamp)] {
+        var (found, cursor) = ([(CustomerID, Timestamp)](), ScanCursor?.none)
+        repeat {
+            let page = try await storage.scanCustomers(after: cursor, limit: Self.erasurePage)
+            for customer in page.items {
+                guard let names = records[customer.customer.bundleId] else { continue }
+                let matches = customer.identifiers.compactMap { id in names[journal.name(of: id)].map { (id, $0) } }
+                if let (id, record) = matches.max(by: { $0.1.number < $1.1.number }) {
+                    found.append((id, record.erasedAt))
+                }
+            }
+            cursor = page.next
+        } while cursor != nil
+        return found
+    }
+}
