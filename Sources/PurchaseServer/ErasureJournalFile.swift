@@ -74,6 +74,11 @@ private final class OpenFile: Sendable {
         self.path = path
         descriptor = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Self.failure(path) }
+        var status = stat()
+        // A device, such as /dev/null, would forget the erasures, and lose its mode for all others.
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            throw LedgerStorageError(.unavailable, "\(path) is no regular file: choose another erasureJournal")
+        }
         // Whatever the umask.
         fchmod(descriptor, 0o600)
         guard flock(descriptor, LOCK_EX | LOCK_NB) != 0 else { return }

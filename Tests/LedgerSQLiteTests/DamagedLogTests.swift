@@ -40,10 +40,10 @@ import Testing
         return folder.path(name)
     }
 
-    /// Flips a bit in a page in the middle of the log.
+    /// Flips a bit in a page behind the middle of the log, where the tables are complete.
     private func damageLog(_ name: String) throws {
         var log = try bytes(name + "-wal")
-        log[(log.count - 32) / 4120 / 2 * 4120 + 32 + 2000] ^= 4
+        log[(log.count - 32) / 4120 * 3 / 4 * 4120 + 32 + 2000] ^= 4
         try Data(log).write(to: URL(fileURLWithPath: folder.path(name + "-wal")))
     }
 

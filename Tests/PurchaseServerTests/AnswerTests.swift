@@ -290,12 +290,12 @@ import Testing
         let scope = #""bundleId":"com.example","environment":"Production""#
         #expect(
             try await Self.text(world, .get, "/v1/events") == """
-                {"items":[{"id":"1","kind":"subscription.started",\(times),\(scope),"originalTransactionId":"1",\
+                {"items":[{"id":"1.com.example","kind":"subscription.started",\(times),\(scope),"originalTransactionId":"1",\
                 "transactionId":"1","productId":"month","before":null,\
                 "after":{"status":"active","productId":"month","until":\(Self.end),"willRenew":null}},\
-                {"id":"2","kind":"notification.received",\(times),\(scope),"detail":"TEST","before":null,\
+                {"id":"2.com.example","kind":"notification.received",\(times),\(scope),"detail":"TEST","before":null,\
                 "after":null}],\
-                "nextCursor":"2"}
+                "nextCursor":"2.com.example"}
                 """)
     }
 
@@ -345,20 +345,24 @@ import Testing
     {
         let world = try await World()
         _ = try await world.send(.post, "/notifications/v2", world.notification("TEST"), key: nil)
-        for cursor in ["2", "-1", "x", ""] {
+        for cursor in ["1.com.other", "-1", "x", ""] {
             let (status, answer) = try await world.send(.get, "/v1/events?after=\(cursor)")
             #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidCursor", "\(cursor)")
         }
+        let (status, lost) = try await world.send(.get, "/v1/events?after=2")
+        #expect(status == .gone && lost["error"]?["code"]?.string == "cursorExpired")
+        #expect(lost["error"]?["oldest"]?.string == "1.com.example")
+        #expect(lost["error"]?["message"]?.string?.contains("was restored") == true)
         #expect(try await world.ledger.eraseEvents(before: Timestamp(milliseconds: Self.start + 1)) == 1)
         let response = try await world.respond(.get, "/v1/events?after=0", key: .server)
         #expect(response.status == .gone)
         #expect(
             String(buffer: response.body) == """
                 {"error":{"code":"cursorExpired","message":"Events after this cursor were erased. The others begin \
-                after the cursor in “oldest”.","retryable":false,"oldest":"1"}}
+                after the cursor in “oldest”.","retryable":false,"oldest":"1.com.example"}}
                 """)
-        #expect(try await Self.text(world, .get, "/v1/events?after=1") == #"{"items":[],"nextCursor":"1"}"#)
-        #expect(try await Self.text(world, .get, "/v1/events") == #"{"items":[],"nextCursor":"1"}"#)
+        let end = #"{"items":[],"nextCursor":"1.com.example"}"#
+        for query in ["?after=1", ""] { #expect(try await Self.text(world, .get, "/v1/events" + query) == end) }
     }
 
     @Test func `the JSON of an error and of the health routes`() async throws {

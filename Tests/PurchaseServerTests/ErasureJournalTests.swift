@@ -137,6 +137,10 @@ import Testing
             try text.write(toFile: path("other"), atomically: false, encoding: .utf8)
             #expect { try journal("other") } throws: { ($0 as? LedgerStorageError)?.code == .damaged }
         }
+        var random = SeededRandom(seed: 1)
+        #expect { try ErasureJournalFile("/dev/null", random: &random) } throws: {
+            "\($0)".contains("is no regular file")
+        }
         let first = try journal()
         #expect { try journal() } throws: { "\($0)".contains("is used by another server") }
         #expect(first.journal != nil)

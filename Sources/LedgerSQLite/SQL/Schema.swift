@@ -137,8 +137,8 @@ extension Schema {
 
     /// The epochs of each app's events, the newest with the greatest `place` and without a `last`.
     ///
-    /// Cursors of a version without epochs are numbers alone, and belong to an epoch without an id, which ends here: so a
-    /// number that such a version gave after its backup is not taken for one of this file.
+    /// Cursors of a version without epochs are numbers alone, and belong to an epoch without an id, which ends here: so
+    /// a number that such a version gave after its backup is not taken for one of this file.
     private static let epochs = """
         CREATE TABLE epochs (
             app INTEGER NOT NULL REFERENCES apps,

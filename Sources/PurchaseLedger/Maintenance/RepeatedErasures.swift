@@ -66,7 +66,9 @@ extension Ledger {
         // All are found before any is erased: an erasure may remove other customers, and so move the scan.
         for (id, erasedAt) in try await customers(in: lacking, journal) {
             let scope = LedgerScope(bundleId: id.bundleId, environment: .production)
-            let report = try await commit(.everything(of: [id]), at: erasedAt) { $0.erase(id, in: scope, asOf: erasedAt) }
+            let report = try await commit(.everything(of: [id]), at: erasedAt) {
+                $0.erase(id, in: scope, asOf: erasedAt)
+            }
             erased += report == nil ? 0 : 1
         }
         let jobs = lacking.map { bundleId, records in
