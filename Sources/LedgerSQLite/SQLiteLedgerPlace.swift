@@ -23,18 +23,38 @@ public final class SQLiteLedgerPlace {
     /// Why servers cannot be kept from the ledger; `nil` if they are.
     public var lockFailure: String? { lock.failure }
 
+    /// A path to which a ledger can be moved without replacing another: this one, or one with a number behind it.
+    public func unusedPath(_ path: String) -> String {
+        var (candidate, number) = (path, 1)
+        while Self.files.contains(where: { FileManager.default.fileExists(atPath: candidate + $0) }) {
+            number += 1
+            candidate = "\(path)-\(number)"
+        }
+        return candidate
+    }
+
     /// Moves the ledger's files away, and puts another file in their place.
     ///
     /// - Parameters:
     ///   - new: The path of a closed ledger in the same folder.
     ///   - old: The path to which the ledger is moved.
-    /// - Throws: `LedgerStorageError`. What was moved before stays where it is.
+    /// The new file belongs to the owner of the old one, as far as this user may give it away.
+    ///
+    /// - Throws: `LedgerStorageError`. The ledger's files are where they were then.
     public func replace(by new: String, movingTo old: String) throws {
-        // The file first: a log beside no file is no ledger, but a file without its log is an older one.
-        for ending in Self.files where FileManager.default.fileExists(atPath: path + ending) {
-            try Self.move(path + ending, to: old + ending)
+        var (moved, status) = ([String](), stat())
+        if stat(path, &status) == 0 { _ = chown(new, status.st_uid, status.st_gid) }
+        do {
+            // The file first: a log beside no file is no ledger, but a file without its log is an older one.
+            for ending in Self.files where FileManager.default.fileExists(atPath: path + ending) {
+                try Self.move(path + ending, to: old + ending)
+                moved.append(ending)
+            }
+            try Self.move(new, to: path)
+        } catch {
+            for ending in moved.reversed() { try Self.move(old + ending, to: path + ending) }
+            throw error
         }
-        try Self.move(new, to: path)
     }
 
     /// Lets servers use the place.

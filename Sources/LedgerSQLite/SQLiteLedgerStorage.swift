@@ -137,6 +137,14 @@ extension SQLiteLedgerStorage {
 // MARK: - Integrity
 
 extension SQLiteLedgerStorage {
+    /// What a ledger has lost by damage of its log, now or earlier, and what to do, as sentences; `nil` if nothing.
+    public static func loss(at path: String) -> String? {
+        let log = LedgerLog(ofLedger: path)
+        if let concern = log.concern { return concern }
+        guard case .damaged(let damage)? = try? log.condition() else { return nil }
+        return log.sentence(about: damage)
+    }
+
     /// Checks the structure of the file and its foreign keys by SQLite's own means, and whether its log was damaged.
     ///
     /// - Returns: A sentence for each fault.

@@ -32,8 +32,10 @@ public final class ErasureJournalFile: Sendable {
     ///   it is another file.
     public init(_ path: String, random: inout some RandomNumberGenerator) throws {
         self.path = path
+        let text = try Self.text(of: path)
+        // Another file is left as it is.
+        try ErasureSection.requireJournal(text, path)
         let file = try OpenFile(path)
-        let text = try file.text()
         if text.isEmpty {
             let key = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) }
             try file.append("\(ErasureSection.title) \(key.map { $0.hexadecimal }.joined())\n")
@@ -42,11 +44,8 @@ public final class ErasureJournalFile: Sendable {
             // A line that was not written whole: its erasure was not committed.
             try file.append("\n")
         }
-        journals = try ErasureSection.all(in: file.text()).map { section in
-            guard let key = section.key else {
-                throw LedgerStorageError(.damaged, "\(path) is no journal of erasures: choose another file")
-            }
-            return Journal(file, SymmetricKey(data: key), section.records)
+        journals = try ErasureSection.all(in: Self.text(of: path)).compactMap { section in
+            section.key.map { Journal(file, SymmetricKey(data: $0), section.records) }
         }
     }
 
@@ -84,17 +83,26 @@ private final class OpenFile: Sendable {
         guard flock(descriptor, LOCK_EX | LOCK_NB) != 0 else { return }
         guard errno == EWOULDBLOCK else { throw Self.failure(path) }
         throw LedgerStorageError(
-            .unavailable, "\(path) is used by another server: give each server an erasureJournal of its own")
+            .unavailable,
+            "\(path) is used by a server: stop it first. Servers on one database need a journal each")
     }
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    func text() throws -> String { try ErasureJournalFile.text(of: path) }
-
     /// Adds a text, which is on the disk once this returns, or not in the file.
     func append(_ text: String) throws {
+        var (own, found) = (stat(), stat())
+        guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, own.st_ino == found.st_ino,
+            own.st_dev == found.st_dev
+        else {
+            throw LedgerStorageError(
+                .unavailable, "The journal of erasures \(path) was removed or replaced: put it back, or restart")
+        }
         let (start, bytes) = (lseek(descriptor, 0, SEEK_END), Array(text.utf8))
-        guard write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0 else {
+        let written = write(descriptor, bytes, bytes.count)
+        // A part is written if the rest does not fit.
+        if (0..<bytes.count).contains(written) { errno = ENOSPC }
+        guard written == bytes.count, fsync(descriptor) == 0 else {
             let error = Self.failure(path)
             // A part of a line would take the next one with it.
             ftruncate(descriptor, start)
@@ -149,14 +157,23 @@ package struct ErasureSection: Hashable, Sendable {
         return sections
     }
 
-    /// The text with all that two files have. A journal that is in both is taken from the file that has more of it.
+    /// - Throws: `LedgerStorageError.damaged` if a text is neither empty nor that of a journal.
+    package static func requireJournal(_ text: String, _ path: String) throws {
+        guard !all(in: text).contains(where: { $0.key == nil }) else {
+            throw LedgerStorageError(
+                .damaged, "\(path) is no journal of erasures, or damaged: take it from a backup, BACKUP-erasures")
+        }
+    }
+
+    /// The text with all that two files have.
     ///
     /// - Parameter text: The one whose last journal stays the last.
     package static func merge(_ other: String, into text: String) -> String {
         var sections = all(in: text)
         for section in all(in: other).reversed() {
             if let place = sections.firstIndex(where: { $0.header == section.header }) {
-                if sections[place].lines.count < section.lines.count { sections[place] = section }
+                let known = Set(sections[place].lines)
+                sections[place].lines += section.lines.filter { !known.contains($0) }
             } else {
                 sections.insert(section, at: 0)
             }
@@ -207,7 +224,8 @@ private final class Journal: ErasureJournal {
 
     func add(_ ids: [CustomerID], at now: Timestamp) throws -> Int64 {
         try all.withLock { all in
-            let number = (all.last?.number ?? 0) + 1
+            // Lines of two files that were united are in no order.
+            let number = (all.map(\.number).max() ?? 0) + 1
             let records = ids.map { id in
                 ErasureRecord(number: number, bundleId: id.bundleId, erasedAt: now, name: name(of: id))
             }

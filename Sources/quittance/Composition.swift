@@ -102,8 +102,8 @@ extension Composition {
         case .postgresql:
             throw ValidationError(
                 """
-                A database is backed up with PostgreSQL's own pg_dump or pg_basebackup, see docs/postgresql.md. \
-                quittance copy --to sqlite:PATH makes a file of it.
+                A database is backed up and restored with PostgreSQL's own tools, see docs/postgresql.md. After a \
+                restore run quittance restore --new-epoch. quittance copy --to sqlite:PATH makes a file of a database.
                 """)
         case nil:
             throw ValidationError("Which ledger? Pass --database sqlite:PATH, or add database to the configuration.")
@@ -115,7 +115,7 @@ extension Composition {
 
     /// Where erasures are written down too; `nil` for a database without the setting `erasureJournal`.
     var erasureJournalPath: String? {
-        if let path = configuration.erasureJournal { return path }
+        if let path = configuration.erasureJournal { return URL(fileURLWithPath: path).resolvingSymlinksInPath().path }
         guard case .sqlite(let path) = configuration.database else { return nil }
         return URL(fileURLWithPath: path).resolvingSymlinksInPath().path + Self.erasuresEnding
     }

@@ -28,10 +28,13 @@ struct PartialFile {
         close(file)
     }
 
-    /// Flushes the file, renames it to `target`, and flushes the folder.
+    /// Flushes the file, renames it to `target`, and flushes the folder. It belongs to the owner of the file that it
+    /// replaces, as far as this user may give it away.
     func install(as target: String, replacing: Bool) throws {
         try Self.flush(path)
         if replacing {
+            var status = stat()
+            if stat(target, &status) == 0 { _ = chown(path, status.st_uid, status.st_gid) }
             guard rename(path, target) == 0 else { throw Failure("Cannot write \(target)") }
         } else {
             // Unlike `rename`, this never replaces a file that was created meanwhile. Some file systems have no hard

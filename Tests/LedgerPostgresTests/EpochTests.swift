@@ -106,6 +106,30 @@ import Testing
         #expect(try await Self.details(original, after: lost) == [])
     }
 
+    /// As `pg_restore --clean` does, which makes the tables anew.
+    @Test func `a dump that is restored into the same database begins an epoch`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try await Self.add(1...2, through: storage)
+        let shared = try await Self.follow(storage)
+        try await Self.add(3...4, through: storage)
+        let lost = try await Self.follow(storage)
+        storage.close()
+        try database.psql(
+            """
+            CREATE TABLE restored (LIKE epochs INCLUDING ALL);
+            INSERT INTO restored SELECT * FROM epochs;
+            DROP TABLE epochs;
+            ALTER TABLE restored RENAME TO epochs;
+            DELETE FROM events WHERE sequence > 2;
+            UPDATE counter SET last = 2 WHERE id = 1
+            """)
+        let restored = try await database.storage()
+        try await Self.add(5...9, through: restored)
+        await #expect(throws: EventCursorError.lost(oldest: shared)) { try await Self.details(restored, after: lost) }
+        #expect(try await Self.details(restored, after: shared) == (5...9).map { "\($0)" })
+    }
+
     /// What a provider forbids.
     @Test func `a database that does not say which one it is numbers events, and says so`() async throws {
         let server = try TestPostgres()

@@ -34,8 +34,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("99", "expired 110.a"), ("101", "expired 110.a"), ("109.a", "expired 110.a"), ("110.a", "110"),
-        ("121.a", "lost 120.a"),
+        ("99", "expired 110.a"), ("101", "lost 110.a"), ("109.a", "expired 110.a"), ("110.a", "110"),
+        ("121.a", "lost 120.a"), ("110", "lost 110.a"),
     ])
     func `erased events are told apart from lost ones`(cursor: String, answer: String) {
         #expect(Self.answer(Self.restored, cursor, erased: 110, last: 140) == answer)
@@ -65,6 +65,12 @@ import Testing
             #expect(Self.answer(epochs, cursor, last: 104) == answer, "\(cursor)")
         }
         #expect(epochs.cursor(104).rawValue == "104.d" && epochs.cursor(60).rawValue == "60.a")
+    }
+
+    @Test(arguments: [("0", "0"), ("1", "invalid"), ("3.a", "3"), ("4.a", "lost 3.a")])
+    func `a number alone is no cursor of a ledger that no version without epochs wrote`(cursor: String, answer: String)
+    {
+        #expect(Self.answer(EventEpochs([EventEpoch(id: "a")]), cursor, last: 3) == answer)
     }
 
     @Test func `of another ledger no epoch is taken over`() {

@@ -155,6 +155,18 @@ import Testing
         #expect(restored.terminate() == 0)
     }
 
+    @Test func `a ledger whose log was damaged is not copied over an earlier backup`() async throws {
+        let place = try LedgerFolder()
+        #expect(try await place.serve().terminate() == 0)
+        let copy = place.path("copy.sqlite")
+        #expect(try CommandLineTests.run(["backup", copy] + place.database).status == 0)
+        let first = try Data(contentsOf: URL(fileURLWithPath: copy))
+        try Data([1]).write(to: URL(fileURLWithPath: place.path("ledger.sqlite-wal-damaged-1")))
+        let refused = try CommandLineTests.run(["backup", copy, "--force"] + place.database)
+        #expect(refused.status == 1 && refused.error.contains("No backup was created"), "\(refused.error)")
+        #expect(try Data(contentsOf: URL(fileURLWithPath: copy)) == first)
+    }
+
     @Test func `a restore that is refused changes nothing`() async throws {
         let place = try LedgerFolder()
         let server = try await place.serve()

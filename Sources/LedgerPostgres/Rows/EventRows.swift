@@ -156,14 +156,15 @@ enum EventSequencer {
         """)
 
     /// Begins the epochs that are needed before events are numbered: the first one of each app, and another one if this
-    /// is not the database in which the newest one was begun, which may have numbered events that are not here.
+    /// is not the database in which the newest one was begun, which may have numbered events that are not here. A dump
+    /// that is restored into the same database makes its tables anew, so the oid of a table tells that too.
     ///
     /// - Parameter showsIdentity: Whether the database says which one it is. If not, only
     ///   ``PostgresLedgerStorage/beginEpoch()`` begins further epochs.
     static func beginEpochs(showsIdentity: Bool) -> PostgresStatement {
         PostgresStatement(
             """
-            WITH here AS (SELECT \(showsIdentity ? DatabaseIdentity.text : "NULL::text") AS identity),
+            WITH here AS (SELECT \(showsIdentity ? identity : "NULL::text") AS identity),
             newest AS (
                 SELECT DISTINCT ON (apps.id) apps.id AS app, place, epochs.identity AS earlier, here.identity
                 FROM here CROSS JOIN apps LEFT JOIN epochs ON epochs.app = apps.id
@@ -180,6 +181,8 @@ enum EventSequencer {
             WHERE place IS NULL OR earlier <> identity
             """)
     }
+
+    private static let identity = "\(DatabaseIdentity.text) || ' ' || 'epochs'::regclass::oid"
 
     /// Begins another epoch of each app that has one.
     ///

@@ -20,6 +20,8 @@ final class LedgerFile: Sendable {
     private static let usualLog = 1 << 30
 
     let path: String
+    /// The path of the file to which links lead: SQLite keeps its own files beside that.
+    private let target: String
     /// The size of the file when it was opened.
     let bytes: Int
     private let file: Identity
@@ -72,6 +74,7 @@ final class LedgerFile: Sendable {
     /// - Throws: `LedgerStorageError` if there is no file.
     init(path: String) throws {
         self.path = path
+        target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
         guard let status = Self.status(path) else { throw LedgerStorageError(.unavailable, "There is no file \(path)") }
         (file, bytes) = status
     }
@@ -88,7 +91,7 @@ final class LedgerFile: Sendable {
     /// the ledger by the index.
     func requireInPlaceWithLog() throws {
         try requireInPlace()
-        let paths = [logPath, path + "-shm"]
+        let paths = [logPath, target + "-shm"]
         let found = try paths.map { path in
             guard let status = Self.status(path) else { throw Self.missing(path) }
             return status.identity
@@ -112,7 +115,7 @@ final class LedgerFile: Sendable {
         return "\(logPath) has \(bytes >> 20) MiB: another process reads an old state of the ledger and does not end"
     }
 
-    private var logPath: String { path + "-wal" }
+    private var logPath: String { target + "-wal" }
 
     private static func status(_ path: String) -> (identity: Identity, bytes: Int)? {
         var status = stat()

@@ -28,7 +28,7 @@ public struct ErasureRecord: Hashable, Sendable {
 
 /// A list of erasures outside the ledger that names no customer.
 public protocol ErasureJournal: Sendable {
-    /// What tells the journal from all others, as a short text.
+    /// A short text that no other journal has.
     var id: String { get }
 
     /// The name of a customer's id, from which nobody without the journal's key learns the id.
@@ -40,7 +40,7 @@ public protocol ErasureJournal: Sendable {
     /// - Throws: ``LedgerStorageError`` if they cannot be written.
     func add(_ ids: [CustomerID], at now: Timestamp) throws -> Int64
 
-    /// All records, in the order of their numbers.
+    /// All records, in any order.
     func records() throws -> [ErasureRecord]
 }
 
@@ -99,6 +99,6 @@ struct ErasureNote {
 
     func job(_ number: Int64) -> Job { Job(id, dueAt: .distantFuture, payload: Array("\(number)".utf8)) }
 
-    /// The number in a stored note; 0 for none, and for one that cannot be read: to erase again does nothing.
+    /// The number in a stored note; 0 for none, and for one that cannot be read, so that no erasure is passed over.
     static func number(_ job: Job?) -> Int64 { job.flatMap { Int64(String(decoding: $0.payload, as: UTF8.self)) } ?? 0 }
 }

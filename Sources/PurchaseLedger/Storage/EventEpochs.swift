@@ -9,7 +9,8 @@
 
 /// A position in the events of one app: the number of an event and the id of its epoch, such as `130.5f3a9c01d2e4`.
 ///
-/// A number alone, as earlier versions wrote it, is a cursor of the first epoch.
+/// A number alone, as versions without epochs wrote it, is a cursor of the epoch without an id, which only a ledger of
+/// such a version has. 0 is the beginning of any ledger.
 public struct EventCursor: Hashable, Sendable, RawRepresentable {
     public var rawValue: String
 
@@ -90,10 +91,11 @@ public struct EventEpochs: Hashable, Sendable {
     ) throws(EventCursorError) -> Int64 {
         guard let cursor else { return erased }
         guard let number = cursor.number else { throw .invalid }
-        let epoch = cursor.epoch.isEmpty ? all.first : all.first { $0.id == cursor.epoch }
-        guard epoch != nil || cursor.epoch.isEmpty else { throw .invalid }
-        let shared = max(erased, min(last, epoch?.last ?? last))
-        guard number <= shared else { throw .lost(oldest: self.cursor(shared)) }
+        let epoch = cursor.rawValue == "0" ? all.first : all.first { $0.id == cursor.epoch }
+        // Before its first event an app may have no epoch.
+        guard epoch != nil || all.isEmpty && cursor.epoch.isEmpty else { throw .invalid }
+        let shared = min(last, epoch?.last ?? last)
+        guard number <= shared else { throw .lost(oldest: self.cursor(max(shared, erased))) }
         guard number >= erased else { throw .expired(oldest: self.cursor(erased)) }
         return number
     }

@@ -169,13 +169,14 @@ extension LedgerStorageContract {
             try trial.expect(
                 try await trial.page(of: "com.example.two", after: nil).events, is: [copied[2]], "Another app's events")
             for (cursor, events) in [(2, copied[..<2]), (3, copied[1..<2]), (6, copied[1..<2]), (7, [])] {
-                let page = try await trial.page(after: EventCursor(Int64(cursor)))
+                let page = try await trial.page(after: EventCursor(Int64(cursor), epoch: "of com.example.one"))
                 try trial.expect(page.events, is: Array(events), "Events after \(cursor)")
             }
             let lost = EventCursorError.lost(oldest: EventCursor(7, epoch: "of com.example.one"))
-            try trial.expect(try await trial.error(after: EventCursor(8)), is: lost, "A cursor after the last")
+            let next = EventCursor(8, epoch: "of com.example.one")
+            try trial.expect(try await trial.error(after: next), is: lost, "A cursor after the last")
             for handle in trial.handles { try await trial.commit(handle) { $0.events = [Sample.event("new")] } }
-            let new = try await trial.page(after: EventCursor(7)).events
+            let new = try await trial.page(after: EventCursor(7, epoch: "of com.example.one")).events
             try trial.expect(new.map(\.detail), is: ["new", "new"], "Events that were numbered since")
             try trial.expect(
                 try await trial.page(after: nil).events, is: Array(copied[..<2]) + new, "All events of the app")
@@ -195,13 +196,14 @@ extension LedgerStorageContract {
                 }
             }
             for cursor in 0..<4 {
-                guard case .expired(let oldest) = try await trial.error(after: EventCursor(Int64(cursor))) else {
-                    throw Trial.Failure(message: "The cursor \(cursor) did not expire.")
+                let cursor = try await trial.cursor(Int64(cursor))
+                guard case .expired(let oldest) = try await trial.error(after: cursor) else {
+                    throw Trial.Failure(message: "The cursor \(cursor.rawValue) did not expire.")
                 }
                 try trial.expect(oldest.number, is: 4, "The oldest valid cursor")
             }
             for cursor in [4, 70] {
-                let page = try await trial.page(after: EventCursor(Int64(cursor)))
+                let page = try await trial.page(after: try await trial.cursor(Int64(cursor)))
                 try trial.expect(page.events, is: [], "Events after \(cursor)")
             }
             for (handle, id) in zip(trial.handles, ["anna", "bert"]) {
@@ -209,7 +211,7 @@ extension LedgerStorageContract {
                 try trial.expect(number > 5000, "The new customer \(number) is below the mark")
                 try await trial.commit(handle) { $0.events = [Sample.event(id)] }
             }
-            let events = try await trial.page(after: EventCursor(70)).events
+            let events = try await trial.page(after: try await trial.cursor(70)).events
             try trial.expect(events.map(\.detail), is: ["anna", "bert"], "Events after the mark")
             let last = events.last?.cursor?.number
             try trial.expect(try await trial.second.eraseEvents(before: Sample.time(9), limit: 9), is: 2, "Erased")
@@ -239,6 +241,12 @@ extension Trial {
         of bundleId: String = "com.example.one", after cursor: EventCursor?, limit: Int = 100
     ) async throws -> EventPage {
         try await second.events(of: bundleId, after: cursor, limit: limit)
+    }
+
+    /// The cursor of a number in the newest epoch.
+    fileprivate func cursor(_ number: Int64) async throws -> EventCursor {
+        // Before its first event an app may have no epoch.
+        EventCursor(number, epoch: try await second.marks().epochs["com.example.one"]?.all.last?.id ?? "")
     }
 
     fileprivate func error(after cursor: EventCursor?) async throws -> EventCursorError? {

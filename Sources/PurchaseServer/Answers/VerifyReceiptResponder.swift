@@ -171,7 +171,7 @@ extension VerifyReceiptResponder {
             }
         }
         let rows = purchases + (try await service.ledger.statementCount(of: full.chains))
-        let first = try await bodies.withAnswer(of: rows, to: request, after: record) {
+        let first = try await bodies.withAnswer(of: rows, to: request, after: record, isAnswer: \.isAnswer) {
             try await complete(full, from: service.ledger, question, besides: [])
         }
         switch first {
@@ -191,6 +191,10 @@ extension VerifyReceiptResponder {
         case answer(Answer)
         /// The chains whose rows were not counted.
         case lacks(Set<ChainKey>)
+
+        var isAnswer: Bool {
+            if case .answer = self { true } else { false }
+        }
     }
 
     private func complete(

@@ -61,11 +61,13 @@ package final class BodyIntake: Sendable {
     /// - Parameters:
     ///   - rows: About how many statements the ledger must load for it, and how many rows it has otherwise.
     ///   - prepare: Called before the turn, for what waits for the disk or the App Store.
+    ///   - isAnswer: Whether a result is what the client gets. Otherwise the bytes are free again at once, for the
+    ///     attempt that follows.
     /// - Throws: ``Refusal/overloaded`` if others hold too much; `HTTPError` if the client disconnects before its turn;
     ///   errors of the closures.
     package func withAnswer<Result: Sendable>(
         of rows: Int, to request: Request, after prepare: @Sendable () async throws -> Void = {},
-        _ make: @Sendable () async throws -> Result
+        isAnswer: @Sendable (Result) -> Bool = { _ in true }, _ make: @Sendable () async throws -> Result
     ) async throws -> Result {
         let size = rows * ServerBounds.answerRow
         guard size > ServerBounds.shortBody else {
@@ -78,7 +80,7 @@ package final class BodyIntake: Sendable {
             guard let reserved = budget.reserve(size, for: client) else { throw Refusal.overloaded }
             try await prepare()
             let result = try await queue.run(size, for: client, until: connection?.closed, make)
-            connection?.hold(reserved)
+            if isAnswer(result) { connection?.hold(reserved) }
             return result
         } catch let refusal as Refusal where refusal.isOverload {
             warning.log()

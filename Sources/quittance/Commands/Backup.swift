@@ -42,8 +42,9 @@ struct Backup: ParsableCommand {
     func run() throws {
         let composition = try options.composition()
         let source = try composition.existingLedger()
-        try requireFree(besides: source)
+        try requireFree(besides: source, composition.erasureJournalPath)
         do {
+            try requireWholeLog(source)
             let copy = try PartialFile(beside: target)
             defer { copy.remove() }
             let interruption = copy.removeIfInterrupted()
@@ -52,8 +53,9 @@ struct Backup: ParsableCommand {
             let documents = try SQLiteLedgerBackup.copy(source, to: copy.path, onProgress: progress.report)
             let faults = try SQLiteLedgerBackup.faults(copy.path, documents: documents)
             guard faults.isEmpty else { throw failure(faults) }
-            try copy.install(as: target, replacing: force)
+            // The journal first: a backup without it brings customers back.
             try copyErasures(composition.erasureJournalPath)
+            try copy.install(as: target, replacing: force)
             try Terminal.print("\(counted(documents, "document")) copied to \(target) and verified.")
         } catch let error as LedgerStorageError {
             throw failure([error.code == .full ? "\(target): The disk is full." : "\(error)"])
@@ -80,7 +82,13 @@ struct Backup: ParsableCommand {
         return ExitCode(1)
     }
 
-    private func requireFree(besides source: String) throws {
+    /// Refuses a ledger that has lost what was acknowledged, before the copy replaces one that still has it.
+    private func requireWholeLog(_ source: String) throws {
+        guard let loss = SQLiteLedgerStorage.loss(at: source) else { return }
+        throw failure([loss])
+    }
+
+    private func requireFree(besides source: String, _ journal: String?) throws {
         guard !target.isEmpty else { throw ValidationError("TARGET is empty: name the file to write.") }
         let copy = URL(fileURLWithPath: target).resolvingSymlinksInPath()
         let ledger = URL(fileURLWithPath: source).resolvingSymlinksInPath().path
@@ -89,7 +97,12 @@ struct Backup: ParsableCommand {
         guard !copy.path.hasPrefix(ledger + "-") else {
             throw ValidationError("\(target) is a name of the ledger's own files: choose another file.")
         }
-        for path in [target, target + Composition.erasuresEnding] { try requireFree(path) }
+        for path in [target, target + Composition.erasuresEnding] {
+            guard URL(fileURLWithPath: path).resolvingSymlinksInPath().path != journal else {
+                throw ValidationError("\(path) is the journal of erasures: choose another file.")
+            }
+            try requireFree(path)
+        }
     }
 
     private func requireFree(_ target: String) throws {

@@ -34,7 +34,12 @@ struct Restore: AsyncParsableCommand {
 
     @OptionGroup var options: ServerOptions
 
-    @Flag(name: .customLong("new-epoch"), help: "Keep the ledger, and only erase again and begin an epoch.")
+    @Flag(
+        name: .customLong("new-epoch"),
+        help: """
+            Keep the ledger: delete again who is in the journal of erasures, and let followers know that events may be \
+            missing.
+            """)
     var newEpoch = false
 
     @Flag(help: "Restore the backup although some of its documents or purchases have faults.")
@@ -81,21 +86,28 @@ struct Restore: AsyncParsableCommand {
         let copy = try PartialFile(beside: place.path)
         defer { copy.remove() }
         let interruption = copy.removeIfInterrupted()
-        defer { interruption.forEach { $0.cancel() } }
         let documents = try copyLedger(backup, to: copy.path)
 
         let storage = try SQLiteLedgerStorage(path: copy.path, createIfMissing: false)
         let service = composition.service(storage, verifier)
         var verified = Progress("verified")
         let checked = try await service.ledger.check(by: verifier) { verified.report($0) }
-        if !checked.faults.isEmpty, !force { throw failure(checked.faults.map { $0.sentence }) }
+        if !checked.faults.isEmpty, !force {
+            throw failure(
+                checked.faults.map(\.sentence) + [
+                    "Pass --root or --config as to the server, or --force to restore a backup with these faults."
+                ])
+        }
+        try await requireApps(of: composition, in: storage)
         try await addEpochs(of: place.path, to: storage)
         let erased = try await eraseAgain(composition, service, from: backup)
         try storage.close()
 
         try PartialFile.flush(copy.path)
-        let old = place.path + ".replaced-" + Self.stamp(composition.now())
+        let old = place.unusedPath(place.path + ".replaced-" + Self.stamp(composition.now()))
         let hadLedger = FileManager.default.fileExists(atPath: place.path)
+        // From here on the files only change their names.
+        interruption.forEach { $0.cancel() }
         try place.replace(by: copy.path, movingTo: old)
         try PartialFile.flushFolder(of: place.path)
         try Terminal.print(
@@ -119,13 +131,33 @@ struct Restore: AsyncParsableCommand {
         }
     }
 
+    /// A backup of another app would be restored without a word, and never be asked for.
+    private func requireApps(of composition: Composition, in storage: SQLiteLedgerStorage) async throws {
+        let configured = composition.configuration.apps.map(\.identity.bundleId)
+        let found = try await storage.marks().erasedEvents.keys.sorted()
+        guard !force, !configured.isEmpty, !found.isEmpty, Set(configured).isDisjoint(with: found) else { return }
+        throw failure([
+            "The backup has \(found.joined(separator: ", ")), and the configuration \(configured.joined(separator: ", ")).",
+            "--force restores it all the same.",
+        ])
+    }
+
     /// Lets the restored ledger know the cursors of the ledger that it replaces, and brings the log of that ledger into
     /// its file. If that ledger cannot be opened, its followers begin again.
     private func addEpochs(of path: String, to storage: SQLiteLedgerStorage) async throws {
-        guard let replaced = try? SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
-        else { return }
-        defer { try? replaced.close() }
-        guard let others = try? await replaced.marks().epochs else { return }
+        guard FileManager.default.fileExists(atPath: path) else { return }
+        let others: [String: EventEpochs]
+        do {
+            let replaced = try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
+            defer { try? replaced.close() }
+            others = try await replaced.marks().epochs
+        } catch {
+            return Terminal.printError(
+                """
+                quittance: The ledger that is replaced cannot be read (\(error)): followers whose cursors it gave \
+                since the backup may get 400 invalidCursor, and begin again.
+                """)
+        }
         var epochs = try await storage.marks().epochs
         for (app, other) in others { epochs[app]?.add(replaced: other) }
         let marks = epochs
@@ -142,9 +174,12 @@ struct Restore: AsyncParsableCommand {
     ) async throws -> Int? {
         guard let path = composition.erasureJournalPath else { return nil }
         if let backup {
+            let backup = URL(fileURLWithPath: backup).resolvingSymlinksInPath().path
             let other = try ErasureJournalFile.text(of: backup + Composition.erasuresEnding)
             let (own, file) = (try ErasureJournalFile.text(of: path), try PartialFile(beside: path))
             defer { file.remove() }
+            try ErasureSection.requireJournal(other, backup + Composition.erasuresEnding)
+            try ErasureSection.requireJournal(own, path)
             let merged = ErasureSection.merge(other, into: own)
             if merged != own {
                 try merged.write(toFile: file.path, atomically: false, encoding: .utf8)
@@ -176,7 +211,7 @@ struct Restore: AsyncParsableCommand {
 
     private func failure(_ reasons: [String]) -> ExitCode {
         for reason in reasons { Terminal.printError("quittance: \(reason)") }
-        Terminal.printError("quittance: Nothing was restored. --force restores a backup with faulty documents.")
+        Terminal.printError("quittance: Nothing was restored.")
         return ExitCode(1)
     }
 }
