@@ -26,7 +26,8 @@ extension Ledger {
         for _ in 0..<Self.mostRounds {
             let snapshot = try await storage.load(LedgerQuery { $0.customers = [id] })
             guard let known = snapshot.customer(id)?.identifiers else { return nil }
-            let number = try journal.add(known.sorted { $0.id < $1.id }, at: instant)
+            let accounts = try await accountsErased(with: id)
+            let number = try journal.add(known.union(accounts).sorted { $0.id < $1.id }, at: instant)
             let erasure = try await commit(.everything(of: [id]), at: now) { draft -> Erasure in
                 guard let customer = draft.customer(id) else { return .unknown }
                 guard customer.identifiers.isSubset(of: known) else { return .grown }
@@ -41,6 +42,21 @@ extension Ledger {
             }
         }
         throw LedgerStorageError(.unavailable, "The customer got new ids while it was being erased")
+    }
+
+    /// The accounts of the customer's purchases that nobody else uses: in an older state of the ledger each may be a
+    /// customer that owns one of these purchases, from before they were claimed.
+    private func accountsErased(with id: CustomerID) async throws -> Set<CustomerID> {
+        guard !rules.keepsEvidence else { return [] }
+        let own = try await storage.load(.everything(of: [id]))
+        let chains = own.customer(id).map { own.chains(of: $0.customer) } ?? []
+        let accounts = Set(chains.filter { $0.owners.count == 1 }.compactMap(\.chain.account))
+        guard !accounts.isEmpty else { return [] }
+        let others = try await storage.load(.everything(of: accounts))
+        return accounts.filter { account in
+            guard let customer = others.customer(account) else { return true }
+            return !customer.isEstablished && others.chains(of: customer.customer).isEmpty
+        }
     }
 
     /// How many customers are looked up at once.
