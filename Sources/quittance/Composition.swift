@@ -102,8 +102,9 @@ extension Composition {
         case .postgresql:
             throw ValidationError(
                 """
-                A database is backed up and restored with PostgreSQL's own tools, see docs/postgresql.md. After a \
-                restore run quittance restore --new-epoch. quittance copy --to sqlite:PATH makes a file of a database.
+                A database is backed up with PostgreSQL's own pg_dump or pg_basebackup, and restored with its own \
+                tools, see docs/postgresql.md. After a restore run quittance restore --new-epoch. \
+                quittance copy --to sqlite:PATH makes a file of it.
                 """)
         case nil:
             throw ValidationError("Which ledger? Pass --database sqlite:PATH, or add database to the configuration.")
