@@ -21,7 +21,7 @@ public struct ChainReport: Hashable, Sendable {
     public var nextChange: Timestamp?
     /// The instant as of which the report was made, if it depends on the server's clock: time alone changed the chain
     /// since its newest document was signed. `nil` if the documents prove it. If the instant is ahead of the present
-    /// time, the clock was wrong, and the chain is due; see ``clockTolerance``.
+    /// time, the clock was wrong, and the chain is due; see `clockTolerance`.
     public var asOf: Timestamp?
 
     public init(
