@@ -53,7 +53,10 @@ extension LedgerChanges {
     }
 
     fileprivate mutating func add(_ new: LedgerChanges) {
+        documents.removeAll { new.displacedDocuments.contains($0.evidence.provenance) }
         documents += new.documents
+        displacedDocuments = displacedDocuments.subtracting(new.documents.map(\.evidence.provenance))
+            .union(new.displacedDocuments)
         chains += new.chains
         customers += new.customers
         erasedCustomers.formUnion(new.erasedCustomers)
@@ -76,8 +79,17 @@ extension LoadedRecords {
         for record in changes.chains {
             chains[record.key] = StoredChain(version: chains[record.key]?.version ?? 0, record: record)
         }
-        names.formUnion(changes.documents.map(\.evidence.provenance))
+        apply(changes.documents, displacing: changes.displacedDocuments)
         for job in changes.jobs { jobs[job.id] = StoredJob(version: jobs[job.id]?.version ?? 0, job: job) }
         for id in changes.erasedJobs { jobs[id] = nil }
+    }
+
+    private mutating func apply(_ documents: [NewDocument], displacing displaced: Set<Provenance>) {
+        let kept = Set(documents.filter { $0.wording == nil }.map(\.evidence.provenance))
+        if !wordings.isEmpty { wordings = wordings.mapValues { $0.filter { !displaced.union(kept).contains($0) } } }
+        for document in documents where names.insert(document.evidence.provenance).inserted {
+            if let key = document.wordingKey { wordings[key, default: []].append(document.evidence.provenance) }
+        }
+        names.subtract(displaced)
     }
 }

@@ -31,6 +31,7 @@ struct LoadPlan {
             for (scope, keys) in chains { load(keys, in: scope) }
             look(up: names)
         }
+        load(footprint.wordings)
         for key in footprint.transactions { load(key) }
         let holders = shares ? footprint.holders : []
         for (app, ids) in together(holders, \.bundleId) { loadHolders(ids, of: app) }

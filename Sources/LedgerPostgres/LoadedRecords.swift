@@ -13,6 +13,7 @@ struct Footprint: Hashable {
     /// Customers to load by number, with all of their ids.
     var numbers: Set<Customer> = []
     var names: Set<Provenance> = []
+    var wordings: Set<WordingKey> = []
     var documents: Set<Provenance> = []
     /// What packed documents name.
     var parts: Set<PartName> = []
@@ -26,7 +27,7 @@ struct Footprint: Hashable {
         chains = query.chains.union(query.evidence)
         (transactions, customers) = (query.transactions, query.customers)
         if !query.holdings.isEmpty { holders = query.customers }
-        (names, documents) = (query.names, query.documents)
+        (names, wordings, documents) = (query.names, query.wordings, query.documents)
         (evidence, catalogues, jobs) = (query.evidence, query.catalogues, query.jobs)
     }
 
@@ -37,6 +38,7 @@ struct Footprint: Hashable {
         holders.add(other.holders)
         numbers.add(other.numbers)
         names.add(other.names)
+        wordings.add(other.wordings)
         documents.add(other.documents)
         parts.add(other.parts)
         evidence.add(other.evidence)
@@ -48,13 +50,16 @@ struct Footprint: Hashable {
         other.chains.isSubset(of: chains) && other.transactions.isSubset(of: transactions)
             && other.customers.isSubset(of: customers) && other.holders.isSubset(of: holders)
             && other.numbers.isSubset(of: numbers) && other.names.isSubset(of: names)
-            && other.documents.isSubset(of: documents) && other.parts.isSubset(of: parts)
+            && other.wordings.isSubset(of: wordings) && other.documents.isSubset(of: documents)
+            && other.parts.isSubset(of: parts)
             && other.evidence.isSubset(of: evidence) && other.catalogues.isSubset(of: catalogues)
             && other.jobs.isSubset(of: jobs)
     }
 
     /// The apps and environments of all records.
-    var scopes: Set<LedgerScope> { Set((chains.map(\.scope) + transactions.map(\.scope) + jobs.map(\.scope))) }
+    var scopes: Set<LedgerScope> {
+        Set(chains.map(\.scope) + transactions.map(\.scope) + jobs.map(\.scope) + wordings.map(\.chain.scope))
+    }
 
     /// The apps of all records that have no environment.
     var apps: Set<String> {
@@ -76,6 +81,7 @@ struct LoadedRecords {
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
     var customers: [CustomerID: StoredCustomer] = [:]
     var names: Set<Provenance> = []
+    var wordings: [WordingKey: [Provenance]] = [:]
     var rows: [Provenance: DocumentRow] = [:]
     var parts: [PartName: [UInt8]] = [:]
     var evidence: [ChainKey: [DocumentReference]] = [:]

@@ -65,6 +65,7 @@ extension LedgerSnapshot {
         }
         if query.owners { addOwners(loaded) }
         names = loaded.names.intersection(query.names)
+        wordings = loaded.wordings.filter { query.wordings.contains($0.key) && !$0.value.isEmpty }
         for name in query.documents { documents[name] = loaded.rows[name]?.stored(loaded.parts) }
         evidence = loaded.evidence.filter { query.evidence.contains($0.key) && !$0.value.isEmpty }
         catalogues = loaded.catalogues.filter { query.catalogues.contains($0.key) }

@@ -61,6 +61,7 @@ extension SQLiteLedgerSession {
             snapshot.newNumbers = try newNumbers(for: query.customers.subtracting(snapshot.ids.keys))
         }
         snapshot.names = try query.names.filter(isStored)
+        for key in query.wordings { snapshot.wordings[key] = try documents(key) }
         for name in query.documents { snapshot.documents[name] = try document(name) }
         for key in query.evidence { snapshot.evidence[key] = try evidence(for: key) }
         for id in query.jobs { snapshot.jobs[id] = try job(id) }
@@ -97,6 +98,7 @@ extension SQLiteLedgerSession {
         for document in changes.documents { try add(document) }
         for (old, new) in changes.movedEvidence { try moveEvidence(from: old, to: new) }
         try eraseEvidence(for: changes.erasedChains)
+        for name in changes.displacedDocuments { try erase(name) }
         for event in changes.events { try append(event) }
         for key in changes.apiKeys { try put(key) }
         for (bundleId, digest) in changes.catalogues { try put(catalogue: digest, of: bundleId) }

@@ -40,7 +40,8 @@ public struct LedgerStorageContract: Sendable {
         }
     }
 
-    static let requirements = commits + concurrency + records + customers + documents + scans + jobs + events + others
+    static let requirements =
+        commits + concurrency + records + customers + documents + wordings + scans + jobs + events + others
 }
 
 /// The error for a storage that does not meet a requirement.

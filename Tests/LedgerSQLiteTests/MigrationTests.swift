@@ -225,7 +225,7 @@ import Testing
         let expected = try await storage.load { $0.chains = keys }.chains
         try #require(expected.values.first?.chain.purchases.first?.commitment?.billingPeriodNumber == 1)
         let count = try await storage.number("SELECT count(*) FROM events")
-        try await storage.execute("DROP INDEX chainsAhead")
+        try await storage.execute("DROP INDEX chainsAhead; DROP INDEX documentsByWording")
         for (table, columns) in Self.newColumns {
             for column in columns { try await storage.execute("ALTER TABLE \(table) DROP COLUMN \(column)") }
         }
@@ -263,7 +263,7 @@ import Testing
             "publishedAsOf",
         ],
         "events": ["beforeCommitmentWillRenew", "afterCommitmentWillRenew"],
-        "customers": ["consentedAt"],
+        "customers": ["consentedAt"], "documents": ["wording"],
     ]
 
     @Test func `numbers of rows that were deleted from an older file are not used again`() async throws {

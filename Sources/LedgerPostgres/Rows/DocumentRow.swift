@@ -10,6 +10,7 @@ struct DocumentRow {
     let kind: Evidence.Kind
     let receivedAt: Timestamp
     let notification: Evidence.Notification?
+    let wording: Wording?
     let content: [UInt8]
 
     /// Reads the columns of ``DocumentSearch/columns``.
@@ -19,6 +20,7 @@ struct DocumentRow {
         (scope, kind, receivedAt) = (try row.scope(), try row.next(), try row.next())
         let (type, subtype, uuid) = (try row.next(String?.self), try row.next(String?.self), try row.next(String?.self))
         notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
+        wording = try row.next(Int64?.self).map { Wording(digest: $0) }
         content = try row.next()
     }
 
@@ -28,6 +30,6 @@ struct DocumentRow {
         else { return nil }
         return StoredDocument(
             id: name.digest, kind: kind, scope: scope, signedDate: name.date, receivedAt: receivedAt,
-            notification: notification, document: document)
+            notification: notification, wording: wording, document: document)
     }
 }

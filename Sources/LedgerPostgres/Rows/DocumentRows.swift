@@ -76,6 +76,42 @@ extension LoadPlan {
         }
     }
 
+    private static let wordings = RowStatement.reading([.text, .integer], after: 1) { keys in
+        """
+        SELECT documents.chain, documents.wording, signed_date, digest FROM \(keys) AS wanted (chain, wording)
+        JOIN documents ON documents.chain = wanted.chain AND documents.wording = wanted.wording
+        WHERE scope = $1 AND documents.wording IS NOT NULL
+        """
+    }
+
+    /// With the home one node is asked instead of all. It is another one only for documents that name a subscription as
+    /// it was before its migration.
+    private static let wordingAtHome = """
+        SELECT chain, wording, signed_date, digest FROM documents
+        WHERE chain = $2 AND home = $2 AND scope = $1 AND wording = $3
+        """
+
+    /// Finds the documents that say the same about a chain.
+    mutating func load(_ keys: Set<WordingKey>) {
+        for (scope, keys) in Dictionary(grouping: keys, by: \.chain.scope) {
+            let rows = keys.map { [PostgresValue.text($0.chain.name), .integer($0.wording.digest)] }
+            let first = PostgresValue.integer(scopes.scope(scope))
+            let statements =
+                shares
+                ? [Self.wordings.statement(rows, after: [first])]
+                : rows.map { PostgresStatement(Self.wordingAtHome, [first] + $0) }
+            for statement in statements {
+                add(statement) { rows, loaded in
+                    _ = try rows.map { row in
+                        let (chain, wording) = (try row.next(String.self), try row.next(Int64.self))
+                        let key = WordingKey(Wording(digest: wording), about: ChainKey(chain, in: scope))
+                        loaded.wordings[key, default: []].append(try row.name())
+                    }
+                }
+            }
+        }
+    }
+
     mutating func load(_ name: Provenance) {
         add(DocumentSearch.columns + " WHERE signed_date = $1 AND digest = $2", name.key) { rows, loaded in
             loaded.rows[name] = try rows.map { try DocumentRow(name, &$0) }.first
@@ -154,7 +190,7 @@ extension CommitPlan {
         [
             ("signed_date", .integer), ("digest", .bytes), ("home", .text), ("scope", .integer), ("chain", .text),
             ("kind", .text), ("received_at", .integer), ("notification_type", .text), ("notification_subtype", .text),
-            ("notification_uuid", .text), ("content", .bytes),
+            ("notification_uuid", .text), ("wording", .integer), ("content", .bytes),
         ])
 
     /// The date is in a subquery, as where documents are looked up.
@@ -187,13 +223,16 @@ extension CommitPlan {
     mutating func putDocuments(_ changes: LedgerChanges) throws {
         var new: [Provenance: NewDocument] = [:]
         for document in changes.documents {
-            new[document.evidence.provenance, default: document].chains.formUnion(document.chains)
+            let name = document.evidence.provenance
+            new[name, default: document].chains.formUnion(document.chains)
+            if document.wording == nil { new[name]?.wording = nil }
         }
         try pack(new)
         for (name, document) in new.sorted(by: { $0.key < $1.key }) {
             if loaded.names.contains(name) {
                 // It is still there, and stays until the commit.
                 if !document.chains.isEmpty { lockDocument(document.evidence) }
+                if document.evidence.parts.isEmpty { keep(document.evidence, unless: document.wordingKey) }
             } else {
                 insert(document)
                 if document.chains.count == 1 { continue }
@@ -206,6 +245,31 @@ extension CommitPlan {
         }
         for (old, key) in changes.movedEvidence.sorted(by: { $0.key < $1.key }) { moveEvidence(from: old, to: key) }
         eraseEvidence(for: changes.erasedChains)
+        for name in changes.displacedDocuments.sorted() {
+            add("DELETE FROM documents WHERE signed_date = $1 AND digest = $2", name.key)
+        }
+    }
+
+    /// Lets no other document take the place of a stored one, unless it was stored again with its wording for its chain.
+    private mutating func keep(_ evidence: Evidence, unless key: WordingKey?) {
+        let scope = key.map { PostgresValue.integer(scopes.scope($0.chain.scope)) } ?? .null
+        let values = evidence.provenance.key + [(key?.chain.name).parameter, scope]
+        if isDistributed {
+            add(Self.keepAtHome, values + [.text(evidence.home)])
+        } else {
+            add(Self.keepHere, values)
+        }
+    }
+
+    private static let (keepHere, keepAtHome) = (
+        keep("signed_date = (SELECT $1::bigint)"), keep("signed_date = $1 AND home = $5")
+    )
+
+    private static func keep(_ place: String) -> String {
+        """
+        UPDATE documents SET wording = NULL WHERE \(place) AND digest = $2 AND wording IS NOT NULL
+            AND (chain IS DISTINCT FROM $3 OR scope IS DISTINCT FROM $4)
+        """
     }
 
     private mutating func lockDocument(_ evidence: Evidence) {
@@ -252,6 +316,7 @@ extension CommitPlan {
                 .text(evidence.home), .integer(scopes.scope(evidence.scope)), only.parameter, evidence.kind.parameter,
                 new.receivedAt.parameter, (evidence.notification?.type).parameter,
                 (evidence.notification?.subtype).parameter, (evidence.notification?.uuid).parameter,
+                (new.wordingKey?.wording.digest).parameter,
                 .bytes(contents[evidence.provenance] ?? DocumentCodec.plain(evidence.document)),
             ])
     }
@@ -301,7 +366,7 @@ extension CommitPlan {
 enum DocumentSearch {
     static let columns = """
         SELECT signed_date, digest, bundle_id, environment, kind, received_at, notification_type, notification_subtype,
-               notification_uuid, content
+               notification_uuid, wording, content
         FROM documents JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app
         """
 

@@ -12,7 +12,7 @@ enum Schema {
     /// The statements of each migration.
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
-        documentsWithoutArrival, retention, epochs, reportInstants,
+        documentsWithoutArrival, retention, epochs, reportInstants, wordings,
     ]
 
     /// Apps and scopes are never deleted, so that servers keep their numbers.
@@ -95,6 +95,13 @@ enum Schema {
             PRIMARY KEY (home, scope, signed_date, digest))
         """,
         "CREATE INDEX mentions_by_document ON mentions (signed_date, digest)",
+    ]
+
+    /// What documents say that others may take the place of. Documents of before have no wording, and stay. Tokens in
+    /// notifications have none either, so that an intake changes no index more.
+    private static let wordings = [
+        "ALTER TABLE documents ADD wording bigint",
+        "CREATE INDEX documents_by_wording ON documents (chain, scope, wording) WHERE wording IS NOT NULL",
     ]
 
     /// An index by arrival was a sixth of what storing a document costs, and served one search, for the newest

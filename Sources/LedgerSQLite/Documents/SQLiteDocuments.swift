@@ -11,7 +11,7 @@ extension SQLiteLedgerSession {
     /// Outer joins: a document whose scope does not exist must be found, and is reported as damage.
     private static let rows = """
         SELECT number, signedDate, digest, bundleId, environment, kind, receivedAt, notificationType,
-               notificationSubtype, notificationUUID, content
+               notificationSubtype, notificationUUID, wording, content
         FROM documents LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app
         """
 
@@ -71,7 +71,7 @@ extension SQLiteLedgerSession {
         return StoredDocument(
             id: id, kind: row.kind, scope: row.scope,
             signedDate: Provenance(signedDate: row.signedDate, digest: id).date, receivedAt: row.receivedAt,
-            notification: row.notification, document: document)
+            notification: row.notification, wording: row.wording, document: document)
     }
 
     func scanDocuments(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<StoredDocument> {
@@ -149,6 +149,21 @@ extension SQLiteLedgerSession {
         return Provenance(signedDate: row.signedDate, digest: id)
     }
 
+    /// The documents with a wording that are evidence for one chain alone.
+    func documents(_ key: WordingKey) throws -> [Provenance]? {
+        guard let chain = try storedChain(key.chain)?.number else { return nil }
+        let numbers = try all(
+            "SELECT number FROM documents WHERE chain = ? AND wording = ?",
+            [.integer(chain), .integer(key.wording.digest)]
+        ) { try $0.next(Int64.self) }
+        return numbers.isEmpty ? nil : try numbers.map(name(ofDocument:))
+    }
+
+    /// Erases a document that is evidence for one chain alone, and that no other one contains.
+    func erase(_ name: Provenance) throws {
+        try run("DELETE FROM documents WHERE signedDate = ? AND digest = ?", Self.key(name))
+    }
+
     func moveEvidence(from old: ChainKey, to new: ChainKey) throws {
         guard let number = try storedChain(old)?.number else { return }
         let numbers = [StoredValue.integer(try chainNumber(new)), .integer(number)]
@@ -182,8 +197,8 @@ extension SQLiteLedgerSession {
 extension SQLiteLedgerSession {
     private static let addDocument = """
         INSERT INTO documents (signedDate, digest, scope, chain, kind, receivedAt, notificationType,
-                               notificationSubtype, notificationUUID, content)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                               notificationSubtype, notificationUUID, wording, content)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """
 
     func add(_ new: NewDocument) throws {
@@ -191,7 +206,8 @@ extension SQLiteLedgerSession {
         // No other transaction writes meanwhile, so a name that was free is still free unless this decision took it.
         if freeNames.remove(evidence.provenance) == nil, let number = try number(of: evidence.provenance) {
             try repair(evidence, number)
-            return try mention(chains, in: number)
+            try mention(chains, in: number)
+            return try keep(number, unless: new.wordingKey)
         }
         let only = chains.count == 1 ? chains.first : nil
         let number = try insert(
@@ -199,10 +215,19 @@ extension SQLiteLedgerSession {
             Self.key(evidence.provenance) + [
                 .integer(try addedScope(evidence.scope)), only.stored, evidence.kind.stored, new.receivedAt.stored,
                 (evidence.notification?.type).stored, (evidence.notification?.subtype).stored,
-                (evidence.notification?.uuid).stored, .bytes(try DocumentStore(session: self).content(of: evidence)),
+                (evidence.notification?.uuid).stored, (new.wordingKey?.wording.digest).stored,
+                .bytes(try DocumentStore(session: self).content(of: evidence)),
             ])
         documents.add(evidence.document[...], number)
         if only == nil { try mention(chains, in: number) }
+    }
+
+    /// Lets no other document take the place of a stored one, unless it was stored again with its wording for its chain.
+    private func keep(_ document: Int64, unless key: WordingKey?) throws {
+        let chain = try key.map { try chainNumber($0.chain) }
+        try run(
+            "UPDATE documents SET wording = NULL WHERE number = ? AND wording IS NOT NULL AND chain IS NOT ?",
+            [.integer(document), chain.stored])
     }
 
     private func mention(_ chains: [Int64], in document: Int64) throws {
@@ -245,6 +270,7 @@ private struct DocumentRow {
     var kind: Evidence.Kind
     var receivedAt: Timestamp
     var notification: Evidence.Notification?
+    var wording: Wording?
     var content: [UInt8]
 
     init(_ row: inout RowReader) throws {
@@ -252,6 +278,7 @@ private struct DocumentRow {
         (scope, kind, receivedAt) = (try row.scope(), try row.next(), try row.next())
         let (type, subtype, uuid) = (try row.next(String?.self), try row.next(String?.self), try row.next(String?.self))
         notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
+        wording = try row.next(Int64?.self).map { Wording(digest: $0) }
         content = try row.next()
     }
 }

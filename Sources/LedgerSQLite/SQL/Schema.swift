@@ -29,6 +29,7 @@ package enum Schema {
         }
         migrator.registerMigration("021 epochs") { try $0.execute(sql: epochs) }
         migrator.registerMigration("022 reports of a clock that is ahead") { try $0.execute(sql: addReportInstants) }
+        migrator.registerMigration("023 wordings") { try $0.execute(sql: addWordings) }
         return migrator
     }
 
@@ -36,6 +37,13 @@ package enum Schema {
     private static let addReportInstants = """
         ALTER TABLE chains ADD COLUMN publishedAsOf INTEGER;
         CREATE INDEX chainsAhead ON chains (publishedAsOf) WHERE publishedAsOf IS NOT NULL;
+        """
+
+    /// Documents of an older file have no wording: they are kept, whatever else says the same. With the chain first, the
+    /// documents of a purchase are next to each other in the index.
+    private static let addWordings = """
+        ALTER TABLE documents ADD COLUMN wording INTEGER;
+        CREATE INDEX documentsByWording ON documents (chain, wording) WHERE wording IS NOT NULL;
         """
 
     /// The migrations that made the files of an earlier version.

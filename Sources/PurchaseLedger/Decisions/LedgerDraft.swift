@@ -50,14 +50,31 @@ extension LedgerDraft {
 
     func isStored(_ document: Evidence) -> Bool { state.names.contains(document.provenance) }
 
+    /// The stored documents that say the same about a purchase.
+    mutating func documents(_ key: WordingKey) -> [Provenance] {
+        if !loaded.query.wordings.contains(key) { missing.wordings.insert(key) }
+        return state.wordings[key] ?? []
+    }
+
     /// Stores a document, after the tokens in it, as evidence for some of its chains.
-    mutating func store(_ document: Evidence, for keys: Set<ChainKey>) {
-        for part in document.parts where !isStored(part) {
+    ///
+    /// - Parameters:
+    ///   - wording: What it says, if another one may take its place later. A token that is stored again in a
+    ///     notification stays as long as that.
+    ///   - displaced: The documents that it takes the place of.
+    mutating func store(
+        _ document: Evidence, for keys: Set<ChainKey>, _ wording: Wording? = nil,
+        displacing displaced: [Provenance] = []
+    ) {
+        for part in document.parts {
             let isAboutAll = part.chains == document.chains
             store(part, for: isAboutAll ? keys : keys.intersection(part.chains.map { resolved($0) }))
         }
-        state.names.insert(document.provenance)
-        changes.documents.append(NewDocument(document, for: keys, receivedAt: now))
+        let isNew = state.names.insert(document.provenance).inserted
+        state.names.subtract(displaced)
+        let new = NewDocument(document, for: keys, receivedAt: now, wording: wording)
+        state.note(new, isNew: isNew, displacing: displaced)
+        changes.add(new, displacing: displaced)
     }
 
     /// Makes the documents of one chain evidence for another one.

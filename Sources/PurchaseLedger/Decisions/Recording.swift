@@ -11,6 +11,19 @@ struct Recording: Sendable {
     var limitsClaims = false
     /// The roots of the documents that are to be noted; `nil` if all are.
     var unnoted: UnnotedRoots?
+    /// What those documents say that others may take the place of.
+    let wordings: [Provenance: Wording]
+
+    init(
+        documents: [Evidence], claimant: CustomerID? = nil, limitsClaims: Bool = false, unnoted: UnnotedRoots? = nil
+    ) {
+        self.documents = documents
+        self.claimant = claimant
+        self.limitsClaims = limitsClaims
+        self.unnoted = unnoted
+        let wordings = documents.compactMap { document in document.wording.map { (document.provenance, $0) } }
+        self.wordings = Dictionary(wordings) { first, _ in first }
+    }
 
     /// The records that the documents may change.
     func query(_ rules: LedgerRules, at now: Timestamp) -> LedgerQuery {
@@ -22,6 +35,9 @@ struct Recording: Sendable {
             query.chains.formUnion(document.chains.compactMap(\.pointer))
             query.chains.formUnion(document.predecessors.values.map { ChainKey($0, in: document.scope) })
             query.customers.formUnion(document.accounts)
+            if let wording = wordings[document.provenance] {
+                query.wordings.formUnion(document.chains.map { WordingKey(wording, about: $0) })
+            }
             query.jobs.formUnion(Notice.unknownProducts(in: document, rules, at: now).map(\.id))
         }
         if let claimant {
@@ -35,9 +51,9 @@ struct Recording: Sendable {
 
 /// The result of recording documents.
 public struct RecordResult: Hashable, Sendable {
-    /// How many documents were not stored yet.
+    /// How many documents are stored in addition to those that were.
     public var new = 0
-    /// How many were stored already, byte for byte.
+    /// How many were stored already, or say the same as stored ones and take their place or are not kept.
     public var known = 0
     /// The purchases that the claimant did not get, because of the claim policy or too many claims.
     public var kept: Set<ChainKey> = []
@@ -52,6 +68,9 @@ public struct RecordResult: Hashable, Sendable {
 }
 
 extension Evidence {
+    /// What a token says.
+    package var wording: Wording? { jws.flatMap { Wording(kind, payload: $0.payload) } }
+
     /// Merges what the document says about a chain.
     func merge(into chain: inout Chain) {
         for statement in statements { chain.merge(statement) }
@@ -77,12 +96,16 @@ extension LedgerDraft {
             let keys = applicable(document, isClaimed: recording.claimant != nil)
             // A document applies to nothing if all of its chains were erased since it was signed.
             let isErased = keys.isEmpty && !document.chains.isEmpty
-            let isNew = !isErased && !isStored(document)
+            let (wasStored, wording) = (isStored(document), recording.wordings[document.provenance])
+            let displaced = isErased || wasStored ? [] : displaced(by: document, about: keys, wording)
+            let isNew = !isErased && !wasStored && displaced == []
             if isNew { result.new += 1 } else { result.known += 1 }
-            // A stored document was recorded when it arrived. It matters again only if a customer presents it.
-            let isRecorded = isNew || claimant != nil && !isErased
+            // A stored document was recorded when it arrived. It matters again only if a customer presents it. The same
+            // holds for one that says nothing new.
+            let isKept = !isErased && !wasStored && displaced != nil
+            let isRecorded = isKept || claimant != nil && !isErased
             if isRecorded {
-                store(document, for: Set(keys))
+                if isKept || wasStored { store(document, for: Set(keys), wording, displacing: displaced ?? []) }
                 if isNew {
                     publish(document)
                     noticeUnknownProducts(in: document, &result)

@@ -191,7 +191,8 @@ private struct CopyWriter {
             guard let document = found.kept(as: stored) else {
                 throw invalid(reference.name, "It says otherwise about itself than the ledger does.")
             }
-            return NewDocument(document, for: reference.chains, receivedAt: stored.receivedAt)
+            return NewDocument(
+                document, for: reference.chains, receivedAt: stored.receivedAt, wording: stored.wording)
         }
     }
 

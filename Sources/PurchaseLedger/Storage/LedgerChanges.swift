@@ -17,6 +17,8 @@ public struct LedgerChanges: Sendable {
     public var movedEvidence: [ChainKey: ChainKey] = [:]
     /// Chains that lose their documents. A document that is then evidence for no chain is erased.
     public var erasedChains: Set<ChainKey> = []
+    /// Documents to erase, since ``documents`` has others in their place. None of them is among ``documents``.
+    public var displacedDocuments: Set<Provenance> = []
     /// Events to append, in order. One with a cursor comes from another ledger and keeps that cursor; if there is an
     /// event with it already, nothing is added. Others are numbered by the storage.
     public var events: [LedgerEvent] = []
@@ -38,7 +40,8 @@ public struct LedgerChanges: Sendable {
     /// Whether there is nothing to write.
     public var isEmpty: Bool {
         documents.isEmpty && chains.isEmpty && customers.isEmpty && erasedCustomers.isEmpty
-            && movedEvidence.isEmpty && erasedChains.isEmpty && events.isEmpty && apiKeys.isEmpty && catalogues.isEmpty
+            && movedEvidence.isEmpty && erasedChains.isEmpty && displacedDocuments.isEmpty && events.isEmpty
+            && apiKeys.isEmpty && catalogues.isEmpty
             && jobs.isEmpty && erasedJobs.isEmpty && marks == LedgerMarks()
     }
 }
@@ -51,11 +54,25 @@ public struct NewDocument: Sendable {
     public var chains: Set<ChainKey>
     /// When the document arrived.
     public var receivedAt: Timestamp
+    /// What it says, if another document that says the same may take its place later; otherwise `nil`, as for the
+    /// tokens in a notification. A stored document loses its wording if it is stored again without one, or for another
+    /// chain, and never gets one.
+    public var wording: Wording?
 
-    public init(_ evidence: Evidence, for chains: Set<ChainKey>, receivedAt: Timestamp) {
+    public init(
+        _ evidence: Evidence, for chains: Set<ChainKey>, receivedAt: Timestamp, wording: Wording? = nil
+    ) {
         self.evidence = evidence
         self.chains = chains
         self.receivedAt = receivedAt
+        self.wording = wording
+    }
+
+    /// What the document says about its purchase; `nil` if no other document may take its place, as if it is evidence
+    /// for several chains.
+    package var wordingKey: WordingKey? {
+        guard let wording, let chain = chains.first, chains.count == 1 else { return nil }
+        return WordingKey(wording, about: chain)
     }
 }
 
@@ -65,6 +82,7 @@ extension StoredDocument {
         let evidence = new.evidence
         self.init(
             id: evidence.id, kind: evidence.kind, scope: evidence.scope, signedDate: evidence.signedDate,
-            receivedAt: new.receivedAt, notification: evidence.notification, document: evidence.document)
+            receivedAt: new.receivedAt, notification: evidence.notification, wording: new.wordingKey?.wording,
+            document: evidence.document)
     }
 }

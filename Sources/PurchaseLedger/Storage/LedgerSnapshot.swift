@@ -16,6 +16,8 @@ public struct LedgerQuery: Hashable, Sendable {
     public var owners = false
     /// Documents to look up, without their content: whether they are stored.
     public var names: Set<Provenance> = []
+    /// What documents say about their purchases. The names of those that say so are loaded.
+    public var wordings: Set<WordingKey> = []
     /// Documents that the decision may store, so that a storage can prepare them outside its transaction.
     public var arriving: [Evidence] = []
     /// Documents to load with their content.
@@ -44,6 +46,7 @@ public struct LedgerQuery: Hashable, Sendable {
         query.holdings.formUnion(other.holdings)
         query.owners = owners || other.owners
         query.names.formUnion(other.names)
+        query.wordings.formUnion(other.wordings)
         query.arriving += other.arriving
         query.documents.formUnion(other.documents)
         query.evidence.formUnion(other.evidence)
@@ -70,6 +73,8 @@ public struct LedgerSnapshot: Sendable {
     public var newNumbers: [CustomerID: Int64] = [:]
     /// The documents of `query.names` that are stored and can be read.
     public var names: Set<Provenance> = []
+    /// The documents that were stored with each wording in `query.wordings`, if there are any, in any order.
+    public var wordings: [WordingKey: [Provenance]] = [:]
     /// The documents of `query.documents` that are stored.
     public var documents: [Provenance: StoredDocument] = [:]
     /// The documents of each chain in `query.evidence`.

@@ -50,8 +50,8 @@ public protocol LedgerStorage: Sendable {
     /// - Returns: How many events were erased.
     func eraseEvents(before: Timestamp, limit: Int) async throws -> Int
 
-    /// The documents after a cursor, at most `limit`, in any order. Each document that was stored when the scan began
-    /// is found once.
+    /// The documents after a cursor, at most `limit`, in any order. Each document that was stored when the scan began,
+    /// and still is, is found once.
     ///
     /// - Parameter cursor: `nil` for the beginning.
     func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument>
@@ -94,7 +94,7 @@ public protocol LedgerStorage: Sendable {
     /// have read. Cursors that were returned so far stay valid.
     func beginEpoch() async throws
 
-    /// Whether each document is still stored, unless it was erased with its purchase. A storage from which old
+    /// Whether each document is still stored, unless it was erased with its purchase or displaced by another one. A storage from which old
     /// documents may be taken to save space returns false once that was done. Facts without a document are then no
     /// error.
     func keepsAllDocuments() async throws -> Bool

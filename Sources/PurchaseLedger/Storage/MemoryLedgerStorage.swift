@@ -169,6 +169,7 @@ extension State {
         let new = query.customers.filter { snapshot.ids[$0] == nil }.sorted { $0.id < $1.id }
         for (place, id) in new.enumerated() { snapshot.newNumbers[id] = lastNumber + Int64(place) + 1 }
         snapshot.names = query.names.filter { places[$0] != nil }
+        for key in query.wordings { snapshot.wordings[key] = documents(key) }
         for name in query.documents { snapshot.documents[name] = places[name].flatMap { documents[$0]?.stored } }
         for key in query.evidence {
             let about = documents.lazy.compactMap(\.self).filter { $0.chains.contains(key) }
@@ -177,6 +178,13 @@ extension State {
         snapshot.catalogues = catalogues.filter { query.catalogues.contains($0.key) }
         snapshot.jobs = jobs.filter { query.jobs.contains($0.key) }
         return snapshot
+    }
+
+    private func documents(_ key: WordingKey) -> [Provenance]? {
+        let found = documents.lazy.compactMap(\.self).filter {
+            $0.stored.wording == key.wording && $0.chains == [key.chain]
+        }
+        return found.isEmpty ? nil : found.map(\.stored.name)
     }
 
     /// The chain that the newest document about a transaction names.
@@ -232,6 +240,7 @@ extension State {
         }
         for (old, new) in changes.movedEvidence { replaceEvidence(of: old, with: new) }
         for key in changes.erasedChains { replaceEvidence(of: key, with: nil) }
+        for name in changes.displacedDocuments { erase(name) }
         for customer in changes.erasedCustomers { customers[customer] = nil }
         for record in changes.customers {
             lastNumber = max(lastNumber, record.customer.number)
@@ -263,6 +272,7 @@ extension State {
     private mutating func store(_ new: NewDocument) {
         if let place = places[new.evidence.provenance] {
             documents[place]?.chains.formUnion(new.chains)
+            if new.wording == nil || documents[place]?.chains.count != 1 { documents[place]?.stored.wording = nil }
         } else {
             places[new.evidence.provenance] = documents.count
             documents.append(Document(stored: StoredDocument(new), chains: new.chains))
@@ -276,9 +286,12 @@ extension State {
             guard documents[place]?.chains.remove(old) != nil else { continue }
             if let new { documents[place]?.chains.insert(new) }
             guard let document = documents[place], document.chains.isEmpty else { continue }
-            places[document.stored.name] = nil
-            documents[place] = nil
+            erase(document.stored.name)
         }
+    }
+
+    private mutating func erase(_ name: Provenance) {
+        if let place = places.removeValue(forKey: name) { documents[place] = nil }
     }
 
     private mutating func append(_ event: LedgerEvent) {

@@ -90,12 +90,14 @@ public struct StoredDocument: Hashable, Sendable {
     public var receivedAt: Timestamp
     /// The type and UUID of a notification; `nil` for other documents.
     public var notification: Evidence.Notification?
+    /// What it says, if another document that says the same may take its place; otherwise `nil`.
+    public var wording: Wording?
     /// The document as it arrived, byte for byte.
     public var document: [UInt8]
 
     public init(
         id: DocumentDigest, kind: Evidence.Kind, scope: LedgerScope, signedDate: Timestamp?, receivedAt: Timestamp,
-        notification: Evidence.Notification?, document: [UInt8]
+        notification: Evidence.Notification?, wording: Wording? = nil, document: [UInt8]
     ) {
         self.id = id
         self.kind = kind
@@ -103,6 +105,7 @@ public struct StoredDocument: Hashable, Sendable {
         self.signedDate = signedDate
         self.receivedAt = receivedAt
         self.notification = notification
+        self.wording = wording
         self.document = document
     }
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+// The App Store signs each answer anew. Of the documents that say the same, those are kept that decide something.
+
+extension LedgerDraft {
+    /// Decides whether a new document is kept beside those that say the same about its purchase, whatever the order in
+    /// which they arrive.
+    ///
+    /// Of equal transactions the oldest is kept, since when the transaction is known, and the newest, which counts
+    /// against all that was signed in between. Of equal renewal infos the newest is kept: it alone is ever asked.
+    ///
+    /// - Parameters:
+    ///   - keys: The chains that the document is evidence for.
+    ///   - wording: What it says; `nil` for a document that is kept in any case.
+    /// - Returns: The documents that it takes the place of; `nil` if it is not kept.
+    mutating func displaced(by document: Evidence, about keys: [ChainKey], _ wording: Wording?) -> [Provenance]? {
+        guard let wording, let chain = keys.first, keys.count == 1 else { return [] }
+        let key = WordingKey(wording, about: chain)
+        let known = documents(key)
+        let all = (known + [document.provenance]).sorted()
+        let kept = document.kind == .renewalInfo ? [all.last] : [all.first, all.last]
+        guard kept.contains(document.provenance) else { return nil }
+        return known.filter { !kept.contains($0) }
+    }
+}
+
+extension LedgerSnapshot {
+    /// Notes which documents with a wording are stored, once a document was.
+    mutating func note(_ new: NewDocument, isNew: Bool, displacing displaced: [Provenance]) {
+        let name = new.evidence.provenance
+        for (key, known) in wordings {
+            wordings[key] = known.filter { !displaced.contains($0) && (new.wording != nil || $0 != name) }
+        }
+        if isNew, let key = new.wordingKey { wordings[key, default: []].append(name) }
+    }
+}
+
+extension LedgerChanges {
+    /// Adds a document that takes the place of others, which the same changes may have added.
+    mutating func add(_ new: NewDocument, displacing displaced: [Provenance]) {
+        documents.removeAll { displaced.contains($0.evidence.provenance) }
+        documents.append(new)
+        displacedDocuments.formUnion(displaced)
+        displacedDocuments.remove(new.evidence.provenance)
+    }
+}

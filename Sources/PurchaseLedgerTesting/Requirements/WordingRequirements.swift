@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The requirements about documents that say the same.
+
+import AppStoreModel
+import PurchaseLedger
+
+extension LedgerStorageContract {
+    static let wordings = [
+        Requirement("The documents of one chain with a wording are found by it, and no others") { trial in
+            let documents = [
+                Sample.said(1, wording: 7, about: [1]), Sample.said(2, wording: 7, about: [1]),
+                Sample.said(3, wording: -8, about: [1]), Sample.said(4, wording: 7, about: [2], naming: 2),
+                Sample.said(5, wording: 7, about: [1, 2]), Sample.said(6, wording: nil, about: [1]),
+                Sample.said(7, wording: 7, about: []),
+            ]
+            try await trial.commit { $0.documents = documents }
+            let found = try await trial.wordings([(7, 1), (-8, 1), (7, 2), (9, 1), (7, 3)])
+            try trial.expect(found, is: [[1, 2], [3], [4], [], []], "Documents")
+            let scan = try await trial.first.scanDocuments(after: nil, limit: 100).items
+            let wordings = Dictionary(scan.map { ($0.name, $0.wording?.digest) }) { first, _ in first }
+            for (document, wording) in zip(documents, [7, 7, -8, 7, nil, nil, nil] as [Int64?]) {
+                try trial.expect(wordings[document.evidence.provenance], is: wording, "The wording of a document")
+            }
+        },
+        Requirement("A document that is stored again in a notification, or for another chain, loses its wording") {
+            trial in
+            for number in 1...4 {
+                try await trial.commit { $0.documents = [Sample.said(number, wording: 7, about: [1])] }
+            }
+            try await trial.commit(trial.second) {
+                $0.documents = [
+                    Sample.said(1, wording: 7, about: [1]), Sample.said(2, wording: nil, about: [1]),
+                    Sample.said(3, wording: 7, about: [2]), Sample.said(5, wording: nil, about: [1]),
+                ]
+            }
+            try await trial.commit { $0.documents = [Sample.said(5, wording: 7, about: [1])] }
+            try trial.expect(try await trial.wordings([(7, 1), (7, 2)]), is: [[1, 4], []], "Documents")
+        },
+        Requirement("A displaced document is erased in the same commit, and can come again") { trial in
+            try await trial.commit {
+                $0.documents = [Sample.said(1, wording: 7, about: [1]), Sample.said(2, wording: 7, about: [1])]
+            }
+            for (new, old) in [(3, 2), (2, 3)] {
+                try await trial.commit(trial.second) { changes in
+                    changes.documents = [Sample.said(new, wording: 7, about: [1])]
+                    changes.displacedDocuments = [Sample.said(old, wording: 7, about: [1]).evidence.provenance]
+                }
+                let found = try await trial.load {
+                    $0.evidence = [Sample.key(1)]
+                    $0.names = Set((1...3).map { Sample.said($0, wording: 7, about: [1]).evidence.provenance })
+                }
+                let left = Set([1, new].map { Sample.said($0, wording: 7, about: [1]).evidence.provenance })
+                try trial.expect(found.names, is: left, "Names")
+                try trial.expect(Set((found.evidence[Sample.key(1)] ?? []).map(\.name)), is: left, "Evidence")
+                try trial.expect(try await trial.wordings([(7, 1)]), is: [[1, Int64(new)].sorted()], "Documents")
+            }
+        },
+        Requirement("Documents that move to another chain are found there by their wording, or are kept") { trial in
+            try await trial.commit { $0.documents = [Sample.said(1, wording: 7, about: [1])] }
+            try await trial.commit { $0.movedEvidence = [Sample.key(1): Sample.key(2)] }
+            let found = try await trial.wordings([(7, 1), (7, 2)])
+            try trial.expect(found == [[], [1]] || found == [[], []], "A document is found where it is not")
+            try await trial.commit { $0.erasedChains = [Sample.key(2)] }
+            try trial.expect(try await trial.wordings([(7, 1), (7, 2)]), is: [[], []], "Documents after an erasure")
+        },
+        Requirement("Of decisions at the same time each sees the wordings that those before it stored") { trial in
+            let key = WordingKey(Wording(digest: 7), about: Sample.key(1))
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 1...20 {
+                    let handle = trial.handles[number % 2]
+                    group.addTask {
+                        let query = LedgerQuery { ($0.wordings, $0.chains) = ([key], [key.chain]) }
+                        try await handle.commit(query) { snapshot in
+                            var changes = LedgerChanges()
+                            changes.documents = [Sample.said(number, wording: 7, about: [1])]
+                            changes.displacedDocuments = Set(snapshot.wordings[key] ?? [])
+                            return .commit(changes, ())
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let left = try await trial.wordings([(7, 1)])
+            try trial.expect(left.map(\.count), is: [1], "How many documents are left")
+            let scan = try await trial.first.scanDocuments(after: nil, limit: 100).items
+            try trial.expect(scan.count, is: 1, "How many documents a scan finds")
+        },
+    ]
+}
+
+extension Sample {
+    /// A document that was signed at the time of its number.
+    ///
+    /// - Parameter named: The chain that it names.
+    fileprivate static func said(
+        _ number: Int, wording: Int64?, about chains: [Int], naming named: Int = 1
+    ) -> NewDocument {
+        let evidence = Evidence(.renewalInfo, token("\(number)"), production, time(Int64(number))) { name in
+            ([], [RenewalFact(provenance: name, chain: key(named).name)])
+        }
+        var document = newDocument(evidence, for: chains)
+        document.wording = wording.map { Wording(digest: $0) }
+        return document
+    }
+}
+
+extension Trial {
+    /// The numbers of the documents with some wordings, by the number of a chain.
+    fileprivate func wordings(_ keys: [(wording: Int64, chain: Int)]) async throws -> [[Int64]] {
+        let keys = keys.map { WordingKey(Wording(digest: $0.wording), about: Sample.key($0.chain)) }
+        let found = try await load { $0.wordings = Set(keys) }.wordings
+        return keys.map { (found[$0] ?? []).map { $0.signedDate.milliseconds - Sample.time(0).milliseconds }.sorted() }
+    }
+}
