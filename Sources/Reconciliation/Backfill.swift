@@ -12,9 +12,6 @@ public struct Backfill: Sendable {
     /// How many histories are read at a time: enough for 50 requests a second with answers that take a seventh of a
     /// second.
     private static let width = 8
-    /// So many lines are read by one worker, in turn: lists often have all transactions of a customer together, and
-    /// the first of them answers the others.
-    private static let neighbours = 10
     /// How often the same history is begun again after the App Store said when to come back: three hours at most.
     private static let mostWaits = 3
     /// So many histories in a row without any answer are an outage.
@@ -73,55 +70,41 @@ extension Backfill {
     public func run(
         _ lines: some Sequence<Line>, _ report: (_ line: Line, _ outcome: Outcome) throws -> Void
     ) async throws {
-        var (lines, workers, started, silence) = (lines.makeIterator(), [Int: Task<Void, Never>](), 0, 0)
+        var (stretches, tasks, silence) = (Stretches(lines, for: Self.width), [Int: Task<Void, Never>](), 0)
         let (news, teller) = AsyncStream<News>.makeStream()
-        func start() {
-            while workers.count < Self.width {
-                var neighbours: [Line] = []
-                while neighbours.count < Self.neighbours, let line = lines.next() { neighbours.append(line) }
-                guard !neighbours.isEmpty else { break }
-                started += 1
-                workers[started] = Task { [neighbours, started] in await work(on: neighbours, started, teller) }
+        func start(_ worker: Int) {
+            tasks[worker] = stretches.next(for: worker).map { line in
+                Task { teller.yield(News(worker: worker, line: line, result: await result(of: line))) }
             }
-            if workers.isEmpty { teller.finish() }
+            if tasks.isEmpty { teller.finish() }
         }
         do {
-            start()
+            for worker in 0..<Self.width { start(worker) }
             for await item in news {
-                switch item {
-                case .answered(let line, let result):
-                    try report(line, try outcome(of: result, &silence))
-                    if silence >= Self.outage {
-                        throw Stopped("The App Store served none of the last \(silence) lines.")
-                    }
-                case .ended(let worker):
-                    workers[worker] = nil
-                    start()
-                }
+                try report(item.line, try outcome(of: item.result, &silence))
+                if silence >= Self.outage { throw Stopped("The App Store served none of the last \(silence) lines.") }
+                start(item.worker)
             }
         } catch {
-            for worker in workers.values { worker.cancel() }
-            for worker in workers.values { await worker.value }
+            for task in tasks.values { task.cancel() }
+            for task in tasks.values { await task.value }
             throw error
         }
     }
 
-    /// What a worker tells.
-    private enum News: Sendable {
-        case answered(Line, Result<Outcome, any Error>)
-        case ended(worker: Int)
+    /// What a worker tells about a line.
+    private struct News: Sendable {
+        var worker: Int
+        var line: Line
+        var result: Result<Outcome, any Error>
     }
 
-    /// Reads one history after the other, so that a line finds what the line before it brought.
-    private func work(on lines: [Line], _ number: Int, _ teller: AsyncStream<News>.Continuation) async {
-        for line in lines where !Task.isCancelled {
-            do {
-                teller.yield(.answered(line, .success(try await take(line.question))))
-            } catch {
-                teller.yield(.answered(line, .failure(error)))
-            }
+    private func result(of line: Line) async -> Result<Outcome, any Error> {
+        do {
+            return .success(try await take(line.question))
+        } catch {
+            return .failure(error)
         }
-        teller.yield(.ended(worker: number))
     }
 
     /// Turns errors into outcomes, except for those that end the backfill.
@@ -162,26 +145,42 @@ extension Backfill {
     }
 
     private func takeAtOnce(_ question: HistoryQuestion) async throws -> Outcome {
-        let isKnown = !question.transactions.isEmpty && question.transactions.allSatisfy(seen.contains)
-        guard !isKnown else { return .covered }
-        guard var reading = try await begun(question) else { throw HistoryQuestionError("No server knows orders.") }
-        while try await reading.step() {}
-        return .taken(reading.report)
+        while true {
+            let isKnown = !question.transactions.isEmpty && question.transactions.allSatisfy { seen.contains($0) }
+            guard !isKnown else { return .covered }
+            let number = seen.begin()
+            do {
+                guard var reading = try await begun(question, number) else {
+                    throw HistoryQuestionError("No server knows orders.")
+                }
+                while try await reading.step() {}
+                seen.end(number, isComplete: true)
+                return .taken(reading.report)
+            } catch let error as HistoryIsBeingRead {
+                seen.end(number, isComplete: false, for: error.reading)
+                await seen.waitForEnd(of: error.reading)
+            } catch {
+                seen.end(number, isComplete: false)
+                throw error
+            }
+        }
     }
 
     /// Finds the environment of a customer: an order's is production, otherwise the App Store's answers say it.
-    private func begun(_ question: HistoryQuestion) async throws -> HistoryReading? {
+    private func begun(
+        _ question: HistoryQuestion, _ number: SeenTransactions.Reading
+    ) async throws -> HistoryReading? {
         guard question.order == nil, let id = question.transactions.first else {
-            return reconcilers[.production].map { HistoryReading(question, by: $0, seen: seen) }
+            return reconcilers[.production].map { HistoryReading(question, by: $0, as: number, of: seen) }
         }
         do {
             let found = try await client.find(.transactionHistory(id))
             guard let reconciler = reconcilers[found.environment] else { return nil }
-            var reading = HistoryReading(question, by: reconciler, seen: seen)
+            var reading = HistoryReading(question, by: reconciler, as: number, of: seen)
             try await reading.begin(with: found.answer)
             return reading
         } catch let error as AppStoreAPIError where error.isUnknownTransaction && question.transactions.count > 1 {
-            return try await begun(question.withoutFirst)
+            return try await begun(question.withoutFirst, number)
         }
     }
 }

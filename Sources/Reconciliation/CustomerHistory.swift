@@ -14,19 +14,37 @@ struct HistoryReading {
     /// What is left to read.
     private(set) var question: HistoryQuestion
     private(set) var report: HistoryReport
-    /// Collects the transactions that were recorded; `nil` if nobody wants to know.
-    let seen: SeenTransactions?
+    /// The transactions of this reading, and of others of the same backfill.
+    private let seen: SeenTransactions
+    /// The number of this reading among them.
+    private let number: SeenTransactions.Reading
     /// The longest time of a step.
     let patience: Duration
     private var pages: Pages<HistoryResponse>.Iterator?
     /// Whether all pages about the first id were read.
     private var isRead = false
+    /// Whether the rest of this history is that of another reading, which was complete.
+    private var isKnown = false
 
     init(
-        _ question: HistoryQuestion, by reconciler: Reconciler, seen: SeenTransactions? = nil,
-        patience: Duration = AppStoreClient.deadline
+        _ question: HistoryQuestion, by reconciler: Reconciler, patience: Duration = AppStoreClient.deadline
     ) {
-        (self.reconciler, self.question, self.seen, self.patience) = (reconciler, question, seen, patience)
+        let seen = SeenTransactions()
+        self.init(question, by: reconciler, as: seen.begin(), of: seen, patience: patience)
+    }
+
+    /// - Parameters:
+    ///   - number: The number of this reading among those of a backfill.
+    ///   - seen: The transactions of the backfill.
+    init(
+        _ question: HistoryQuestion, by reconciler: Reconciler, as number: SeenTransactions.Reading,
+        of seen: SeenTransactions, patience: Duration = AppStoreClient.deadline
+    ) {
+        self.reconciler = reconciler
+        self.question = question
+        self.seen = seen
+        self.number = number
+        self.patience = patience
         report = HistoryReport(in: reconciler.scope.environment)
     }
 
@@ -38,7 +56,8 @@ struct HistoryReading {
     /// Makes the next request.
     ///
     /// - Returns: False if there is nothing left to ask.
-    /// - Throws: `AppStoreAPIError`, `LedgerStorageError`, or `VerificationError` if a document may be valid later.
+    /// - Throws: `AppStoreAPIError`, `LedgerStorageError`, `VerificationError` if a document may be valid later, or
+    ///   ``HistoryIsBeingRead``.
     mutating func step() async throws -> Bool {
         if let order = question.order {
             try await lookUp(order)
@@ -47,12 +66,12 @@ struct HistoryReading {
         guard let id = question.transactions.first else { return false }
         do {
             if try await readPage(of: id) { return true }
-            if question.hasSubscription { try await askStatuses(of: id) }
+            if question.hasSubscription, !isKnown { try await askStatuses(of: id) }
         } catch let error as AppStoreAPIError where error.isUnknownTransaction && !isLastHope {
             // A receipt may have ids that the App Store no longer knows.
         }
         question.dropFirst()
-        (pages, isRead) = (nil, false)
+        (pages, isRead, isKnown) = (nil, false, false)
         return true
     }
 
@@ -84,22 +103,36 @@ struct HistoryReading {
 
     private mutating func take(_ page: HistoryResponse) async throws {
         let documents = await reconciler.verifier.checked(page, at: reconciler.now())
-        question.answered(with: try await record(documents), upTo: page.revision)
+        let payloads = try await record(documents)
+        question.answered(with: payloads, upTo: page.revision)
         isRead = page.hasMore != true
+        switch seen.others(with: payloads.compactMap(\.transactionId), besides: number) {
+        case .none: break
+        case .reading(let other): throw HistoryIsBeingRead(reading: other)
+        case .complete: (isRead, isKnown) = (true, true)
+        }
     }
 
     private mutating func askStatuses(of id: String) async throws {
-        let result = try await reconciler.ask(about: ChainKey(id, in: reconciler.scope), within: patience)
+        // The pages had the same transactions a moment ago.
+        let result = try await reconciler.ask(about: ChainKey(id, in: reconciler.scope), within: patience) {
+            $0.kind != .transaction || !seen.contains($0)
+        }
         if let result { report.count(result) }
     }
 
     private mutating func record(
         _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>]
     ) async throws -> [JWSTransactionDecodedPayload] {
-        let payloads = try await reconciler.record(documents, in: &report)
-        seen?.insert(payloads.compactMap(\.transactionId))
-        return payloads
+        let (seen, number) = (seen, number)
+        return try await reconciler.record(documents, in: &report) { seen.claim($0, by: number) }
     }
+}
+
+/// Another worker reads the same history, and is ahead.
+struct HistoryIsBeingRead: Error {
+    /// The number of its reading.
+    let reading: SeenTransactions.Reading
 }
 
 extension HistoryQuestion {

@@ -10,9 +10,9 @@ import PurchaseLedger
 public struct HistoryReport: Hashable, Sendable {
     /// The environment that knows the customer.
     public let environment: Environment
-    /// How many documents the ledger had not had.
+    /// How many documents the ledger keeps in addition to those that it had.
     public private(set) var recorded = 0
-    /// How many documents the ledger had.
+    /// How many documents the ledger had, or say the same as documents that it had.
     public private(set) var alreadyKnown = 0
     /// The purchases, each by the id of its first transaction.
     public private(set) var originalTransactionIds: Set<String> = []
@@ -29,6 +29,9 @@ public struct HistoryReport: Hashable, Sendable {
         recorded += result.new
         alreadyKnown += result.known
     }
+
+    /// Counts documents that say the same as others of this reading, and were not recorded.
+    mutating func count(known: Int) { alreadyKnown += known }
 
     fileprivate mutating func add(_ purchases: [JWSTransactionDecodedPayload]) {
         originalTransactionIds.formUnion(purchases.compactMap(\.originalTransactionId))
@@ -48,26 +51,27 @@ extension OrderLookupResponse {
 extension Reconciler {
     /// Records those of an answer's documents that are valid, in one commit.
     ///
-    /// - Returns: The transactions in them.
+    /// - Parameter isNew: Whether to record a valid document.
+    /// - Returns: The transactions in the valid documents.
     /// - Throws: `LedgerStorageError`, or `VerificationError` if a document may be valid later.
     func record(
-        _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>], in report: inout HistoryReport
+        _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>], in report: inout HistoryReport,
+        if isNew: (Evidence) -> Bool = { _ in true }
     ) async throws -> [JWSTransactionDecodedPayload] {
         var (evidence, payloads) = ([Evidence](), [JWSTransactionDecodedPayload]())
         for document in documents {
             switch document.result {
             case .success(let transaction):
                 guard let found = Evidence(transaction) else { continue }
-                evidence.append(found)
                 payloads.append(transaction.payload)
+                if isNew(found) { evidence.append(found) } else { report.count(known: 1) }
             case .failure(let error):
                 if error.isRetryable { throw error }
                 report.refuse(because: error)
             }
         }
-        guard !evidence.isEmpty else { return [] }
-        report.count(try await ledger.record(evidence, at: now()))
         report.add(payloads)
+        if !evidence.isEmpty { report.count(try await ledger.record(evidence, at: now())) }
         return payloads
     }
 }

@@ -37,15 +37,18 @@ extension Reconciler {
 
     /// Asks for the state of all subscriptions of the customer of a chain, and records the answer.
     ///
+    /// - Parameter isNew: Whether to record a valid document.
     /// - Returns: `nil` if the customer has no subscription.
-    @discardableResult func ask(about key: ChainKey, within limit: Duration) async throws -> RecordResult? {
+    @discardableResult func ask(
+        about key: ChainKey, within limit: Duration, recordingIf isNew: (Evidence) -> Bool = { _ in true }
+    ) async throws -> RecordResult? {
         recent.note([key], at: now())
         let answer = try await client.send(
             .subscriptionStatuses(key.originalTransactionId), to: scope.environment, within: limit)
         var (evidence, refusal) = ([Evidence](), VerificationError?.none)
         for subscription in await verifier.checked(answer, at: now()) {
             do throws(VerificationError) {
-                evidence += try Self.evidence(in: subscription)
+                evidence += try Self.evidence(in: subscription).filter(isNew)
             } catch {
                 refusal = refusal ?? error
             }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import PurchaseLedger
+import Reconciliation
+import TestData
+import TestWorld
+import Testing
+
+/// How many requests a backfill makes, and how many documents it leaves, beside the fewest.
+@Suite struct BackfillRequestTests {
+    /// In a soak 50,000 lines of 250 customers.
+    private static let (customers, coins) = Seeds.isSoak ? (250, 200) : (24, 50)
+
+    @Test(arguments: ["sorted by customer", "sorted by customer, from the middle of each history", "shuffled"])
+    func `a list needs at most 1.2 times the fewest requests, and stores each transaction once`(
+        order: String
+    ) async throws {
+        let shop = try await BackfillTests.Shop(customers: Self.customers, coins: Self.coins)
+        var lines = shop.customers.flatMap(\.transactions)
+        var random = SeededRandom(seed: 7)
+        if order == "shuffled" { lines.shuffle(using: &random) }
+        if order.contains("middle") {
+            lines = shop.customers.flatMap {
+                $0.transactions[(Self.coins / 2)...] + $0.transactions[..<(Self.coins / 2)]
+            }
+        }
+        let outcomes = try await shop.run(lines)
+        #expect(Set(outcomes) == ["taken", "covered"])
+        let fewest = Self.customers * ((Self.coins + 19) / 20)
+        #expect(
+            fewest...(fewest * 6 / 5) ~= shop.transport.count,
+            "\(shop.transport.count) requests, the fewest are \(fewest)")
+        let documents = try await shop.ledger.documents()
+        #expect(documents.count == lines.count)
+        #expect(Set(documents.map(\.name)).count == lines.count)
+        print("\(lines.count) lines \(order): \(shop.transport.count) requests, the fewest are \(fewest)")
+    }
+
+    @Test func `one customer on all lines is read by one worker alone`() async throws {
+        let shop = try await BackfillTests.Shop(customers: 1, coins: 400)
+        let lines = shop.customers[0].transactions.reversed().map(\.self)
+        _ = try await shop.run(lines)
+        // Twenty pages, and the first page for each of the seven that find the history being read.
+        #expect(20...27 ~= shop.transport.count, "\(shop.transport.count)")
+        #expect(try await shop.ledger.documents().count == 400)
+    }
+
+    @Test(arguments: [0, 50])
+    func `the third backfill and those after it store nothing more`(coins: Int) async throws {
+        let shop = try await BackfillTests.Shop(customers: 12, coins: coins)
+        let lines = shop.customers.map { $0.transactions[0] }
+        let renewals = coins == 0 ? 12 : 0
+        let transactions = shop.customers.flatMap(\.transactions).count
+        var stored: [Int] = []
+        for (run, recorded) in [transactions + renewals, transactions, 0, 0].enumerated() {
+            shop.clock.update { $0 = $0.advanced(by: .seconds(60)) }
+            await shop.simulated.update { $0.world.advance(to: shop.clock.value) }
+            let made = Backfill(shop.reconcilers, wall: { shop.clock.value }, sleep: { _ in })
+            let backfill = try #require(made)
+            var (new, known) = (0, 0)
+            try await backfill.run(lines.map { (number: 1, question: try HistoryQuestion(transactionId: $0)) }) {
+                guard case .taken(let report) = $1 else { return }
+                (new, known) = (new + report.recorded, known + report.alreadyKnown)
+            }
+            #expect(new == recorded, "run \(run)")
+            #expect(new + known >= transactions + renewals, "run \(run)")
+            stored.append(try await shop.ledger.documents().count)
+            #expect(try await shop.ledger.check(by: shop.verifier).faults == [])
+            let rebuilt = try await shop.ledger.rebuild(by: shop.verifier, at: shop.clock.value)
+            #expect(rebuilt.differing == [] && rebuilt.faults == [])
+        }
+        print("four equal backfills store \(stored) documents")
+        #expect(stored == [transactions + renewals] + Array(repeating: 2 * transactions + renewals, count: 3))
+    }
+}
