@@ -308,7 +308,7 @@ let package = Package(
             name: "ReconciliationTests",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSimulation",
-                "PurchaseLedger", "PurchaseLedgerTesting", "ReceiptCoding", "Reconciliation", "TestWorld",
+                "PurchaseLedger", "PurchaseLedgerTesting", "ReceiptCoding", "Reconciliation", "TestData", "TestWorld",
             ]
         ),
         .testTarget(

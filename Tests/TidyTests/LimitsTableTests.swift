@@ -212,8 +212,11 @@ import Testing
             ["share = 50"]
         ),
         (
-            "histories that a backfill reads at a time, and lines that wait behind each", "8, 10",
-            "Reconciliation/Backfill.swift", ["width = 8", "neighbours = 10"]
+            "histories that a backfill reads at a time", "8", "Reconciliation/Backfill.swift", ["width = 8"]
+        ),
+        (
+            "lines of a list that one worker of a backfill takes at a time", "1,000", "Reconciliation/Stretches.swift",
+            ["length: Int { 1000 }"]
         ),
         (
             "waits of a line for the time that the App Store names", "3", "Reconciliation/Backfill.swift",

@@ -250,7 +250,8 @@ extension CommitPlan {
         }
     }
 
-    /// Lets no other document take the place of a stored one, unless it was stored again with its wording for its chain.
+    /// Lets no other document take the place of a stored one, unless that was stored again with its wording for its
+    /// chain.
     private mutating func keep(_ evidence: Evidence, unless key: WordingKey?) {
         let scope = key.map { PostgresValue.integer(scopes.scope($0.chain.scope)) } ?? .null
         let values = evidence.provenance.key + [(key?.chain.name).parameter, scope]

@@ -222,7 +222,8 @@ extension SQLiteLedgerSession {
         if only == nil { try mention(chains, in: number) }
     }
 
-    /// Lets no other document take the place of a stored one, unless it was stored again with its wording for its chain.
+    /// Lets no other document take the place of a stored one, unless that was stored again with its wording for its
+    /// chain.
     private func keep(_ document: Int64, unless key: WordingKey?) throws {
         let chain = try key.map { try chainNumber($0.chain) }
         try run(

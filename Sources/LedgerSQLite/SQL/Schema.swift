@@ -39,8 +39,8 @@ package enum Schema {
         CREATE INDEX chainsAhead ON chains (publishedAsOf) WHERE publishedAsOf IS NOT NULL;
         """
 
-    /// Documents of an older file have no wording: they are kept, whatever else says the same. With the chain first, the
-    /// documents of a purchase are next to each other in the index.
+    /// Documents of an older file have no wording: they are kept, whatever else says the same. With the chain first,
+    /// the documents of a purchase are next to each other in the index.
     private static let addWordings = """
         ALTER TABLE documents ADD COLUMN wording INTEGER;
         CREATE INDEX documentsByWording ON documents (chain, wording) WHERE wording IS NOT NULL;

@@ -94,9 +94,9 @@ public protocol LedgerStorage: Sendable {
     /// have read. Cursors that were returned so far stay valid.
     func beginEpoch() async throws
 
-    /// Whether each document is still stored, unless it was erased with its purchase or displaced by another one. A storage from which old
-    /// documents may be taken to save space returns false once that was done. Facts without a document are then no
-    /// error.
+    /// Whether each document is still stored, unless it was erased with its purchase or displaced by another one. A
+    /// storage from which old documents may be taken to save space returns false once that was done. Facts without a
+    /// document are then no error.
     func keepsAllDocuments() async throws -> Bool
 
     /// Finds out whether writing is possible, by a write that changes no record.
