@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
+import Synchronization
 import TestData
 import Testing
 
@@ -119,6 +120,30 @@ import Testing
         #expect(try await ledger.documents().count == 2)
         let answer = try await ledger.customer("anna", in: Facts.scope, at: Facts.day(10))
         #expect(answer?.purchases.count == 1)
+    }
+
+    @Test func `a check and a rebuild read again what was displaced meanwhile`() async throws {
+        let signed = try SignedHistory()
+        let inner = MemoryLedgerStorage()
+        var evidence: [Evidence] = []
+        for day in 1...12 {
+            evidence.append(
+                try await signed.evidence(transaction: signed.transaction(signed: Double(day), from: 0, until: 30)))
+        }
+        for document in evidence.prefix(2) {
+            _ = try await Ledger(storage: inner).record([document], at: Self.now)
+        }
+        let rest = Mutex(evidence.dropFirst(2))
+        let busy = Ledger(
+            storage: InterceptedStorage(inner: inner) { query in
+                guard !query.evidence.isEmpty, let next = rest.withLock({ $0.popFirst() }) else { return }
+                _ = try await Ledger(storage: inner).record([next], at: Self.now)
+            })
+        #expect(try await busy.check(by: signed.verifier).faults == [])
+        #expect(rest.withLock(\.count) < 10)
+        rest.withLock { $0 = evidence.dropFirst(2).suffix(3) }
+        let report = try await busy.rebuild(by: signed.verifier, at: Self.now)
+        #expect(report.faults == [] && report.differing == [])
     }
 
     @Test(arguments: [

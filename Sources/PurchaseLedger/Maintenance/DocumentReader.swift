@@ -69,6 +69,12 @@ struct DocumentReader {
     /// Whether a document that was asked for cannot be read or verified.
     func isUnreadable(_ name: Provenance) -> Bool { known[name].map { $0 == nil } ?? false }
 
+    /// Forgets documents that are not stored any more, with what was wrong with them.
+    mutating func forget(_ names: Set<Provenance>) {
+        for name in names { known[name] = nil }
+        faults.removeAll { $0.document.map(names.contains) ?? false }
+    }
+
     private mutating func add(_ reading: Reading?, _ fault: Ledger.Fault?, _ name: Provenance) {
         known[name] = .some(reading)
         if let fault, !faults.contains(fault) { faults.append(fault) }

@@ -55,9 +55,7 @@ extension Ledger {
     }
 
     func derivation(of key: ChainKey, from reader: inout DocumentReader) async throws -> Derivation {
-        let snapshot = try await storage.load(LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) })
-        let documents = Set((snapshot.evidence[key] ?? []).map(\.name))
-        let stored = snapshot.chains[key]?.chain ?? Chain(key)
+        let (stored, documents) = try await chainWithDocuments(key, reading: &reader)
         var derived = Chain(key)
         (derived.residue, derived.predecessors) = (stored.residue, stored.predecessors)
         let found = try await reader.evidence(documents)
@@ -74,6 +72,25 @@ extension Ledger {
             documents: documents, derived: derived, migrations: migrations,
             differs: derived != stored || !migrations.isEmpty,
             isWhole: !documents.contains(where: reader.isUnreadable))
+    }
+
+    /// The stored facts of a chain, and the names of its documents, which were read. If one of them cannot be read since
+    /// it was displaced or erased meanwhile, all is read again.
+    private func chainWithDocuments(
+        _ key: ChainKey, reading reader: inout DocumentReader
+    ) async throws -> (stored: Chain, documents: Set<Provenance>) {
+        let query = LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) }
+        for _ in 0..<Self.mostAttempts {
+            let snapshot = try await storage.load(query)
+            let documents = Set((snapshot.evidence[key] ?? []).map(\.name))
+            try await reader.read(documents)
+            let unreadable = documents.filter(reader.isUnreadable)
+            let left = unreadable.isEmpty ? [] : try await storage.load(query).evidence[key] ?? []
+            let gone = unreadable.subtracting(left.map(\.name))
+            guard !gone.isEmpty else { return (snapshot.chains[key]?.chain ?? Chain(key), documents) }
+            reader.forget(gone)
+        }
+        throw LedgerStorageError(.unavailable, "\(key.originalTransactionId) keeps changing: run it again")
     }
 
     /// Replaces the stored facts of a chain by the derived ones.
