@@ -126,12 +126,20 @@ let package = Package(
             ]
         ),
         .target(
+            name: "OutgoingHTTP",
+            dependencies: [
+                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
+                .product(name: "NIOCore", package: "swift-nio", condition: server),
+            ]
+        ),
+        .target(
             name: "PurchaseServer",
             dependencies: [
                 "AppStoreAPI",
                 "AppStoreModel",
                 "AppStoreTrust",
                 "InputForms",
+                "OutgoingHTTP",
                 "PurchaseLedger",
                 "ReceiptCoding",
                 "Reconciliation",
@@ -154,6 +162,7 @@ let package = Package(
             dependencies: [
                 "AppStoreModel",
                 "AppStoreSimulator",
+                "OutgoingHTTP",
                 .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: server),
@@ -178,6 +187,7 @@ let package = Package(
                 .target(name: "LedgerPostgres", condition: postgres),
                 "LedgerSQLite",
                 "LedgerSimulation",
+                "OutgoingHTTP",
                 "PurchaseLedger",
                 "PurchaseServer",
                 "ReceiptCoding",

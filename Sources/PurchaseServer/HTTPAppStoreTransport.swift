@@ -5,6 +5,7 @@ public import AppStoreModel
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
+import OutgoingHTTP
 
 /// Sends requests to Apple's servers over HTTPS.
 public struct HTTPAppStoreTransport: AppStoreTransport {

@@ -4,6 +4,7 @@ public import AppStoreTrust
 import AsyncHTTPClient
 package import NIOCore
 import NIOHTTP1
+import OutgoingHTTP
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials

@@ -5,6 +5,7 @@ import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
 public import Logging
+import OutgoingHTTP
 public import ServiceLifecycle
 import Synchronization
 
@@ -25,12 +26,7 @@ public struct SimulatorClock: Service {
     /// The longest answer, in bytes.
     private static let answerLimit = 4 << 10
 
-    private static let client: HTTPClient = {
-        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
-        // If no simulator listens there, the request fails at once and not after the timeout.
-        configuration.connectionPool.retryConnectionEstablishment = false
-        return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
-    }()
+    private static let client = HTTPClient.plain(timeout: timeout)
 
     /// The address of the simulator's control port, such as `http://127.0.0.1:9000`.
     public let address: String

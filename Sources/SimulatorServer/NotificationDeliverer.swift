@@ -6,6 +6,7 @@ import AsyncHTTPClient
 import Logging
 package import NIOCore
 import NIOHTTP1
+import OutgoingHTTP
 import ServiceLifecycle
 
 /// Moves the virtual clock, and sends the notifications of an environment that are due, as Apple's servers do: POST,
@@ -16,13 +17,8 @@ package struct NotificationDeliverer: Service {
     let clock: any Clock<Duration>
     let logger: Logger
 
-    private static let client: HTTPClient = {
-        var configuration = HTTPClient.Configuration(
-            redirectConfiguration: .follow(max: SimulatorBounds.redirects, allowCycles: false))
-        // If no server listens there, the attempt fails at once, as one of Apple's would.
-        configuration.connectionPool.retryConnectionEstablishment = false
-        return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
-    }()
+    private static let client = HTTPClient.plain(
+        timeout: SimulatorBounds.delivery, redirects: SimulatorBounds.redirects)
 
     /// What a delivery waits for.
     private enum Event {

@@ -31,7 +31,7 @@ extension Rule {
     }
 
     static let all = [
-        clock, randomness, output, traps, verified, licence, purpose, shippedColumns, columns, documentation,
+        clock, randomness, output, traps, verified, outgoing, licence, purpose, shippedColumns, columns, documentation,
     ]
 
     private static let clock = forbids(
@@ -82,6 +82,13 @@ extension Rule {
         in: { $0.isShipped && $0.name != "AppStoreTrust" },
         bad: ["Verified(payload, kind)", "Verified<AppReceipt>(x)", "Verified<Open<Kind>>.init(x)"],
         good: ["f(_ receipt: Verified<AppReceipt>)", "isVerified(x)", "_ e: (Verified<A>) -> Void"])
+
+    private static let outgoing = forbids(
+        #"\bHTTPClient(\.init)?\(|\bHTTPClient\.(shared|Configuration)\b"#,
+        "all requests to other servers are made by HTTPClient.plain, which speaks HTTP/1.1 alone",
+        in: { $0.isShipped && $0.name != "OutgoingHTTP" },
+        bad: ["HTTPClient.shared.execute(request)", "HTTPClient(eventLoopGroup: group)", "HTTPClient.Configuration()"],
+        good: ["HTTPClient.plain(timeout: .seconds(5))", "let client: HTTPClient", "HTTPClientRequest(url: url)"])
 
     private static let licence = Rule(
         name: "a file begins with its licence", applies: { _ in true },

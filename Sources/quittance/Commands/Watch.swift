@@ -6,6 +6,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
+import OutgoingHTTP
 import PurchaseServer
 
 /// `quittance watch`: prints a customer's entitlements whenever they change.
@@ -48,6 +49,11 @@ struct Watch: AsyncParsableCommand {
     /// The longest time until an answer has arrived.
     private static let timeout = TimeAmount.seconds(10)
 
+    /// How many redirects are followed: a proxy may lead from http to https, or to another host.
+    private static let redirects = 5
+
+    private static let client = HTTPClient.plain(timeout: timeout, redirects: redirects)
+
     /// The longest answer, in bytes: a customer with thousands of purchases.
     private static let answerLimit = 16 << 20
 
@@ -88,7 +94,7 @@ struct Watch: AsyncParsableCommand {
 
     private func response(to request: HTTPClientRequest) async throws -> (HTTPResponseStatus, ByteBuffer) {
         do {
-            let response = try await HTTPClient.shared.execute(request, timeout: Self.timeout)
+            let response = try await Self.client.execute(request, timeout: Self.timeout)
             return (response.status, try await response.body.collect(upTo: Self.answerLimit))
         } catch {
             Terminal.printError("quittance: \(server) does not answer: \(error)")
