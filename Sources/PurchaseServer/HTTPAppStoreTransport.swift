@@ -14,7 +14,8 @@ public struct HTTPAppStoreTransport: AppStoreTransport {
     private let hosts: [AppStoreModel.Environment: String]
     private let clock: any Clock<Duration>
 
-    /// Called with the time at which each answer was made, by the clock of the server that made it.
+    /// Called with the time at which each answer of Apple's was made, by the clock of the server that made it. A proxy
+    /// that answers in its place may have another.
     package var onDate: @Sendable (Timestamp) -> Void = { _ in }
 
     /// Creates a transport. All share one pool of connections, which lives as long as the process.
@@ -44,7 +45,7 @@ public struct HTTPAppStoreTransport: AppStoreTransport {
             }
             defer { group.cancelAll() }
             guard let answer = try await group.next() else { throw CancellationError() }
-            if let date = answer.date { onDate(date) }
+            if answer.mayBeApples, let date = answer.date { onDate(date) }
             return answer
         }
     }

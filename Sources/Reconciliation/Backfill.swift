@@ -114,7 +114,7 @@ extension Backfill {
             silence = 0
             return outcome
         } catch let error as AppStoreAPIError {
-            if error.code == .credentials { throw Stopped("\(error)") }
+            if error.code == .credentials, !error.isAcceptedBySandbox { throw Stopped("\(error)") }
             silence = error.isOutage ? silence + 1 : 0
             return .failed("\(error)")
         } catch let error where error is HistoryQuestionError || error is VerificationError {
@@ -193,10 +193,10 @@ extension AppStoreAPIError {
     /// Whether the App Store, or the rate limit, says when to come back.
     fileprivate var isPause: Bool { retryAt != nil && (code == .rateLimited || code == .overBudget) }
 
-    /// Whether the failure says nothing about the question.
+    /// Whether the failure says nothing about the question. A portal on the way answers everything with its page.
     fileprivate var isOutage: Bool {
         switch code {
-        case .unreachable, .timedOut, .unavailable, .rateLimited, .overBudget: true
+        case .unreachable, .timedOut, .unavailable, .malformedAnswer, .rateLimited, .overBudget, .credentials: true
         default: false
         }
     }

@@ -63,6 +63,9 @@ import Testing
             name: "too deep JSON", steps: [.answer(200, String(repeating: "[", count: 100_000))],
             code: .malformedAnswer, requests: 1, isRetryable: true),
         Case(name: "a redirect", steps: [.answer(302)], code: .malformedAnswer, requests: 1, isRetryable: true),
+        Case(
+            name: "a good answer with another status", steps: [.answer(202, info)], code: .malformedAnswer,
+            requests: 1, isRetryable: true),
     ]
 
     private static let refusals: [Case] = [
@@ -70,14 +73,20 @@ import Testing
         Case(
             name: "a number that nobody knows", steps: [.answer(403, #"{"errorCode":4039999}"#)], code: .refused,
             requests: 1),
-        Case(name: "a refusal without a body", steps: [.answer(400, "", headers: [:])], code: .refused, requests: 1),
         Case(
             name: "an account that may appear", steps: [.code(.accountNotFoundRetryable)], code: .refused,
             requests: all, isRetryable: true, elapsed: 1...15_000),
         Case(
             name: "an account that appears", steps: [.code(.accountNotFoundRetryable), .answer(200, info)],
             requests: 2, elapsed: 0...1_000),
-        Case(name: "a token for another app", steps: [.answer(401, "", headers: [:])], code: .credentials, requests: 1),
+        Case(name: "a token for another app", steps: [.answer(401, "", headers: [:])], code: .credentials, requests: 2),
+        Case(
+            name: "a token for another app, as Apple says it",
+            steps: [.answer(401, "Unauthenticated\n\nRequest ID: X.0.0\n", headers: ["content-type": "text/plain"])],
+            code: .credentials, requests: 2),
+        Case(
+            name: "a token that is refused once", steps: [.answer(401, "", headers: [:]), .answer(200, info)],
+            requests: 2, elapsed: 0...0),
         Case(
             name: "a server that fails once", steps: [.code(.generalInternal), .answer(200, info)], requests: 2,
             elapsed: 0...1_000),
@@ -88,6 +97,26 @@ import Testing
             name: "a proxy that fails always", steps: [.answer(502, "<html>", headers: [:])], code: .unavailable,
             requests: all, isRetryable: true, elapsed: 1...15_000),
     ]
+
+    /// Answers that are not Apple's.
+    private static let strangers: [(String, ScriptedTransport.Step)] =
+        [400, 401, 403, 404, 407, 413, 429, 503].map { ("a page with \($0)", page($0)) } + [
+            ("a refusal without a body", .answer(400, "", headers: [:])),
+            ("a number of a gateway's", .answer(403, #"{"errorCode":403}"#)),
+            ("a number of another status", .answer(403, #"{"errorCode":4040010}"#)),
+            ("a number that is a text", .answer(404, #"{"errorCode":"4040010"}"#)),
+            ("a number in a page", .answer(404, #"{"errorCode":4040010}"#, headers: ["content-type": "text/html"])),
+            ("a token that a gateway refuses", .answer(401, #"{"message":"Unauthorized"}"#)),
+            ("a server that fails in a way that nobody knows", .answer(500, #"{"errorCode":5000999}"#)),
+        ]
+
+    private static let passing = strangers.map { name, step in
+        Case(name: name, steps: [step], code: .unavailable, requests: all, isRetryable: true, elapsed: 1...15_000)
+    }
+
+    private static func page(_ status: Int) -> ScriptedTransport.Step {
+        .answer(status, "\r\n<html><body>No.</body></html>", headers: ["content-type": "text/html"])
+    }
 
     private static let waits: [Case] = [
         Case(
@@ -127,7 +156,9 @@ import Testing
         Case(name: "a cancelled task", steps: [.cancelled], code: .cancelled, requests: 1),
     ]
 
-    @Test(arguments: answers + refusals + waits) func `a call ends, with a clear error`(example: Case) async throws {
+    @Test(arguments: answers + refusals + passing + waits) func `a call ends, with a clear error`(
+        example: Case
+    ) async throws {
         let fixture = try ClientFixture(production: example.steps)
         var found: AppStoreAPIError?
         do throws(AppStoreAPIError) {
@@ -140,6 +171,38 @@ import Testing
         #expect(found?.isRetryable ?? false == example.isRetryable)
         #expect(fixture.transport.calls.count == example.requests)
         #expect(example.elapsed.contains(fixture.clock.elapsed), "\(fixture.clock.elapsed) ms")
+    }
+
+    /// Answers to Send Consumption Information, which Apple answers with 202 and no body.
+    @Test(
+        arguments: [
+            (.answer(202, "", headers: [:]), nil), (.answer(202, "", headers: ["content-type": "text/html"]), nil),
+            (.answer(202, "{}"), nil), (.answer(202, "Accepted", headers: ["content-type": "text/plain"]), nil),
+            (page(200), .malformedAnswer), (page(202), .malformedAnswer), (.answer(200, ""), .malformedAnswer),
+            (.answer(202, "\u{feff} <p>", headers: [:]), .malformedAnswer), (.answer(204, ""), .malformedAnswer),
+        ] as [(ScriptedTransport.Step, AppStoreAPIError.Code?)])
+    func `what has no answer but a status is done only with the documented status, and not by a page`(
+        step: ScriptedTransport.Step, code: AppStoreAPIError.Code?
+    ) async throws {
+        let fixture = try ClientFixture(production: [step])
+        let body = ConsumptionRequest(
+            customerConsented: true, deliveryStatus: Open(.delivered), sampleContentProvided: false)
+        var found: AppStoreAPIError?
+        do throws(AppStoreAPIError) {
+            try await fixture.client.send(.sendConsumptionInformation(body, about: "1"), to: .production)
+        } catch {
+            found = error
+        }
+        #expect(found?.code == code)
+        #expect(found?.isRetryable ?? true)
+    }
+
+    @Test func `only consumption information is answered with 202`() {
+        let statuses = [
+            Endpoint.finishTransaction("1").successStatus, Endpoint.transactionInfo("1").successStatus,
+            Endpoint.sendConsumptionInformationV1(.sample, about: "1").successStatus,
+        ]
+        #expect(statuses == [200, 200, 202])
     }
 
     @Test func `an error has Apple's number, and no id`() async throws {

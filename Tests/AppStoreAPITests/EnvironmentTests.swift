@@ -18,15 +18,22 @@ import Testing
         var calls: [Environment] = [.production, .sandbox]
     }
 
+    /// Each refused token is replaced by a new one once.
+    private static let twice: [Environment] = [.production, .production]
+
     static let cases = [
         Case(production: good, sandbox: good, result: "Production", calls: [.production]),
         Case(production: unknown, sandbox: good, result: "Sandbox"),
         Case(production: .code(.originalTransactionIdNotFound), sandbox: good, result: "Sandbox"),
         Case(production: unknown, sandbox: unknown, result: "refused"),
-        Case(production: unauthorized, sandbox: good, result: "Sandbox"),
-        Case(production: unauthorized, sandbox: unknown, result: "refused"),
-        Case(production: unauthorized, sandbox: unauthorized, result: "credentials"),
-        Case(production: unknown, sandbox: unauthorized, result: "credentials"),
+        Case(production: unauthorized, sandbox: good, result: "Sandbox", calls: twice + [.sandbox]),
+        Case(production: unauthorized, sandbox: unknown, result: "credentials", calls: twice + [.sandbox]),
+        Case(
+            production: unauthorized, sandbox: unauthorized, result: "credentials",
+            calls: twice + [.sandbox, .sandbox]),
+        Case(
+            production: unknown, sandbox: unauthorized, result: "credentials",
+            calls: [.production, .sandbox, .sandbox]),
         Case(production: .code(.accountNotFound), sandbox: good, result: "refused", calls: [.production]),
     ]
 
@@ -49,20 +56,57 @@ import Testing
     @Test func `an app that production refuses is asked about in the sandbox alone for an hour`() async throws {
         let fixture = try ClientFixture(production: [Self.unauthorized], sandbox: [Self.good])
         for _ in 0..<3 { #expect(await find(fixture) == "Sandbox") }
-        #expect(fixture.transport.calls.map(\.environment) == [.production, .sandbox, .sandbox, .sandbox])
+        #expect(fixture.transport.calls.map(\.environment) == Self.twice + [.sandbox, .sandbox, .sandbox])
         fixture.clock.advance(3_599_999)
         #expect(await find(fixture) == "Sandbox")
-        #expect(fixture.transport.calls.count == 5)
+        #expect(fixture.transport.calls.count == 6)
         fixture.clock.advance(1)
         fixture.transport.play([Self.good], in: .production)
         #expect(await find(fixture) == "Production")
         #expect(fixture.transport.calls.last?.environment == .production)
     }
 
+    @Test func `while production is not asked first, it is asked about what the sandbox does not know`() async throws {
+        let fixture = try ClientFixture(production: [Self.unauthorized], sandbox: [Self.good, Self.unknown])
+        #expect(await find(fixture) == "Sandbox")
+        #expect(await find(fixture) == "credentials")
+        #expect(fixture.transport.calls.map(\.environment) == Self.twice + [.sandbox, .sandbox] + Self.twice)
+        fixture.transport.play([Self.good], in: .production)
+        #expect(await find(fixture) == "Production")
+        #expect(fixture.transport.calls.suffix(2).map(\.environment) == [.sandbox, .production])
+        // Production has accepted the key, and is asked first again.
+        #expect(await find(fixture) == "Production")
+        #expect(fixture.transport.calls.last?.environment == .production)
+        #expect(fixture.transport.calls.count == 9)
+    }
+
+    @Test(arguments: [good, unknown, .code(.generalInternal), .code(.rateLimitExceeded)])
+    func `a key that production has accepted is not given up because of refusals`(
+        answer: ScriptedTransport.Step
+    ) async throws {
+        let fixture = try ClientFixture(production: [answer], sandbox: [Self.good])
+        _ = try? await fixture.client.send(.transactionInfo("1"), to: .production)
+        fixture.clock.advance(3_600_000)
+        fixture.transport.play([Self.unauthorized], in: .production)
+        #expect(await find(fixture) == "Sandbox")
+        fixture.transport.play([Self.good], in: .production)
+        #expect(await find(fixture) == "Production")
+    }
+
+    @Test func `the page of a proxy is no sign that production has accepted the key`() async throws {
+        let page = ScriptedTransport.Step.answer(403, "<html>", headers: ["content-type": "text/html"])
+        let fixture = try ClientFixture(production: [page], sandbox: [Self.good])
+        _ = try? await fixture.client.send(.transactionInfo("1"), to: .production)
+        fixture.transport.play([Self.unauthorized], in: .production)
+        #expect(await find(fixture) == "Sandbox")
+        fixture.transport.play([Self.good], in: .production)
+        #expect(await find(fixture) == "Sandbox")
+    }
+
     @Test func `a key that both refuse is tried again each time`() async throws {
         let fixture = try ClientFixture(production: [Self.unauthorized], sandbox: [Self.unauthorized])
         for _ in 0..<2 { #expect(await find(fixture) == "credentials") }
-        #expect(fixture.transport.calls.count == 4)
+        #expect(fixture.transport.calls.count == 8)
     }
 
     @Test func `another key starts with production`() async throws {

@@ -18,6 +18,8 @@ import TestWorld
             case endless, malformed, unreachable, tokenRefused
             /// Answers 429 so many times, with a time an hour from now.
             case limited(Int)
+            /// Answers 401 so many times, in whichever environment.
+            case tokenRefusedFor(Int)
         }
 
         private let inner: SimulatedTransport
@@ -39,7 +41,11 @@ import TestWorld
             let (fault, count) = state.withLock { state in
                 state.count += 1
                 let fault = state.faults[id] ?? state.faults["all"]
-                if case .limited(let times) = fault { state.faults[id] = times > 1 ? .limited(times - 1) : nil }
+                switch fault {
+                case .limited(let times): state.faults[id] = times > 1 ? .limited(times - 1) : nil
+                case .tokenRefusedFor(let times): state.faults[id] = times > 1 ? .tokenRefusedFor(times - 1) : nil
+                default: break
+                }
                 return (fault, state.count)
             }
             let json = ["content-type": "application/json"]
@@ -49,7 +55,7 @@ import TestWorld
                 return APIAnswer(status: 200, headers: json, body: Array(page.utf8))
             case .malformed: return APIAnswer(status: 200, headers: json, body: Array("{".utf8))
             case .unreachable: throw TransportError.unreachable("no route")
-            case .tokenRefused: return APIAnswer(status: 401, headers: [:], body: [])
+            case .tokenRefused, .tokenRefusedFor: return APIAnswer(status: 401, headers: [:], body: [])
             case .limited:
                 let headers = json.merging(["retry-after": "\(now().milliseconds + 3_600_000)"]) { $1 }
                 let body = #"{"errorCode": 4290000, "errorMessage": "x"}"#
@@ -230,6 +236,32 @@ import TestWorld
         #expect(error?.description.contains(words) == true, "\(error?.description ?? "")")
         // Five attempts of each line that was begun.
         #expect(shop.transport.count <= 5 * 100 * 2)
+    }
+
+    @Test func `of a token that is refused once no line learns anything`() async throws {
+        let shop = try await Shop(customers: 60, months: 0, faults: [4: .tokenRefusedFor(1)])
+        let outcomes = try await shop.run(shop.customers.map { $0.transactions[0] })
+        #expect(outcomes.count { $0 == "taken" } == 60, "\(Set(outcomes))")
+    }
+
+    /// Both tokens of the first request are refused, before production has accepted any. The sandbox knows none of the
+    /// customers.
+    @Test func `while production refuses the key, no line is unknown because the sandbox does not know it`()
+        async throws
+    {
+        let shop = try await Shop(customers: 2, months: 0, faults: [0: .tokenRefusedFor(2)])
+        let ids = shop.customers.map { $0.transactions[0] }
+        let outcomes = try await shop.run([ids[0], ids[1], ids[0]])
+        #expect(outcomes[0].hasPrefix("credentials: Production refused"), "\(outcomes)")
+        #expect(outcomes.dropFirst() == ["taken", "taken"])
+    }
+
+    @Test func `a portal that answers all with its page ends the backfill, as an outage does`() async throws {
+        let shop = try await Shop(customers: 40, months: 0, all: .malformed)
+        let error = await #expect(throws: Backfill.Stopped.self) {
+            _ = try await shop.run(shop.customers.map { $0.transactions[0] })
+        }
+        #expect(error?.description.contains("none of the last 20 lines") == true)
     }
 
     @Test func `documents that are not valid are counted, and nothing is recorded`() async throws {

@@ -53,7 +53,8 @@ class Handler(BaseHTTPRequestHandler):
                 "agent": self.headers.get("User-Agent"), "body": body.decode("latin-1"),
             })
         data = json.dumps(ANSWER).encode()
-        self.send_response(200)
+        # Send Consumption Information alone is answered with 202.
+        self.send_response(202 if "/consumption/" in self.path else 200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()

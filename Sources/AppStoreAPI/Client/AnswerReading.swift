@@ -19,7 +19,7 @@ extension Endpoint {
             guard answer.body.count <= APIAnswer.bodyLimit else {
                 throw AnswerFault(sentence: "it is longer than \(APIAnswer.bodyLimit) bytes")
             }
-            if 200...299 ~= answer.status { return try read(answer) }
+            if 200...299 ~= answer.status { return try success(answer) }
             fault = refusal(answer, at: now)
         } catch {
             fault = AppStoreAPIError(.malformedAnswer, "The answer to '\(name)' is not usable: \(error.sentence).")
@@ -29,29 +29,42 @@ extension Endpoint {
         throw fault
     }
 
+    private func success(_ answer: APIAnswer) throws(AnswerFault) -> Answer {
+        guard answer.status == successStatus else {
+            throw AnswerFault(sentence: "its HTTP status is \(answer.status), not \(successStatus)")
+        }
+        return try read(answer)
+    }
+
+    /// Why the request failed. A status alone is nobody's word: a proxy answers with 403, 404, 407 or 413 too. Apple
+    /// refuses some malformed requests without a number, which are then repeated in vain, a bounded number of times.
     private func refusal(_ answer: APIAnswer, at now: Timestamp) -> AppStoreAPIError {
+        let number = answer.errorCode
         var error: AppStoreAPIError
         switch answer.status {
-        case 401: error = .init(.credentials, "Apple refused the bearer token of '\(name)'.")
-        case 429:
-            error = .init(.rateLimited, "Apple refused '\(name)' because of the rate limit.")
-            error.retryAt = RetryAfter.time(answer.headers["retry-after"], at: now)
-        case 400...499: error = .init(.refused, "Apple refused '\(name)' with HTTP status \(answer.status).")
-        case 500...599:
+        case 401 where answer.mayBeApples: error = .init(.credentials, "Apple refused the bearer token of '\(name)'.")
+        case 429 where number != nil: error = .init(.rateLimited, "Apple refused '\(name)' because of the rate limit.")
+        case 400...499 where number != nil:
+            error = .init(.refused, "Apple refused '\(name)' with HTTP status \(answer.status).")
+        case 500...599 where number != nil:
             error = .init(.unavailable, "Apple's server failed at '\(name)' with HTTP status \(answer.status).")
-            error.retryAt = RetryAfter.time(answer.headers["retry-after"], at: now)
+        case 400...599:
+            error = .init(
+                .unavailable,
+                "'\(name)' was answered with HTTP status \(answer.status), and not in Apple's form, as by a proxy.")
         default: error = .init(.malformedAnswer, "'\(name)' was answered with HTTP status \(answer.status).")
         }
-        error.take(answer, from: errors)
+        if let number { error.take(number, from: errors) }
+        if answer.status == 429 || answer.status >= 500 {
+            error.retryAt = RetryAfter.time(answer.headers["retry-after"], at: now)
+        }
         return error
     }
 }
 
 extension AppStoreAPIError {
-    /// Takes over Apple's number, if the answer has one, and says what it means.
-    fileprivate mutating func take(_ answer: APIAnswer, from list: ErrorList) {
-        guard answer.isJSON, let json = try? JSONValue(parsing: answer.body), let number = json["errorCode"]?.integer
-        else { return }
+    /// Takes over Apple's number, and says what it means.
+    fileprivate mutating func take(_ number: Int64, from list: ErrorList) {
         var name: String?
         switch list {
         case .serverAPI:

@@ -13,20 +13,21 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         case invalidRequest
         /// The rate limit leaves no room before the deadline. Nothing was sent; see ``AppStoreAPIError/retryAt``.
         case overBudget
-        /// Apple refused the bearer token (401): the key, its issuer or the app's bundle id is wrong, or the key is
+        /// Apple refused the bearer token (401), and a new one too: the key, its issuer or the app's bundle id is wrong, or the key is
         /// revoked. A production server also refuses an app that has never been in the App Store.
         case credentials
-        /// Apple refused the request because of the rate limit (429).
+        /// Apple refused the request because of the rate limit (4290000).
         case rateLimited
-        /// Apple refused the request; see ``AppStoreAPIError/errorCode``.
+        /// Apple refused the request; see ``AppStoreAPIError/errorCode``, which every refusal of Apple's has.
         case refused
-        /// Apple's server failed (5xx).
+        /// Apple's server failed (5xx), or a server on the way answered in its place: a status 4xx without a number of
+        /// Apple's.
         case unavailable
         /// There is no connection, or it broke.
         case unreachable
         /// There was no answer in time.
         case timedOut
-        /// The answer is too long, no JSON, or lacks what it must have.
+        /// The answer is too long, no JSON, of another status than documented, or lacks what it must have.
         case malformedAnswer
         /// A list of pages does not end.
         case endlessPages
@@ -48,6 +49,8 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
     public var advancedCommerceErrorCode: Open<AdvancedCommerceErrorCode>?
     /// The earliest time at which the same call may succeed, if it is known.
     public var retryAt: Timestamp?
+    /// Whether production refused the bearer token and the sandbox accepted it, so that the key is not wrong for all.
+    package var isAcceptedBySandbox = false
 
     /// Creates an error.
     init(_ code: Code, _ message: String, in environment: Environment? = nil, retryAt: Timestamp? = nil) {
@@ -71,6 +74,12 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         code == .rateLimited || errorCode?.known?.isRetryable == true
             || advancedCommerceErrorCode?.known?.isRetryable == true
     }
+
+    /// Whether the error has a number, by which Apple's own servers are known.
+    var hasNumber: Bool { errorCode != nil || advancedCommerceErrorCode != nil }
+
+    /// Whether Apple refused the bearer token. A key that does not sign has no token.
+    var isRefusalOfToken: Bool { code == .credentials && status != nil }
 
     /// Whether no answer arrived, so that nobody knows if Apple carried out the request.
     var isSilence: Bool { code == .unreachable || code == .timedOut }

@@ -37,8 +37,9 @@ public final class AppStoreClient: Sendable {
         var token: BearerToken
         var budget: RequestBudget
         var random: any RandomNumberGenerator & Sendable
-        /// When production refused the token that the sandbox accepted.
+        /// When production refused the token that the sandbox accepted. Never, if production has accepted the key.
         var refusedByProduction: Timestamp?
+        var isAcceptedByProduction = false
     }
 
     /// Creates a client.
@@ -70,7 +71,7 @@ public final class AppStoreClient: Sendable {
     public func replaceKey(by key: InAppPurchaseKey) {
         state.withLock { state in
             state.token = BearerToken(key, for: bundleId)
-            state.refusedByProduction = nil
+            (state.refusedByProduction, state.isAcceptedByProduction) = (nil, false)
         }
     }
 
@@ -92,10 +93,13 @@ public final class AppStoreClient: Sendable {
     ) async throws(AppStoreAPIError) -> Answer {
         try require(endpoint, environment)
         let end = now().adding(limit)
-        var attempt = 1
+        var (attempt, hasNewToken) = (1, false)
         while true {
             do throws(AppStoreAPIError) {
                 return try await attempted(endpoint, environment, until: end)
+            } catch  where error.isRefusalOfToken && !hasNewToken {
+                // Apple refuses a good token now and then, and one that a wrong clock made. It has done nothing.
+                hasNewToken = true
             } catch {
                 guard attempt < Self.attempts, endpoint.repetition.allows(error) else { throw error }
                 try await pause(after: error, attempt, until: end)
@@ -122,7 +126,9 @@ public final class AppStoreClient: Sendable {
         let request = try authorized(endpoint)
         let answer = try await answer(to: request, endpoint.name, environment, until: end)
         do throws(AppStoreAPIError) {
-            return try endpoint.contents(of: answer, from: environment, at: now())
+            let contents = try endpoint.contents(of: answer, from: environment, at: now())
+            noteAcceptance(in: environment)
+            return contents
         } catch {
             learn(from: error, endpoint, environment)
             throw error
@@ -177,11 +183,18 @@ public final class AppStoreClient: Sendable {
         }
     }
 
+    /// An answer of production that is Apple's proves that the key is right there, whatever it refuses later.
+    private func noteAcceptance(in environment: Environment) {
+        guard environment == .production else { return }
+        state.withLock { ($0.refusedByProduction, $0.isAcceptedByProduction) = (nil, true) }
+    }
+
     /// What a refusal means for the requests after it.
     private func learn<Answer>(
         from error: AppStoreAPIError, _ endpoint: Endpoint<Answer>, _ environment: Environment
     ) {
         let now = now()
+        if error.hasNumber, error.code != .credentials { noteAcceptance(in: environment) }
         state.withLock { state in
             if error.code == .credentials { state.token.discard() }
             guard error.code == .rateLimited, let time = error.retryAt else { return }
@@ -224,9 +237,11 @@ extension AppStoreClient {
     /// Calls an endpoint of the environment that knows the transaction: production, and if it does not know it
     /// (4040010), the sandbox.
     ///
-    /// If production refuses the token, the sandbox is asked instead, and alone for an hour if it accepts the token:
-    /// production refuses apps that have never been in the App Store. If both refuse it, the error is `credentials`.
-    /// Do not grant what only the sandbox knows to customers in production.
+    /// If production refuses the token, the sandbox is asked: production refuses apps that have never been in the App
+    /// Store. If the sandbox accepts the token, and production has never accepted it, the sandbox is asked first for an
+    /// hour. That the sandbox does not know a transaction is then no proof: production is asked after all, and if it
+    /// refuses the token, the error is `credentials`. Do not grant what only the sandbox knows to customers in
+    /// production.
     ///
     /// - Parameter limit: The longest time in both environments with all attempts and pauses.
     public func find<Answer>(
@@ -234,40 +249,64 @@ extension AppStoreClient {
     ) async throws(AppStoreAPIError) -> Found<Answer> {
         let end = now().adding(limit)
         let others = environments.intersection(endpoint.environments)
-        if others.contains(.production), !(others.contains(.sandbox) && isRefusedByProduction) {
-            do throws(AppStoreAPIError) {
-                return Found(answer: try await send(endpoint, to: .production, within: limit), environment: .production)
-            } catch {
-                guard others.contains(.sandbox), error.isUnknownTransaction || error.code == .credentials else {
-                    throw error
-                }
-                if error.code == .credentials { return try await findInSandbox(endpoint, until: end) }
-            }
+        guard others.count == 2 else {
+            return try await found(endpoint, in: others.first ?? .sandbox, until: end)
         }
-        return Found(
-            answer: try await send(endpoint, to: .sandbox, within: now().duration(to: end)), environment: .sandbox)
+        return isRefusedByProduction
+            ? try await findInSandboxFirst(endpoint, until: end) : try await findInProductionFirst(endpoint, until: end)
     }
 
-    /// Asks the sandbox after production refused the token, and remembers if it is accepted there.
-    private func findInSandbox<Answer>(
+    private func found<Answer>(
+        _ endpoint: Endpoint<Answer>, in environment: Environment, until end: Timestamp
+    ) async throws(AppStoreAPIError) -> Found<Answer> {
+        let answer = try await send(endpoint, to: environment, within: now().duration(to: end))
+        return Found(answer: answer, environment: environment)
+    }
+
+    private func findInProductionFirst<Answer>(
         _ endpoint: Endpoint<Answer>, until end: Timestamp
     ) async throws(AppStoreAPIError) -> Found<Answer> {
+        let refusal: AppStoreAPIError
         do throws(AppStoreAPIError) {
-            let answer = try await send(endpoint, to: .sandbox, within: now().duration(to: end))
-            rememberRefusal()
-            return Found(answer: answer, environment: .sandbox)
+            return try await found(endpoint, in: .production, until: end)
         } catch {
+            guard error.isUnknownTransaction || error.code == .credentials else { throw error }
+            refusal = error
+        }
+        do throws(AppStoreAPIError) {
+            let found = try await found(endpoint, in: .sandbox, until: end)
+            if refusal.code == .credentials { rememberRefusal() }
+            return found
+        } catch {
+            guard refusal.code == .credentials else { throw error }
             if error.code == .refused { rememberRefusal() }
-            guard error.code == .credentials else { throw error }
-            var both = error
-            both.message = "Production and sandbox refused the bearer token of '\(endpoint.name)'."
-            throw both
+            throw endpoint.error(of: refusal, sandbox: error)
         }
     }
 
+    private func findInSandboxFirst<Answer>(
+        _ endpoint: Endpoint<Answer>, until end: Timestamp
+    ) async throws(AppStoreAPIError) -> Found<Answer> {
+        let refusal: AppStoreAPIError
+        do throws(AppStoreAPIError) {
+            return try await found(endpoint, in: .sandbox, until: end)
+        } catch {
+            guard error.isUnknownTransaction || error.code == .credentials else { throw error }
+            refusal = error
+        }
+        do throws(AppStoreAPIError) {
+            return try await found(endpoint, in: .production, until: end)
+        } catch {
+            if error.code == .credentials { throw endpoint.error(of: error, sandbox: refusal) }
+            // An environment that refuses the token may know the transaction that the other one does not.
+            throw error.isUnknownTransaction ? refusal : error
+        }
+    }
+
+    /// Production refused the token, and the sandbox accepted it.
     private func rememberRefusal() {
         let now = now()
-        state.withLock { $0.refusedByProduction = now }
+        state.withLock { if !$0.isAcceptedByProduction { $0.refusedByProduction = now } }
     }
 
     private var isRefusedByProduction: Bool {
@@ -280,6 +319,23 @@ extension AppStoreClient {
 }
 
 // MARK: - Small parts
+
+extension Endpoint {
+    /// What is known after production refused the token: no more than that, unless the sandbox had another trouble
+    /// than not to know the transaction.
+    fileprivate func error(of production: AppStoreAPIError, sandbox: AppStoreAPIError) -> AppStoreAPIError {
+        var error = production
+        if sandbox.code == .credentials {
+            error.message = "Production and sandbox refused the bearer token of '\(name)'."
+            return error
+        }
+        guard sandbox.isUnknownTransaction else { return sandbox }
+        error.message =
+            "Production refused the bearer token of '\(name)', and the sandbox does not know the transaction."
+        error.isAcceptedBySandbox = true
+        return error
+    }
+}
 
 extension Repetition {
     /// Whether the client may repeat a request that failed so.

@@ -18,6 +18,8 @@ public struct Endpoint<Answer: Sendable>: Sendable {
     public let environments: Set<Environment>
     /// When a client may repeat the request on its own.
     public let repetition: Repetition
+    /// The HTTP status of success: 200, of Send Consumption Information 202.
+    public let successStatus: Int
     /// Which list the numbers of its errors are from.
     let errors: ErrorList
     /// Reads the body of a successful answer.
@@ -53,6 +55,7 @@ struct EndpointRow: Sendable {
     var environments: Set<Environment> = [.production, .sandbox]
     var repetition = Repetition.always
     var errors = ErrorList.serverAPI
+    var successStatus = 200
 
     /// A row with the body of a request.
     func with(_ body: some Encodable) -> EndpointRow {
@@ -78,9 +81,12 @@ extension Endpoint where Answer: Decodable {
 }
 
 extension Endpoint where Answer == Void {
-    /// An endpoint whose status says all.
+    /// An endpoint whose status says all. Its answer has no body; one that nobody documented does no harm, unless it
+    /// is the page of somebody else.
     init(_ row: EndpointRow) {
-        self.init(row) { _ in }
+        self.init(row) { answer throws(AnswerFault) in
+            if answer.isPage { throw AnswerFault(sentence: "it is a page in HTML") }
+        }
     }
 }
 
@@ -91,18 +97,13 @@ extension Endpoint {
         ratePerSecond = row.rate
         environments = row.environments
         repetition = row.repetition
+        successStatus = row.successStatus
         errors = row.errors
         self.read = read
     }
 }
 
 extension APIAnswer {
-    /// Whether the header says that the body is JSON. Parameters such as a charset do not matter.
-    var isJSON: Bool {
-        (headers["content-type"] ?? "").split(separator: ";").first
-            .map { $0.lowercased().filter { $0 != " " } == "application/json" } ?? false
-    }
-
     /// The body as a JSON object.
     fileprivate func json() throws(AnswerFault) -> JSONValue {
         guard isJSON else {

@@ -66,13 +66,17 @@ extension Endpoint where Answer == Void {
     /// Send Consumption Information, only with the customer's consent.
     public static func sendConsumptionInformation(_ body: ConsumptionRequest, about transactionId: String) -> Self {
         let request = APIRequest("PUT", "/inApps/v2/transactions/consumption/*", [transactionId])
-        return Self(EndpointRow(name: "Send Consumption Information", request: request, rate: 50).with(body))
+        let row = EndpointRow(
+            name: "Send Consumption Information", request: request, rate: 50, successStatus: 202)
+        return Self(row.with(body))
     }
 
     /// Send Consumption Information V1, which transactions of Advanced Commerce need.
     public static func sendConsumptionInformationV1(_ body: ConsumptionRequestV1, about transactionId: String) -> Self {
         let request = APIRequest("PUT", "/inApps/v1/transactions/consumption/*", [transactionId])
-        return Self(EndpointRow(name: "Send Consumption Information V1", request: request, rate: 50).with(body))
+        let row = EndpointRow(
+            name: "Send Consumption Information V1", request: request, rate: 50, successStatus: 202)
+        return Self(row.with(body))
     }
 }
 
