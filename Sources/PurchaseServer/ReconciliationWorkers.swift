@@ -28,10 +28,15 @@ struct ReconciliationWorkers: Service {
             var reconciler = reconciler
             reconciler.onFailure = { job in
                 let isClosed = ConsumptionQuestion(job).map { $0.state != .waiting } ?? false
-                (isClosed ? unanswered : postponed).log([
+                let about: Logger.Metadata = [
                     "kind": .string(job.id.kind.rawValue), "bundleId": .string(job.id.scope.bundleId),
                     "environment": .string(job.id.scope.environment.rawValue), "reason": .string(job.failure ?? ""),
-                ])
+                ]
+                // Each such job is logged: nobody asks again by itself.
+                guard !job.isGivenUp else {
+                    return logger.warning("A question to the App Store was given up", metadata: about)
+                }
+                (isClosed ? unanswered : postponed).log(about)
             }
             return reconciler
         }

@@ -30,8 +30,7 @@ extension Reconciler {
             return close(job, question, as: .missed, because: information.gap ?? job.failure ?? "The server was down.")
         }
         guard let request = information.request(isSubscription: transaction.isSubscription) else {
-            let pause = ConsumptionQuestion.patience(in: scope.environment) / Self.looks
-            return .later(job.next(at: beforeDeadline(now().advanced(by: pause), deadline), nil))
+            return .later(job.next(at: beforeDeadline(nextLook, deadline), nil))
         }
         return try await send(request, job, question, before: deadline)
     }
@@ -48,13 +47,19 @@ extension Reconciler {
             return close(job, question, as: .answered)
         } catch  where error.code == .cancelled {
             throw error
-        } catch  where error.code == .refused && !error.isRetryable {
+        } catch  where error.namesFaultOfRequest {
             return close(job, question, as: .refused, because: "\(error)")
         } catch {
             var next = retry(job, after: error)
-            next.dueAt = beforeDeadline(next.dueAt, deadline)
+            // The pauses of other questions grow to an hour, in which the deadline may pass.
+            next.dueAt = beforeDeadline(min(next.dueAt, nextLook), deadline)
             return .later(next)
         }
+    }
+
+    /// When a request is looked at again.
+    private var nextLook: Timestamp {
+        now().advanced(by: ConsumptionQuestion.patience(in: scope.environment) / Self.looks)
     }
 
     /// A time for another look, at the deadline at the latest unless that is over by a clock that may be wrong.
@@ -71,4 +76,11 @@ extension Reconciler {
         next.payload = question.payload
         return .later(next)
     }
+}
+
+extension AppStoreAPIError {
+    /// Whether the same answer will be refused as often as it is sent. All numbers of Send Consumption Information with
+    /// status 400 name a member of the body, or a kind of transaction that it does not take; some of those numbers are
+    /// not known. Everything else may pass: the App Store may know a transaction (404) a little later.
+    fileprivate var namesFaultOfRequest: Bool { code == .refused && errorCode?.httpStatus == 400 }
 }

@@ -31,11 +31,7 @@ extension Reconciler {
         let id = Job.ID(.customerHistory, question.order ?? question.transactions.first ?? "", in: scope)
         let end = now().advanced(by: limit / 2)
         var job = Job(id, dueAt: now().advanced(by: Self.lease), attempts: 1, payload: question.payload)
-        try await ledger.add(job, at: now())
-        // The same question may be a job already, which goes on where it is.
-        guard let stored = try await ledger.job(id), stored == job else {
-            return .later(try await ledger.job(id) ?? job)
-        }
+        guard try await isNew(job) else { return .later(try await ledger.job(id) ?? job) }
         var reading = HistoryReading(question, by: self, patience: limit / 2)
         do {
             while try await advance(&reading, &job) {
@@ -55,19 +51,29 @@ extension Reconciler {
         return .complete(reading.report)
     }
 
+    /// Stores a job, unless the same question is a job already, which goes on where it is. One that was given up does
+    /// not go on.
+    private func isNew(_ job: Job) async throws -> Bool {
+        if let old = try await ledger.job(job.id), old.isGivenUp {
+            return try await ledger.replace(old, with: job, at: now())
+        }
+        try await ledger.add(job, at: now())
+        return try await ledger.job(job.id) == job
+    }
+
     private func postpone(_ job: Job, _ next: Job) async throws -> HistoryOutcome {
         try await ledger.replace(job, with: next, at: now())
         return .later(next)
     }
 
-    /// Does a job to read a customer's history. If the App Store refuses the question, the job ends.
+    /// Does a job to read a customer's history. If the App Store refuses the question, the job is given up.
     func goOnWithHistory(_ job: inout Job) async throws -> JobOutcome {
-        guard let question = HistoryQuestion(payload: job.payload) else { return .done }
+        guard !job.isForgotten(at: now()), let question = HistoryQuestion(payload: job.payload) else { return .done }
         var reading = HistoryReading(question, by: self)
         do {
             while try await advance(&reading, &job) {}
         } catch let error where Self.isFinal(error) {
-            onFailure(job.next(at: now(), "\(error)"))
+            return .later(job.givenUp(at: now(), because: "\(error)"))
         }
         return .done
     }

@@ -33,8 +33,8 @@ public struct Reconciler: Sendable {
     /// that is ahead, hours would never be read. `nil` if it is not known; then `now` counts.
     public var appStoreTime: @Sendable () -> Timestamp? = { nil }
 
-    /// Called with each job that failed and is postponed, with each document that is parked, and with each consumption
-    /// request that was refused or missed.
+    /// Called with each job that failed and is postponed or given up, with each document that is parked, and with each
+    /// consumption request that was refused or missed.
     public var onFailure: @Sendable (Job) -> Void = { _ in }
 
     package let verifier: AppStoreVerifier

@@ -7,27 +7,53 @@ public import PurchaseLedger
 
 // Asks the App Store for the state of subscriptions that is uncertain.
 
+/// How often a subscription was asked about: the payload of a job. Only answers count: an outage asks in vain each hour.
+private struct StatusQuestion: Codable {
+    var answers = 0
+
+    /// After so many answers without an end, nobody will ever answer: two months of a question a day, which is how long
+    /// Apple tries to charge.
+    private static let most = 60
+
+    init(_ job: Job) {
+        guard let stored = try? JSONValue(parsing: job.payload).decode(Self.self) else { return }
+        self = stored
+    }
+
+    var isLast: Bool { answers >= Self.most }
+
+    var payload: [UInt8] { (try? JSONWriter.bytes(encoding: self)) ?? [] }
+}
+
 extension Reconciler {
-    /// After so many questions without an end, nobody will ever answer: two months of a question a day, which is how
-    /// long Apple tries to charge.
-    private static let mostQuestions = 60
     /// A subscription whose state stays uncertain is asked about so often.
     private static let questionInterval = Duration.seconds(86_400)
 
     /// Does a job to ask about a subscription. If its state is certain by now, and its renewal info known, nothing is
-    /// asked.
+    /// asked. If it stays uncertain, the job is given up.
     func askStatus(_ job: Job) async throws -> JobOutcome {
         let key = ChainKey(job.id.name, in: scope)
+        guard !job.isForgotten(at: now()) else { return .done }
         let isUnknown = try await !unknownRenewals(of: [key]).isEmpty
         if !isUnknown, try await !isUncertain(key) { return .done }
+        var refusal: String?
         do {
             try await ask(about: key, within: AppStoreClient.deadline)
         } catch let error as AppStoreAPIError where !error.isRetryable && error.code == .refused {
-            return job.attempts < Self.mostQuestions
-                ? .later(job.next(at: now().advanced(by: Self.questionInterval), "\(error)")) : .done
+            refusal = "\(error)"
         }
-        guard try await isUncertain(key), job.attempts < Self.mostQuestions else { return .done }
-        return .later(job.next(at: now().advanced(by: Self.questionInterval), nil))
+        if refusal == nil, try await !isUncertain(key) { return .done }
+        return .later(askedAgain(job, refusal))
+    }
+
+    /// The job for another question tomorrow, or as it is kept after the last one.
+    private func askedAgain(_ job: Job, _ refusal: String?) -> Job {
+        var question = StatusQuestion(job)
+        question.answers += 1
+        var next = job.next(at: now().advanced(by: Self.questionInterval), refusal)
+        (next.attempts, next.payload) = (0, question.payload)
+        guard question.isLast else { return next }
+        return next.givenUp(at: now(), because: refusal ?? "The App Store's answers did not make the state certain.")
     }
 
     /// Whether time alone may have made the state of a subscription wrong.

@@ -24,8 +24,11 @@ import Testing
         var scene: JobTests.Scene
         let key: TransactionKey
 
-        init(in environment: AppStoreModel.Environment = .production) async throws {
-            scene = try await JobTests.Scene(in: environment)
+        init(
+            in environment: AppStoreModel.Environment = .production,
+            over way: (SimulatedTransport, JobTests.SharedTime) -> any AppStoreTransport = { store, _ in store }
+        ) async throws {
+            scene = try await JobTests.Scene(in: environment, over: way)
             try await scene.buy()
             try await scene.work()
             let id = await scene.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? ""
@@ -188,7 +191,8 @@ import Testing
         #expect(try await shop.question.state == .answered)
     }
 
-    private static var consented: ConsumptionInformation {
+    /// What an app says that has delivered a subscription, to a customer who consents.
+    static var consented: ConsumptionInformation {
         var information = delivered
         information.customerConsented = true
         return information

@@ -25,7 +25,8 @@ import TestWorld
 
         init(
             trusting: Bool = true, in environment: AppStoreModel.Environment = .production,
-            storage: any LedgerStorage = MemoryLedgerStorage()
+            storage: any LedgerStorage = MemoryLedgerStorage(),
+            over way: (SimulatedTransport, SharedTime) -> any AppStoreTransport = { store, _ in store }
         ) async throws {
             let start = Timestamp(milliseconds: 1_769_851_800_000)
             let store = try TestStore()
@@ -52,8 +53,8 @@ import TestWorld
             if !trusting { verifier.roots = .apple }
             let client = AppStoreClient(
                 bundleId: "com.example", key: try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem),
-                transport: CountingTransport(inner: transport, counter: requests, time: time), now: { time.now },
-                sleep: { _ in }, random: SeededRandom(seed: 1))
+                transport: CountingTransport(inner: way(transport, time), counter: requests, time: time),
+                now: { time.now }, sleep: { _ in }, random: SeededRandom(seed: 1))
             reconciler = Reconciler(
                 ledger: ledger, verifier: verifier, client: client,
                 scope: LedgerScope(bundleId: "com.example", environment: environment), now: { time.now })
@@ -108,7 +109,7 @@ import TestWorld
     }
 
     struct CountingTransport: AppStoreTransport {
-        let inner: SimulatedTransport
+        let inner: any AppStoreTransport
         let counter: Counter
         /// Passes while the App Store answers.
         let time: SharedTime
