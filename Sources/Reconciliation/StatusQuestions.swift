@@ -7,7 +7,8 @@ public import PurchaseLedger
 
 // Asks the App Store for the state of subscriptions that is uncertain.
 
-/// How often a subscription was asked about: the payload of a job. Only answers count: an outage asks in vain each hour.
+/// How often a subscription was asked about: the payload of a job. Only answers count: an outage has one attempt an
+/// hour, in vain.
 private struct StatusQuestion: Codable {
     var answers = 0
 

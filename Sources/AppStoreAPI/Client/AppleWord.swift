@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// Tells an answer of Apple's from that of a proxy, a gateway or a portal on the way. Only Apple's word decides anything.
+// Tells an answer of Apple's from that of a proxy, a gateway or a portal on the way. Only Apple's word decides.
 
 extension APIAnswer {
     /// The number of a refusal, by which Apple's servers are known: the member `errorCode` of their JSON. `nil` if the
