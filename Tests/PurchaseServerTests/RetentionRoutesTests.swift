@@ -104,6 +104,35 @@ import Testing
         #expect(other["message"]?["messageIdentifier"]?.string == Self.uuid(0))
     }
 
+    /// How many milliseconds after now a request was signed, and whether it gets an offer.
+    private static let signings: [(Int64?, Bool)] = [
+        (-600_000, true), (600_000, true), (-600_001, false), (600_001, false), (-86_400_000, false), (nil, false),
+    ]
+
+    @Test(arguments: signings)
+    func `an offer is signed only for a request that was signed within ten minutes, and another gets the message alone`(
+        signedAfter milliseconds: Int64?, hasOffer: Bool
+    ) async throws {
+        let (status, answer) = try await Self.ask(try await Self.world()) { request in
+            request.productId = "year"
+            request.signedDate = milliseconds.map {
+                Timestamp(milliseconds: LedgerRoutesTests.now.milliseconds + $0)
+            }
+        }
+        #expect(status == 200)
+        let signature = answer["promotionalOffer"]?["promotionalOfferSignatureV2"]
+        #expect((signature != nil) == hasOffer, "\(answer.compactText)")
+        #expect((answer["message"]?["messageIdentifier"]?.string == Self.uuid(3)) != hasOffer)
+    }
+
+    @Test func `an alternate product needs no signature, so an old request gets it`() async throws {
+        let (status, answer) = try await Self.ask(try await Self.world()) { request in
+            request.signedDate = Timestamp(milliseconds: LedgerRoutesTests.now.milliseconds - 3_600_000)
+        }
+        #expect(status == 200)
+        #expect(answer["alternateProduct"]?["productId"]?.string == "year")
+    }
+
     @Test func `what the App Store did not sign for this app is refused, and gets no message`() async throws {
         let world = try await Self.world()
         let genuine = try Self.request(world)

@@ -55,7 +55,16 @@ public enum RetentionAnswer: Hashable, Sendable {
         return body
     }
 
-    private var messageIdentifier: String {
+    /// Whether the answer has something that only the app's key can sign.
+    package var isSigned: Bool {
+        switch self {
+        case .message, .alternateProduct: false
+        case .promotionalOffer, .advancedCommerce: true
+        }
+    }
+
+    /// The UUID of the message.
+    package var messageIdentifier: String {
         switch self {
         case .message(let message), .alternateProduct(let message, _, _), .promotionalOffer(let message, _),
             .advancedCommerce(let message, _):

@@ -17,11 +17,17 @@ struct RetentionRoutes: Sendable {
     /// message. The rest is for the network and the signature.
     private static let deadline = Duration.milliseconds(300)
 
+    /// How far the signing of a request may be from now for an offer to be signed. The App Store asks in real time, so
+    /// an old request was kept by somebody, who would get a new offer with each repetition; the rest is for clocks that
+    /// differ.
+    private static let freshness: Int64 = 600_000
+
     private let service: LedgerService
     private let bodies: BodyIntake
     private let now: @Sendable () -> Timestamp
     private let clock: any Clock<Duration>
     private let warning: ThrottledWarning
+    private let withoutOffer: ThrottledWarning
 
     init(
         service: LedgerService, bodies: BodyIntake, now: @escaping @Sendable () -> Timestamp,
@@ -29,6 +35,8 @@ struct RetentionRoutes: Sendable {
     ) {
         (self.service, self.bodies, self.now, self.clock) = (service, bodies, now, clock)
         warning = ThrottledWarning("A retention request got the default message", clock: clock, logger)
+        withoutOffer = ThrottledWarning(
+            "A retention request got its message without an offer", clock: clock, logger)
     }
 
     func add(to router: Router<BasicRequestContext>) {
@@ -98,12 +106,27 @@ struct RetentionRoutes: Sendable {
 
     private func answer(to request: DecodedRealtimeRequestBody) throws -> RealtimeResponseBody {
         let app = app(request.appAppleId)
-        guard let app, let answer = app.retention?.answer(to: request) else { throw Refusal.noRetentionMessage }
+        guard let app, var answer = app.retention?.answer(to: request) else { throw Refusal.noRetentionMessage }
+        if answer.isSigned, let reason = staleness(of: request) {
+            withoutOffer.log(["reason": .string(reason)])
+            answer = .message(answer.messageIdentifier)
+        }
         do throws(SigningError) {
             return try body(answer, for: request.originalTransactionId, of: app)
         } catch {
             return try defaultAnswer(of: app, because: error.description)
         }
+    }
+
+    /// Why a request gets no offer; `nil` if it was signed just now.
+    private func staleness(of request: DecodedRealtimeRequestBody) -> String? {
+        guard let signed = request.signedDate?.milliseconds else {
+            return "The request does not say when it was signed."
+        }
+        let (age, isFar) = now().milliseconds.subtractingReportingOverflow(signed)
+        guard isFar || age.magnitude > Self.freshness.magnitude else { return nil }
+        let side = signed < now().milliseconds ? "before" : "after"
+        return "The request was signed more than \(Self.freshness / 60_000) minutes \(side) this machine's time."
     }
 
     private func defaultAnswer(of app: AppConfiguration?, because reason: String) throws -> RealtimeResponseBody {
