@@ -20,6 +20,16 @@ public struct HistoryCursor: Codable, Hashable, Sendable {
     /// The length of the next window in milliseconds. It shrinks if Apple's page tokens expire before a window is read,
     /// and grows while one page is enough.
     public var window: Int64
+    /// When the history was last read to its end, by this server's clock; `nil` if it never was.
+    public var succeededAt: Timestamp?
+
+    /// How far a job has read the history; `nil` if the job is of another kind, or has read nothing yet.
+    public init?(_ job: Job) {
+        guard job.id.kind == .notificationHistory,
+            let cursor = try? JSONValue(parsing: job.payload).decode(HistoryCursor.self)
+        else { return nil }
+        self = cursor
+    }
 
     init(through: Timestamp, window: Int64 = usualWindow) {
         self.through = through
@@ -44,8 +54,7 @@ extension HistoryCursor {
 
     /// The cursor that a job holds; the beginning of the history if it holds none.
     init(of job: Job, at now: Timestamp) {
-        let stored = try? JSONValue(parsing: job.payload).decode(HistoryCursor.self)
-        self = stored ?? HistoryCursor(through: Timestamp(milliseconds: 0))
+        self = HistoryCursor(job) ?? HistoryCursor(through: Timestamp(milliseconds: 0))
         window = min(Self.longestWindow, max(Self.shortestWindow, window))
     }
 
@@ -61,8 +70,10 @@ extension HistoryCursor {
     ///
     /// - Parameter appStoreTime: The App Store's own time, after which the history has nothing yet; `nil` if unknown.
     func after(_ request: NotificationHistoryRequest, pages: Int, appStoreTime: Timestamp?) -> HistoryCursor {
-        let next = pages <= 1 ? min(Self.longestWindow, window * 2) : min(window, Self.usualWindow)
-        return HistoryCursor(through: min(request.endDate, appStoreTime ?? request.endDate), window: next)
+        var next = self
+        next.through = min(request.endDate, appStoreTime ?? request.endDate)
+        next.window = pages <= 1 ? min(Self.longestWindow, window * 2) : min(window, Self.usualWindow)
+        return next
     }
 
     /// The job's payload.
@@ -91,8 +102,9 @@ extension Reconciler {
             }
             try await prolong(&job, cursor.payload)
         } while !isLast
+        cursor.succeededAt = now()
         var next = job.next(at: now().advanced(by: historyInterval), nil)
-        next.attempts = 0
+        (next.attempts, next.payload) = (0, cursor.payload)
         return .later(next)
     }
 

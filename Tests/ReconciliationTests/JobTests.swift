@@ -265,6 +265,22 @@ import TestWorld
         #expect(try await scene.jobs().allSatisfy { $0.failure == nil })
     }
 
+    @Test func `the cursor says when the history was last read to its end, and keeps it while the App Store fails`()
+        async throws
+    {
+        let scene = try await Scene()
+        try await scene.reconciler.start()
+        #expect(try await scene.jobs().compactMap(HistoryCursor.init).isEmpty)
+        try await scene.work()
+        let end = scene.time.now
+        await scene.transport.update { $0.faults.internalErrors = 1 }
+        try await scene.pass(seconds: 1000)
+        try await scene.work()
+        let cursor = try #require(try await scene.jobs().compactMap(HistoryCursor.init).first)
+        #expect(cursor.succeededAt == end)
+        #expect(cursor.through == end)
+    }
+
     @Test func `a document that cannot be verified is parked with the reason and does not hold up the cursor`()
         async throws
     {
