@@ -219,6 +219,40 @@ import Testing
         )
     }
 
+    @Test(arguments: [
+        ("Sun, 17 Mar 2030 17:41:40 GMT", "This machine's clock is five minutes ahead of Apple's"),
+        ("Sun, 17 Mar 2030 17:47:40 GMT", "This machine's clock is one minute behind Apple's"),
+        ("Sun, 17 Mar 2030 14:46:40 GMT", "This machine's clock is three hours ahead of Apple's"),
+        ("Tue, 05 Feb 2030 17:46:40 GMT", "This machine's clock is 40 days ahead of Apple's"),
+        ("Sun, 17 Mar 2030 17:47:39 GMT", nil), ("nonsense", nil), (nil, nil),
+    ])
+    func `a refused token names what to compare, and how far the clock is wrong`(
+        date: String?, clock: String?
+    )
+        async throws
+    {
+        let headers = date.map { ["date": $0] } ?? [:]
+        let fixture = try ClientFixture(
+            production: [.answer(401, "", headers: headers)], sandbox: [.answer(401, "", headers: headers)])
+        let key = try ClientFixture.key.get()
+        for environment in [Environment.production, .sandbox] {
+            let error = try #require(
+                await #expect(throws: AppStoreAPIError.self) {
+                    try await fixture.client.send(.transactionInfo("410000000000001"), to: environment)
+                })
+            for part in [key.id, key.issuer, "com.example is an app", "“In-App Purchase” key"] {
+                #expect(error.description.contains(part), "\(error)")
+            }
+            #expect(!error.description.contains("410000000000001"))
+            #expect(error.description.contains("until it has been in the App Store") == (environment == .production))
+            #expect(error.description.contains(clock ?? "This machine's clock") == (clock != nil), "\(error)")
+        }
+        let both = await #expect(throws: AppStoreAPIError.self) {
+            try await fixture.client.find(.transactionInfo("410000000000001"))
+        }
+        #expect(both?.code == .credentials && both?.description.contains(key.id) == true)
+    }
+
     @Test func `a number of Advanced Commerce is read by its own list`() async throws {
         // 4000028 is another error of the App Store Server API.
         let fixture = try ClientFixture(production: [.answer(400, #"{"errorCode":4000028}"#)])

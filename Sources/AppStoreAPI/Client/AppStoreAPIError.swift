@@ -39,6 +39,9 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
     public var code: Code
     /// What went wrong, for people: a sentence without ids, tokens and keys.
     public var message: String
+    /// After a refused bearer token, what the operator should compare, as sentences: with the ids of key, issuer and
+    /// app, none of which is secret, and how far this machine's clock is wrong. `nil` after any other error.
+    public var causes: String?
     /// The environment that was called; `nil` if none was.
     public var environment: Environment?
     /// The HTTP status; `nil` if there was no answer.
@@ -89,6 +92,6 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         errorCode == .transactionIdNotFound || errorCode == .originalTransactionIdNotFound
     }
 
-    /// The code and the message.
-    public var description: String { "\(code.rawValue): \(message)" }
+    /// The code, the message, and the causes if they are known.
+    public var description: String { "\(code.rawValue): \(message)\(causes.map { " \($0)" } ?? "")" }
 }

@@ -131,7 +131,7 @@ public final class AppStoreClient: Sendable {
             return contents
         } catch {
             learn(from: error, endpoint, environment)
-            throw error
+            throw error.withCauses(causes(of: answer, environment))
         }
     }
 
@@ -186,7 +186,17 @@ public final class AppStoreClient: Sendable {
     /// An answer of production that is Apple's proves that the key is right there, whatever it refuses later.
     private func noteAcceptance(in environment: Environment) {
         guard environment == .production else { return }
-        state.withLock { ($0.refusedByProduction, $0.isAcceptedByProduction) = (nil, true) }
+        state.withLock { state in
+            state.refusedByProduction = nil
+            state.isAcceptedByProduction = true
+        }
+    }
+
+    private func causes(of answer: APIAnswer, _ environment: Environment) -> String {
+        CredentialCauses(
+            key: state.withLock { $0.token.key }, bundleId: bundleId, environment: environment,
+            aheadBy: answer.distance(of: now())
+        ).sentences
     }
 
     /// What a refusal means for the requests after it.
@@ -350,6 +360,14 @@ extension Repetition {
 }
 
 extension AppStoreAPIError {
+    /// The error with the causes of a refused token, if it is that.
+    fileprivate func withCauses(_ causes: @autoclosure () -> String) -> AppStoreAPIError {
+        guard code == .credentials else { return self }
+        var error = self
+        error.causes = causes()
+        return error
+    }
+
     fileprivate init(_ error: TransportError, _ name: String, _ environment: Environment) {
         switch error {
         case .timedOut: self.init(.timedOut, "'\(name)' was not answered in time.", in: environment)

@@ -14,7 +14,7 @@ package struct BearerToken: Sendable {
     /// ahead.
     package static let margin: Int64 = 120
 
-    private let key: InAppPurchaseKey
+    let key: InAppPurchaseKey
     private let bundleId: String
     private var text: String?
     /// The seconds at which the present text was signed.
