@@ -365,8 +365,10 @@ extension Composition {
 
     /// Signs with the apps' In-App Purchase keys.
     ///
+    /// - Parameter warn: Called with what the operator should look at; by default, it is standard error.
     /// - Throws: Wrong usage if a key cannot be read.
-    func signing() throws -> AppSigning {
+    func signing(warn: (String) -> Void = { Terminal.printError("quittance: \($0)") }) throws -> AppSigning {
+        configuration.keyWarnings.forEach(warn)
         do {
             return AppSigning(keys: try AppSigning.keys(of: configuration.apps), nonce: Self.nonce)
         } catch {

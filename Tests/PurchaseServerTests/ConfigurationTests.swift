@@ -160,7 +160,7 @@ import Testing
     }
 
     private static let message = "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"
-    private static let key = #""inAppPurchaseKey":{"file":"k.p8","keyId":"A","issuerId":"\#(message)"}"#
+    private static let key = #""inAppPurchaseKey":{"file":"k.p8","keyId":"ABCDEF1234","issuerId":"\#(message)"}"#
 
     @Test func `an app may have a key, offers for clients, and rules for retention messages`() throws {
         let text = """
@@ -171,7 +171,7 @@ import Testing
                 {"message": "\(Self.message)", "alternateProduct": "year", "billingPlanType": "MONTHLY"}]}}]}
             """
         let app = try #require(try Self.read(text).apps.first)
-        #expect(app.inAppPurchaseKey == InAppPurchaseKeyFile(file: "k.p8", keyId: "A", issuerId: Self.message))
+        #expect(app.inAppPurchaseKey == InAppPurchaseKeyFile(file: "k.p8", keyId: "ABCDEF1234", issuerId: Self.message))
         #expect(app.clientOffers == ["year": ["stay3"], "month": []])
         let rules = try #require(app.retention)
         #expect(rules.defaultMessage == Self.message)
@@ -185,8 +185,20 @@ import Testing
     @Test(arguments: [
         (#""inAppPurchaseKey":{"file":"k.p8","keyId":"A"}"#, "inAppPurchaseKey: Expected file, keyId and issuerId"),
         (
-            #""inAppPurchaseKey":{"file":"k.p8","keyId":"A","issuerId":"B"}"#,
+            #""inAppPurchaseKey":{"file":"k.p8","keyId":"ABCDEF1234","issuerId":"B"}"#,
             "inAppPurchaseKey.issuerId: Expected a UUID"
+        ),
+        (
+            #""inAppPurchaseKey":{"file":"k.p8","keyId":"ABCDEF123","issuerId":"\#(message)"}"#,
+            "inAppPurchaseKey.keyId: Expected ten capital letters and digits"
+        ),
+        (
+            #""inAppPurchaseKey":{"file":"k.p8","keyId":"abcdef1234","issuerId":"\#(message)"}"#,
+            "inAppPurchaseKey.keyId: Expected ten capital letters and digits"
+        ),
+        (
+            #""inAppPurchaseKey":{"file":"k.p8","keyId":"ÄBCDEF123","issuerId":"\#(message)"}"#,
+            "inAppPurchaseKey.keyId: Expected ten capital letters and digits"
         ),
         (#""inAppPurchaseKey":{"key":"-----BEGIN"}"#, "inAppPurchaseKey.key: Unknown setting"),
         (#""products":{"p":{"clientOffers":[1]}}"#, "clientOffers[0]: Expected the name of an offer"),
@@ -218,6 +230,27 @@ import Testing
             try Self.read(#"{"apps":[{"bundleId":"x","retention":{}}]}"#)
         }
         #expect(unnamed?.message == "apps[0].retention: It needs the app's appAppleId.")
+    }
+
+    @Test(arguments: [
+        ("https://example.com", true), ("http://127.0.0.1:9001", true), ("http://127.8.9.1", true),
+        ("http://localhost:9001", true), ("http://LOCALHOST", true), ("http://[::1]:9001", true),
+        ("http://example.com", false), ("http://10.0.0.1:9001", false), ("http://localhost.example.com", false),
+        ("http://127.0.0.1.example.com", false), ("http://[::2]:9001", false), ("http://simulator:9001", false),
+    ])
+    func `an App Store server without TLS is refused unless it is this machine, and the error has setting and cure`(
+        address: String, isSecure: Bool
+    ) throws {
+        for setting in ["appStoreServer", "sandboxAppStoreServer"] {
+            let configuration = try Self.read(#"{"\#(setting)": "\#(address)"}"#)
+            guard !isSecure else {
+                try configuration.requireSecureAppStoreServers()
+                continue
+            }
+            let error = #expect(throws: ConfigurationError.self) { try configuration.requireSecureAppStoreServers() }
+            let message = error?.message ?? ""
+            #expect(message.contains("\(setting): \(address) ") && message.contains("--insecure"), "\(message)")
+        }
     }
 
     @Test(arguments: [

@@ -66,6 +66,19 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("AuthKey_ABCDEF1234.p8", false), ("/etc/q/SubscriptionKey_ABCDEF1234.p8", false), ("key.p8", false),
+        ("AuthKey_ABCDEF123.p8", false), ("AuthKey_ABCDEF1235.p8", true),
+        ("/etc/AuthKey_ABCDEF1234.p8/SubscriptionKey_OTHERKEY01.p8", true),
+    ])
+    func `a file that is named by another key's id is a warning with both ids`(path: String, isWarned: Bool) {
+        let file = InAppPurchaseKeyFile(file: path, keyId: "ABCDEF1234", issuerId: "issuer")
+        #expect((file.nameWarning != nil) == isWarned)
+        if let warning = file.nameWarning {
+            #expect(warning.hasPrefix(path) && warning.contains("keyId is ABCDEF1234"), "\(warning)")
+        }
+    }
+
     @Test func `a missing file, a folder and a pipe are errors`() throws {
         try Self.withFile { file, url in
             var other = file

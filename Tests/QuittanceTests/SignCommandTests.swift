@@ -64,7 +64,7 @@ import Testing
         (offer + ["--app-account-token", nonce], 2, "for version 1"),
         (offer + ["--key-file", "/nowhere"], 2, "belong together"),
         (
-            offer + ["--key-file", "/nowhere", "--key-id", "A", "--issuer-id", "B"], 2,
+            offer + ["--key-file", "/nowhere", "--key-id", "ABCDEF1234", "--issuer-id", nonce], 2,
             "The key /nowhere: No such file"
         ),
         (offer + ["--bundle-id", "com.other"], 2, "has no app com.other"),
@@ -92,6 +92,41 @@ import Testing
             let ledger = ["--database", "sqlite:\(place.folder.path)/ledger.sqlite"]
             let served = try CommandLineTests.run(["serve", "--port", "0"] + options + ledger)
             #expect(served.status == 2 && served.error.contains("mode 0644"), "\(served.error)")
+        }
+    }
+
+    @Test func `a key file that is named by another id is a warning of commands and of the server`() async throws {
+        try await Self.withPlace { place in
+            let other = place.folder.appendingPathComponent("AuthKey_OTHERKEY01.p8")
+            try FileManager.default.copyItem(at: place.key, to: other)
+            let text = try String(contentsOf: place.configuration, encoding: .utf8)
+            try Data(text.replacing(place.key.path, with: other.path).utf8).write(to: place.configuration)
+            let options = ["--config", place.configuration.path]
+            let warning = "By its name this is the key OTHERKEY01, but keyId is FIRSTKEY01."
+            let signed = try CommandLineTests.run(Self.offer + options)
+            #expect(signed.status == 0 && signed.error.contains(warning), "\(signed.error)")
+            let server = try await ServerProcess(
+                options + ["--database", "sqlite:\(place.folder.path)/ledger.sqlite"], in: place.folder,
+                environment: ["QUITTANCE_LOG_LEVEL": "warning"])
+            #expect(server.terminate() == 0)
+            #expect(server.text.contains(warning), "\(server.text)")
+        }
+    }
+
+    @Test(arguments: [["serve", "--port", "0"], ["backfill", "-"], ["app-store", "refunds", "1"]])
+    func `an App Store server over http that is another machine is refused, and with --insecure a warning`(
+        command: [String]
+    ) async throws {
+        try await Self.withPlace { place in
+            let options = ["--config", place.configuration.path, "--database", "sqlite:/nowhere/ledger.sqlite"]
+            let variables = ["QUITTANCE_APP_STORE_SERVER": "http://192.0.2.1:9001"]
+            let refused = try CommandLineTests.run(command + options, environment: variables)
+            #expect(refused.status == 2 && refused.error.contains("--insecure"), "\(refused.error)")
+            #expect(refused.error.contains("QUITTANCE_APP_STORE_SERVER: http://192.0.2.1:9001 "), "\(refused.error)")
+            let passed = try CommandLineTests.run(command + ["--insecure"] + options, environment: variables)
+            #expect(passed.error.contains("asked over http (--insecure)"), "\(passed.error)")
+            // Then the missing ledger ends it.
+            #expect(passed.error.contains("/nowhere/ledger.sqlite"), "\(passed.error)")
         }
     }
 

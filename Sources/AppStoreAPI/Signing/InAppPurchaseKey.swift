@@ -16,16 +16,24 @@ public struct InAppPurchaseKey: Sendable, CustomStringConvertible {
 
     /// Reads a key.
     ///
-    /// - Parameter pem: The text of the `.p8` file from App Store Connect: PKCS#8 (RFC 5958) in PEM (RFC 7468).
+    /// - Parameter pem: The text of the `.p8` file from App Store Connect: PKCS#8 (RFC 5958) in PEM (RFC 7468). A byte
+    ///   order mark, blanks around lines and empty lines do not count.
     /// - Throws: ``InAppPurchaseKeyError`` if the text does not hold a private key on the curve P-256.
     public init(id: String, issuer: String, pem: String) throws(InAppPurchaseKeyError) {
-        do {
-            privateKey = try P256.Signing.PrivateKey(pemRepresentation: pem)
-        } catch {
-            throw InAppPurchaseKeyError()
-        }
+        privateKey = try KeyText(pem).privateKey()
         self.id = id
         self.issuer = issuer
+    }
+
+    /// What a key's id looks like, for error texts.
+    package static let idRule = "ten capital letters and digits, such as ABCDEF1234"
+
+    /// Whether a text looks like a key's id.
+    package static func isID(_ text: String) -> Bool {
+        text.utf8.count == 10
+            && text.utf8.allSatisfy {
+                UInt8(ascii: "A")...UInt8(ascii: "Z") ~= $0 || UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0
+            }
     }
 
     /// The key's id. The private key is not printed.
@@ -50,9 +58,4 @@ public struct InAppPurchaseKey: Sendable, CustomStringConvertible {
     private static func base64URL(_ bytes: [UInt8]) -> String {
         String(decoding: Base64.encodeURL(bytes[...]), as: UTF8.self)
     }
-}
-
-/// A text is not an In-App Purchase key. It does not say what was found instead, since that may be a secret.
-public struct InAppPurchaseKeyError: Error, Hashable, Sendable, CustomStringConvertible {
-    public var description: String { "This is not the text of a .p8 file: a private key on the curve P-256 in PEM." }
 }

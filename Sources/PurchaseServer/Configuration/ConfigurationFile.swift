@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
 import Foundation
@@ -178,11 +179,15 @@ extension CustomerProof {
 }
 
 extension InAppPurchaseKeyFile {
+    /// No error contains a value, which may be a secret in the wrong place.
     fileprivate init(_ key: ConfigurationMember) throws(ConfigurationError) {
         try key.requireMembers(in: ["file", "keyId", "issuerId"])
         guard let file = try key.string("file"), let keyId = try key.string("keyId"),
             let issuerId = try key.string("issuerId")
         else { throw key.error("Expected file, keyId and issuerId.") }
+        guard InAppPurchaseKey.isID(keyId) else {
+            throw key.member("keyId").error("Expected \(InAppPurchaseKey.idRule).")
+        }
         guard UUID(uuidString: issuerId) != nil else { throw key.member("issuerId").error("Expected a UUID.") }
         self.init(file: file, keyId: keyId, issuerId: issuerId)
     }

@@ -19,6 +19,16 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
         self.issuerId = issuerId
     }
 
+    /// What to do if the file's name has another key's id; `nil` if it does not. App Store Connect names the file of a
+    /// key by its id.
+    package var nameWarning: String? {
+        let name = file.split(separator: "/").last ?? ""
+        guard let match = name.wholeMatch(of: /(?:AuthKey|SubscriptionKey)_([A-Z0-9]{10})\.p8/), match.1 != keyId else {
+            return nil
+        }
+        return "\(file): By its name this is the key \(match.1), but keyId is \(keyId). One of them is wrong."
+    }
+
     /// The longest file that is read, in bytes: many times a key's 260.
     private static let longestFile = 16 << 10
 

@@ -275,6 +275,34 @@ extension ServerConfiguration {
         apps = file?.apps ?? []
     }
 
+    /// Checks that the App Store is asked over TLS, or on this machine. Whoever reads a bearer token on the way can ask
+    /// the App Store about all customers, and whoever can change an answer can withhold what it says.
+    ///
+    /// - Throws: ``ConfigurationError``, which names the setting.
+    package func requireSecureAppStoreServers() throws(ConfigurationError) {
+        for (name, address) in [
+            ("appStoreServer", appStoreServer), ("sandboxAppStoreServer", sandboxAppStoreServer),
+        ] {
+            guard let address, !Self.isSecure(address) else { continue }
+            throw ConfigurationError(
+                """
+                \(place(of: name)): \(address) is neither https nor this machine, so that others on the way read the \
+                bearer tokens. Use https://, or pass --insecure in a network of your own.
+                """)
+        }
+    }
+
+    /// Whether an address has TLS, or leads to this machine and no other.
+    private static func isSecure(_ address: String) -> Bool {
+        guard let match = address.wholeMatch(of: /http:\/\/(.+?)(:[0-9]+)?/) else { return true }
+        let host = match.1.drop { $0 == "[" }.prefix { $0 != "]" }.lowercased()
+        guard let ip = IPAddress(host) else { return host == "localhost" }
+        return IPNetwork.loopback.contains { $0.contains(ip) }
+    }
+
+    /// What to do about key files whose names have other keys' ids.
+    package var keyWarnings: [String] { apps.compactMap { $0.inAppPurchaseKey?.nameWarning } }
+
     /// Checks that a simulator's roots stand alone. What a simulator signs must not count beside what Apple signs; and
     /// time is part of the trust, since certificates and access are valid at a time.
     ///

@@ -35,6 +35,7 @@ struct BackfillCommand: AsyncParsableCommand {
 
     @OptionGroup var options: ServerOptions
     @OptionGroup var trust: TrustOptions
+    @OptionGroup var appStoreServer: AppStoreServerOptions
 
     @Option(help: "The app. May be omitted if the configuration has only one.")
     var bundleId: String?
@@ -56,6 +57,7 @@ struct BackfillCommand: AsyncParsableCommand {
 
     func run() async throws {
         var composition = try options.composition()
+        try appStoreServer.check(composition.configuration)
         let app = try composition.configuration.bundleId(bundleId)
         let signing = try composition.signing()
         guard signing.key(of: app) != nil else {

@@ -40,6 +40,7 @@ struct Serve: AsyncParsableCommand {
 
     @OptionGroup var options: ServerOptions
     @OptionGroup var trust: TrustOptions
+    @OptionGroup var appStoreServer: AppStoreServerOptions
 
     @Option(help: "The port to listen on; 0 takes any free port. Default: 8080.")
     var port: Int?
@@ -91,12 +92,13 @@ struct Serve: AsyncParsableCommand {
         try Self.requireLedgerAndApps(configuration)
         var composition = Composition(configuration)
         let logger = composition.logger()
+        try appStoreServer.check(configuration) { logger.warning("\($0)") }
         logger.info("Quittance starts", metadata: ["version": "\(ServerApplication.version)"])
         warnAboutPassedOver(configuration.passedOver, logger)
         guard configuration.database != nil else { return try await serve(composition, nil, logger) }
         let verifier = try composition.verifier()
         try await composition.takeSimulatorTime(logger)
-        let signing = try composition.signing()
+        let signing = try composition.signing { logger.warning("\($0)") }
         let storage = try await composition.storageForServing()
         if let failure = (storage as? SQLiteLedgerStorage)?.lockFailure {
             logger.warning(
@@ -222,7 +224,9 @@ struct Serve: AsyncParsableCommand {
     /// as they are. Nothing else of the configuration is applied.
     private func reloadKeys(of service: LedgerService?, _ logger: Logger) {
         do {
-            let keys = try AppSigning.keys(of: try resolvedConfiguration().apps)
+            let configuration = try resolvedConfiguration()
+            let keys = try AppSigning.keys(of: configuration.apps)
+            for warning in configuration.keyWarnings { logger.warning("\(warning)") }
             service?.signing?.replaceKeys(keys)
             service?.questions?.replaceKeys(keys)
             let ids = keys.values.map(\.id).sorted().joined(separator: " ")

@@ -78,6 +78,29 @@ struct TrustOptions: ParsableArguments {
     var trustsOtherRoots = false
 }
 
+/// The option of the commands that ask the App Store.
+struct AppStoreServerOptions: ParsableArguments {
+    @Flag(
+        help: """
+            Ask an appStoreServer or sandboxAppStoreServer over http, although it is not on this machine: for a \
+            simulator in a network of your own. Others on the way read the bearer tokens.
+            """)
+    var insecure = false
+
+    /// - Parameter warn: Called if this option lets an address pass; by default, it is standard error.
+    /// - Throws: Wrong usage for an address that is not secure, without this option.
+    func check(
+        _ configuration: ServerConfiguration, warn: (String) -> Void = { Terminal.printError("quittance: \($0)") }
+    ) throws {
+        do {
+            try configuration.requireSecureAppStoreServers()
+        } catch {
+            guard insecure else { throw ValidationError(error.message) }
+            warn("The App Store is asked over http (--insecure): others on the way read the bearer tokens")
+        }
+    }
+}
+
 // The cases of these enumerations are values of options.
 extension APIKey.Role: ExpressibleByArgument {}
 extension ServerConfiguration.Revocation: ExpressibleByArgument {}

@@ -4,6 +4,7 @@ import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
+import Foundation
 import PurchaseServer
 
 /// `quittance sign`: signs what an app passes to StoreKit.
@@ -56,6 +57,10 @@ struct Sign: AsyncParsableCommand {
             guard given == 0 || given == 3 else {
                 throw ValidationError("--key-file, --key-id and --issuer-id belong together.")
             }
+            if let keyId, !InAppPurchaseKey.isID(keyId) {
+                throw ValidationError("--key-id takes \(InAppPurchaseKey.idRule).")
+            }
+            if let issuerId, UUID(uuidString: issuerId) == nil { throw ValidationError("--issuer-id takes a UUID.") }
         }
 
         /// Prints what `sign` returns, as JSON.
@@ -85,6 +90,7 @@ struct Sign: AsyncParsableCommand {
                 throw ValidationError(
                     "Which key? Pass --key-file, --key-id and --issuer-id, or add inAppPurchaseKey to \(app).")
             }
+            if let warning = file.nameWarning { Terminal.printError("quittance: \(warning)") }
             do {
                 return StoreKitSigner(key: try file.read(), bundleId: app)
             } catch {

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Crypto
+
+/// The text of a key file. If it is no key, it is named by its kind; nothing of its contents is said.
+struct KeyText {
+    private let text: String
+
+    /// Some editors write it at the beginning of a file.
+    private static let byteOrderMark: Unicode.Scalar = "\u{feff}"
+
+    /// - Parameter text: A byte order mark, blanks around lines and empty lines do not count.
+    init(_ text: String) {
+        let scalars = text.unicodeScalars.drop { $0 == Self.byteOrderMark }
+        let lines = scalars.split { "\r\n".unicodeScalars.contains($0) }.map { line in
+            let start = line.drop { " \t".unicodeScalars.contains($0) }
+            let end = start.lastIndex { !" \t".unicodeScalars.contains($0) }
+            return end.map { String(start[...$0]) } ?? ""
+        }
+        self.text = lines.filter { !$0.isEmpty }.joined(separator: "\n")
+    }
+
+    func privateKey() throws(InAppPurchaseKeyError) -> P256.Signing.PrivateKey {
+        // The library takes any 32 bytes in the form of a key, also those of a key on another curve.
+        guard otherAlgorithm == nil, let key = try? P256.Signing.PrivateKey(pemRepresentation: text) else {
+            throw InAppPurchaseKeyError(found: kind)
+        }
+        return key
+    }
+}
+
+// MARK: - What else it is
+
+extension KeyText {
+    /// What the text is instead of a key, as a sentence; `nil` if nobody knows.
+    private var kind: String? {
+        if text.isEmpty { return "It is empty." }
+        if text.contains(#"\n"#) {
+            return #"It has the characters \n instead of line ends: replace them, as printf '%b' does."#
+        }
+        guard let label else { return unlabelled }
+        if label.hasSuffix("CERTIFICATE") { return "It is a certificate, not a private key." }
+        if label.hasSuffix("PUBLIC KEY") { return "It is a public key, not the private one." }
+        if label.hasPrefix("ENCRYPTED") || text.contains("ENCRYPTED\n") {
+            return "It is encrypted with a passphrase: decrypt it, as openssl pkey does."
+        }
+        guard label.hasSuffix("PRIVATE KEY") else { return nil }
+        if label.hasPrefix("RSA") { return Algorithm.rsa.sentence }
+        return keyKind
+    }
+
+    /// What the private key between the lines BEGIN and END is.
+    private var keyKind: String? {
+        guard let contents else { return "The part between the lines BEGIN and END is damaged: it is no base64." }
+        if let inner = Base64.decode(contents), inner.first == Self.sequence { return Self.twice }
+        return otherAlgorithm?.sentence
+    }
+
+    /// The algorithm of the key, if it is not that of an In-App Purchase key.
+    private var otherAlgorithm: Algorithm? {
+        guard let contents else { return nil }
+        return Algorithm.allCases.first { contents.firstRange(of: $0.identifier) != nil }
+    }
+
+    /// What a text without the line BEGIN is.
+    private var unlabelled: String? {
+        guard let bytes = Base64.decode(text.utf8.filter { $0 != UInt8(ascii: "\n") }) else { return nil }
+        if bytes.starts(with: Self.begin.utf8) { return Self.twice }
+        return bytes.first == Self.sequence ? "It lacks the lines BEGIN and END around the base64." : nil
+    }
+
+    private static let begin = "-----BEGIN "
+    private static let twice = "It is in base64 twice: decode it once, as base64 -d does."
+    /// The tag with which a key's DER begins.
+    private static let sequence: UInt8 = 0x30
+
+    /// What the first line says that the text is, such as `PRIVATE KEY` (RFC 7468 section 2).
+    private var label: String? {
+        guard text.hasPrefix(Self.begin), let line = text.split(separator: "\n").first, line.hasSuffix("-----") else {
+            return nil
+        }
+        return String(line.dropFirst(Self.begin.count).dropLast(5))
+    }
+
+    /// The bytes between the lines BEGIN and END; `nil` if they are not in base64.
+    private var contents: [UInt8]? {
+        let lines = text.split(separator: "\n").dropFirst()
+        let end = lines.firstIndex { $0.hasPrefix("-----END ") }
+        return end.flatMap { Base64.decode(lines[..<$0].joined().utf8) }
+    }
+
+    /// Keys that are no In-App Purchase keys, with the object identifiers in their DER.
+    private enum Algorithm: CaseIterable {
+        case rsa, p384, p521, secp256k1, ed25519
+
+        var identifier: [UInt8] {
+            switch self {
+            case .rsa: [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01]
+            case .p384: [0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x22]
+            case .p521: [0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23]
+            case .secp256k1: [0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a]
+            case .ed25519: [0x06, 0x03, 0x2b, 0x65, 0x70, 0x04]
+            }
+        }
+
+        var sentence: String {
+            switch self {
+            case .rsa: "It is an RSA key."
+            case .p384: "It is a key on the curve P-384."
+            case .p521: "It is a key on the curve P-521."
+            case .secp256k1: "It is a key on the curve secp256k1."
+            case .ed25519: "It is an Ed25519 key."
+            }
+        }
+    }
+}
+
+/// A text is not an In-App Purchase key. It says the kind of what was found instead, and nothing of its contents, since
+/// that may be a secret.
+public struct InAppPurchaseKeyError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What the text is instead, as a sentence; `nil` if that was not recognised.
+    public let found: String?
+
+    /// Sentences.
+    public var description: String {
+        let expected = "This is not the text of a .p8 file: a private key on the curve P-256 in PEM."
+        return found.map { "\(expected) \($0)" } ?? expected
+    }
+}
