@@ -116,10 +116,19 @@ extension Backfill {
         } catch let error as AppStoreAPIError {
             if error.code == .credentials, !error.isAcceptedBySandbox { throw Stopped("\(error)") }
             silence = error.isOutage ? silence + 1 : 0
-            return .failed("\(error)")
+            return .failed(error.isUnknownTransaction ? "\(error) \(searched)" : "\(error)")
         } catch let error where error is HistoryQuestionError || error is VerificationError {
             silence = 0
             return .failed("\(error)")
+        }
+    }
+
+    /// Where a transaction was looked for, as a sentence.
+    private var searched: String {
+        switch (reconcilers[.production] == nil, reconcilers[.sandbox] == nil) {
+        case (false, false): "Neither production nor the sandbox knows it."
+        case (false, true): "Production does not know it; the sandbox was not asked: environments leaves it out."
+        default: "The sandbox does not know it; production was not asked: environments leaves it out."
         }
     }
 

@@ -39,7 +39,7 @@ public struct Reconciler: Sendable {
 
     package let verifier: AppStoreVerifier
     package let client: AppStoreClient
-    let now: @Sendable () -> Timestamp
+    package let now: @Sendable () -> Timestamp
     let recent = RecentQuestions()
     /// A subscription of which the App Store has no renewal info makes an answer about a receipt wait once a day.
     let receiptQuestions = RecentQuestions(lifetime: .seconds(86_400))

@@ -23,6 +23,9 @@ enum Terminal {
     /// Whether standard error is a terminal. Otherwise no progress is reported.
     static let isErrorInteractive = isatty(STDERR_FILENO) == 1
 
+    /// Whether standard input is a terminal, so that a person can be asked.
+    static let isInputInteractive = isatty(STDIN_FILENO) == 1
+
     /// Writes a line to standard output without buffering, so that a program behind a pipe reads it at once.
     ///
     /// - Throws: Exit status 2 if the line cannot be written, as on a full disk: lost output is not success.

@@ -102,6 +102,7 @@ import Testing
             #expect(first.status == 1)
             #expect(first.error.contains("line 7: This is neither a transaction id"), "\(first.error)")
             #expect(first.error.contains("line 8: refused: ") && first.error.contains("4040010"), "\(first.error)")
+            #expect(first.error.contains("Neither production nor the sandbox knows it."), "\(first.error)")
             #expect(first.output.hasPrefix("5 histories taken in, 1 line not taken in, 1 line wrong; "), "\(first)")
             #expect(try await shop.complete() == 5)
             let done = try String(contentsOfFile: list + ".done", encoding: .utf8)
@@ -264,14 +265,56 @@ import Testing
             #expect(try json("extend", id, "--days", "7", "--reason", "3")["success"] == .bool(true))
             let request = "6a1f8f0e-0c0f-4f0e-8a57-2c8f4c9d1e01"
             _ = try json(
-                "extend-all", shop.product, "--days", "1", "--reason", "3", "--request-identifier", request)
+                "extend-all", shop.product, "--days", "1", "--reason", "3", "--request-identifier", request, "--yes")
             #expect(try json("extension-status", shop.product, request)["complete"] == .bool(false))
             #expect(try await shop.complete() == 1)
             let unknown = try shop.run(["app-store", "order", "MZZZZZZZZZ"])
             #expect(unknown.status == 1 && unknown.error.contains("does not know this order id"), "\(unknown)")
             let refused = try shop.run(["app-store", "extend", "7", "--days", "7", "--reason", "3"])
             #expect(refused.status == 1 && refused.error.contains("refused: "), "\(refused)")
+            for (options, text) in [
+                ([], "Production does not know it; the sandbox was not asked: pass --environment sandbox."),
+                (["--environment", "sandbox"], "The sandbox does not know it; production was not asked"),
+            ] {
+                let unknown = try shop.run(["app-store", "refunds", "7"] + options)
+                #expect(unknown.status == 1 && unknown.error.contains(text), "\(unknown)")
+            }
             #expect(try shop.run(["app-store", "extend", id, "--days", "91", "--reason", "3"]).status == 2)
+        }
+    }
+
+    @Test(arguments: [
+        (["refunds", "MV5G8XK2PQ"], "no transaction id"), (["refunds", "41 "], "no transaction id"),
+        (["set-app-account-token", "x", "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"], "no transaction id"),
+        (["set-app-account-token", "41", "anna"], "“anna” is no UUID"),
+        (["extend", "x", "--days", "1", "--reason", "3"], "no transaction id"),
+        (["extend", "41", "--days", "1", "--reason", "3", "--request-identifier", "x"], "is no UUID"),
+        (["extension-status", "p", "x"], "is no UUID"), (["order", "410000000000001"], "no order id"),
+        (["extend-all", "p", "--days", "1", "--reason", "3"], "pass --yes"),
+    ])
+    func `a wrong argument is wrong usage, whatever else is missing`(arguments: [String], message: String) throws {
+        let outcome = try CommandLineTests.run(["app-store"] + arguments)
+        #expect(outcome.status == 2 && outcome.error.contains(message), "\(outcome)")
+    }
+
+    @Test func `an extension of all subscribers names their number on a terminal, and needs a yes`() async throws {
+        try await Self.withShop(customers: 3) { shop in
+            let list = try shop.write(shop.customers.prefix(2).map(\.id))
+            #expect(try shop.run(["backfill", list]).status == 0)
+            func extend(_ answer: String) throws -> (status: Int32, text: String) {
+                try PseudoTerminal.run(
+                    [
+                        CommandLineTests.program.path, "app-store", "extend-all", shop.product, "--days", "2",
+                        "--reason", "3",
+                    ]
+                        + ["--config", shop.config], answer: answer)
+            }
+            let refused = try extend("\n")
+            #expect(refused.status == 1 && refused.text.contains("Nothing was done"), "\(refused)")
+            #expect(refused.text.contains("The ledger has 2 active subscriptions of \(shop.product) "), "\(refused)")
+            #expect(refused.text.contains("by 2 days?") && !refused.text.contains("To repeat"), "\(refused)")
+            let done = try extend("y\n")
+            #expect(done.status == 0 && done.text.contains("requestIdentifier"), "\(done)")
         }
     }
 

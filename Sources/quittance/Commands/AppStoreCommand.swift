@@ -4,6 +4,7 @@ import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
 import ArgumentParser
+import Foundation
 import PurchaseLedger
 import PurchaseServer
 import Reconciliation
@@ -27,6 +28,7 @@ struct AppStoreCommand: AsyncParsableCommand {
     struct Options: ParsableArguments {
         @OptionGroup var server: ServerOptions
         @OptionGroup var trust: TrustOptions
+        @OptionGroup var appStoreServer: AppStoreServerOptions
 
         @Option(help: "The app. May be omitted if the configuration has only one.")
         var bundleId: String?
@@ -46,6 +48,7 @@ struct AppStoreCommand: AsyncParsableCommand {
             _ what: String, _ ask: (Reconciler) async throws -> (some Encodable)?
         ) async throws {
             var composition = try server.composition()
+            try appStoreServer.check(composition.configuration)
             let scope = LedgerScope(
                 bundleId: try composition.configuration.bundleId(bundleId), environment: environment ?? .production)
             let signing = try composition.signing()
@@ -66,11 +69,33 @@ struct AppStoreCommand: AsyncParsableCommand {
                 where error is AppStoreAPIError || error is LedgerStorageError || error is Unknown
                 || error is VerificationError || error is UnfinishedRefunds
             {
-                Terminal.printError("quittance: \("\(error)".printable)")
+                Terminal.printError("quittance: \("\(error)".printable)\(unasked(error))")
                 throw ExitCode(1)
-            } catch let error as HistoryQuestionError {
-                throw ValidationError(error.description)
             }
+        }
+
+        /// Where an unknown transaction was not looked for.
+        private func unasked(_ error: any Error) -> String {
+            guard (error as? AppStoreAPIError)?.isUnknownTransaction == true else { return "" }
+            return environment == .sandbox
+                ? " The sandbox does not know it; production was not asked: pass --environment production."
+                : " Production does not know it; the sandbox was not asked: pass --environment sandbox."
+        }
+    }
+
+    /// Checks an id before anything is asked.
+    private static func requireTransactionId(_ text: String) throws {
+        do {
+            _ = try HistoryQuestion(transactionId: text)
+        } catch {
+            throw ValidationError("“\(text.printable)”: \(error)")
+        }
+    }
+
+    /// Checks a UUID before anything is asked.
+    private static func requireUUID(_ text: String, _ name: String) throws {
+        guard UUID(uuidString: text) != nil else {
+            throw ValidationError("\(name) “\(text.printable)” is no UUID, such as \(Composition.nonce()).")
         }
     }
 
@@ -90,6 +115,14 @@ struct AppStoreCommand: AsyncParsableCommand {
 
         @OptionGroup var options: Options
 
+        func validate() throws {
+            do {
+                _ = try HistoryQuestion(orderId: orderId)
+            } catch {
+                throw ValidationError("“\(orderId.printable)”: \(error)")
+            }
+        }
+
         func run() async throws {
             try await options.print("order id") { reconciler -> FoundTransactionsBody? in
                 guard let found = try await reconciler.lookUpOrder(orderId, within: Options.limit) else { return nil }
@@ -107,6 +140,8 @@ struct AppStoreCommand: AsyncParsableCommand {
         var transactionId: String
 
         @OptionGroup var options: Options
+
+        func validate() throws { try requireTransactionId(transactionId) }
 
         func run() async throws {
             try await options.print("transaction") { reconciler -> FoundTransactionsBody? in
@@ -134,6 +169,7 @@ struct AppStoreCommand: AsyncParsableCommand {
         func validate() throws {
             guard (1...90).contains(days) else { throw ValidationError("--days takes a number from 1 to 90.") }
             guard (0...3).contains(reason) else { throw ValidationError("--reason takes a number from 0 to 3.") }
+            if let requestIdentifier { try requireUUID(requestIdentifier, "--request-identifier") }
         }
 
         /// The request identifier, which is shown before the request is sent.
@@ -158,6 +194,8 @@ struct AppStoreCommand: AsyncParsableCommand {
         @OptionGroup var request: Extension
         @OptionGroup var options: Options
 
+        func validate() throws { try requireTransactionId(originalTransactionId) }
+
         func run() async throws {
             try await options.print("subscription") { reconciler -> ExtendRenewalDateResponse? in
                 let body = ExtendRenewalDateRequest(
@@ -172,7 +210,8 @@ struct AppStoreCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Extend the renewal dates of all active subscribers of a product. It cannot be undone.",
             discussion: """
-                It takes hours or days; quittance app-store extension-status shows how far it is.
+                It says how many active subscriptions of the product the ledger has, and asks. It takes hours or days; \
+                quittance app-store extension-status shows how far it is.
 
                   quittance app-store extend-all com.example.notes.pro --days 2 --reason 3 --config quittance.json
                 """)
@@ -187,16 +226,29 @@ struct AppStoreCommand: AsyncParsableCommand {
         )
         var storefronts: [String] = []
 
+        @OptionGroup var confirmation: Confirmation
         @OptionGroup var options: Options
 
         func run() async throws {
             try await options.print("product") { reconciler -> MassExtendRenewalDateResponse? in
+                try await confirmation.require { try await question(reconciler) }
                 var body = MassExtendRenewalDateRequest(
                     extendByDays: request.days, extendReasonCode: request.code,
                     requestIdentifier: request.identifier(), productId: productId)
                 body.storefrontCountryCodes = storefronts.isEmpty ? nil : storefronts
                 return try await reconciler.extendAll(body, within: Options.limit)
             }
+        }
+
+        private func question(_ reconciler: Reconciler) async throws -> String {
+            let scope = reconciler.scope
+            let count = try await reconciler.ledger.activeSubscriptions(of: productId, in: scope, at: reconciler.now())
+            let places = storefronts.isEmpty ? "" : " in \(storefronts.joined(separator: ", "))"
+            return """
+                The ledger has \(counted(count, "active subscription")) of \(productId) in all storefronts of \
+                \(scope.environment.rawValue). Extend all that the App Store has\(places) by \
+                \(counted(request.days, "day"))? It cannot be undone.
+                """
         }
     }
 
@@ -211,6 +263,8 @@ struct AppStoreCommand: AsyncParsableCommand {
         var requestIdentifier: String
 
         @OptionGroup var options: Options
+
+        func validate() throws { try requireUUID(requestIdentifier, "The request identifier") }
 
         func run() async throws {
             try await options.print("extension") { reconciler -> MassExtendRenewalDateStatusResponse? in
@@ -231,6 +285,11 @@ struct AppStoreCommand: AsyncParsableCommand {
         var appAccountToken: String
 
         @OptionGroup var options: Options
+
+        func validate() throws {
+            try requireTransactionId(originalTransactionId)
+            try requireUUID(appAccountToken, "The account")
+        }
 
         func run() async throws {
             try await options.print("purchase") { reconciler -> AppAccountTokenBody? in

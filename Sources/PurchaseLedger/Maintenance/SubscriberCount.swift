@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// How many customers a change for all subscribers of a product concerns.
+
+extension Ledger {
+    /// Counts the active subscriptions of a product that customers bought themselves: those that the App Store extends
+    /// for all subscribers, as far as this ledger knows them.
+    ///
+    /// It reads all chains, page by page.
+    ///
+    /// - Throws: ``LedgerStorageError``, also if a chain is damaged.
+    public func activeSubscriptions(
+        of productId: String, in scope: LedgerScope, at now: Timestamp
+    ) async throws -> Int {
+        let catalogue = rules.catalogue(scope)
+        var (count, cursor) = (0, ScanCursor?.none)
+        repeat {
+            // As many as other readings of all chains load at a time.
+            let page = try await storage.scanChains(after: cursor, limit: 500)
+            let keys = Set(page.items.filter { $0.scope == scope })
+            // A chain that was migrated is found under the name of its successor.
+            let records = try await storage.load(LedgerQuery { $0.chains = keys }).chains.values
+            count += records.count { record in
+                guard record.successor == nil, record.hasFacts,
+                    let state = record.chain.subscription(catalogue, at: now)
+                else { return false }
+                return state.status == .active && state.governing.productId == productId
+                    && state.governing.ownership != .familyShared
+            }
+            cursor = page.next
+        } while cursor != nil
+        return count
+    }
+}

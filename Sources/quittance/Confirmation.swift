@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+
+/// The option of commands whose effect on many customers cannot be undone.
+struct Confirmation: ParsableArguments {
+    @Flag(help: "Do it without asking, as in a script.")
+    var yes = false
+
+    func validate() throws {
+        guard yes || Terminal.isInputInteractive else {
+            throw ValidationError("It cannot be undone, and there is no terminal to ask on: pass --yes to do it.")
+        }
+    }
+
+    /// Asks on the terminal, unless the option answers.
+    ///
+    /// - Parameter question: What is to be done, as a question. It is made only if it is asked.
+    /// - Throws: Exit status 1 for any other answer than y or yes.
+    func require(_ question: () async throws -> String) async throws {
+        guard !yes else { return }
+        Terminal.writeError(Array("\(try await question().printable) [y/N] ".utf8))
+        guard ["y", "yes"].contains(readLine()?.lowercased()) else {
+            Terminal.printError("quittance: Nothing was done.")
+            throw ExitCode(1)
+        }
+    }
+}
